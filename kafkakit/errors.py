@@ -1,0 +1,108 @@
+"""Errors and exit codes: every failure carries facts, a hint and the code that the process exits with."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command; the table in README.md is tested against this one."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    CHANGES = 3
+    INFEASIBLE = 4
+    TRY_LATER = 75
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+EXIT_CODE_MEANING: dict[ExitCode, str] = {
+    ExitCode.DONE: "done; nothing to do; no findings at or above the threshold",
+    ExitCode.FAILED: "the operation failed, or any item of it failed; findings at or above the threshold",
+    ExitCode.USAGE: "usage, configuration or input error, missing confirmation, or the tool could not run",
+    ExitCode.CHANGES: "only with --exit-code: the plan contains changes",
+    ExitCode.INFEASIBLE: "infeasible: no plan satisfies the request (the message names what to add)",
+    ExitCode.TRY_LATER: "try again later: cluster unreachable, lock held elsewhere, data too old",
+    ExitCode.INTERRUPTED: "interrupted by SIGINT (Ctrl-C)",
+    ExitCode.TERMINATED: "terminated by SIGTERM",
+}
+
+
+class KafkakitError(Exception):
+    """A failure told in one line, with an optional hint on what to do next.
+
+    `message` holds the facts in one sentence without a final full stop; `hint` is a sentence or a
+    command for the operator. The class decides the exit code.
+    """
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class OperationFailedError(KafkakitError):
+    """Something was tried and did not succeed, or succeeded only in part (exit 1)."""
+
+
+class UsageError(KafkakitError):
+    """The request, the configuration or the confirmation is missing or wrong (exit 2)."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InputError(UsageError):
+    """A file or other input cannot be used (exit 2): `source` names it, `problem` says what is wrong."""
+
+    def __init__(self, source: str, problem: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{source}: {problem}", hint=hint)
+        self.source = source
+        self.problem = problem
+
+
+class MissingExtraError(UsageError):
+    """A feature needs a package of an extra that is not installed (exit 2)."""
+
+    def __init__(self, feature: str, extra: str, package: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package}, which is not installed",
+            hint=f"install it with: pip install 'kafkakit[{extra}]'",
+        )
+        self.extra = extra
+
+
+class RefusedError(UsageError):
+    """A safety check refuses to act: another cluster, a changed cluster, no confirmation (exit 2)."""
+
+
+class InfeasibleError(KafkakitError):
+    """No plan satisfies the request (exit 4); `reasons` are facts, one a line, sorted."""
+
+    exit_code = ExitCode.INFEASIBLE
+
+    def __init__(self, message: str, *, reasons: tuple[str, ...] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reasons = reasons
+
+
+class TryLaterError(KafkakitError):
+    """Nothing is wrong with the request, but it cannot be served now (exit 75)."""
+
+    exit_code = ExitCode.TRY_LATER
+
+
+class InterruptedRunError(KafkakitError):
+    """The run was stopped by SIGINT; the hint holds the command that resumes (exit 130)."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+class TerminatedRunError(KafkakitError):
+    """The run was stopped by SIGTERM; the hint holds the command that resumes (exit 143)."""
+
+    exit_code = ExitCode.TERMINATED

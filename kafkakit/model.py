@@ -1,0 +1,172 @@
+"""The nouns of the kit: frozen values that every layer shares.
+
+Bytes are `int`, times are timezone-aware UTC `datetime`, durations are seconds in names ending in `_s`.
+A `ClusterSnapshot` has exactly the shape of the `cluster-snapshot` file (see `documents.py`), so that
+200,000 partitions are decoded in one pass without an intermediate form.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class BrokerState(StrEnum):
+    """What the cluster says of a broker: `missing` ids appear in replica lists but are not registered."""
+
+    ALIVE = "alive"
+    FENCED = "fenced"
+    MISSING = "missing"
+    DRAINING = "draining"
+
+
+class TopicPartition(NamedTuple):
+    """A partition by name; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicPartitionReplica(NamedTuple):
+    """One copy of a partition on one broker."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDir:
+    """A log directory of a broker; sizes in bytes, None when the broker did not say."""
+
+    path: str
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    cordoned: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A broker as the cluster lists it; `log_dirs_error` says why its log dirs are unknown."""
+
+    id: int
+    rack: str | None = None
+    host: str = ""
+    port: int = 0
+    state: BrokerState = BrokerState.ALIVE
+    log_dirs: tuple[LogDir, ...] = ()
+    log_dirs_error: str | None = None
+    storage_free_bytes: int | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """True when the broker is registered and unfenced."""
+        return self.state is BrokerState.ALIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition's replicas in preference order, with what is known of each copy.
+
+    `replica_bytes` and `replica_dirs` are keyed by broker id; a broker that did not answer has no
+    key there, which means unknown, never zero. While a move runs, `replicas` is the union Kafka
+    shows, and `adding`/`removing` say what changes: the target is `replicas` without `removing`.
+    """
+
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...] | None = None
+    leader: int | None = None
+    size_bytes: int | None = None
+    replica_bytes: Mapping[int, int] = field(default_factory=dict)
+    replica_dirs: Mapping[int, str] = field(default_factory=dict)
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def known_bytes(self) -> int | None:
+        """The largest known copy in bytes, or None when no copy's size is known."""
+        if self.replica_bytes:
+            return max(self.replica_bytes.values())
+        return self.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic with its non-default configuration and its partitions, sorted by number."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+    topic_id: str | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A move that the cluster is carrying out; `replicas` is the target order followed by those that leave."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replica list once the move is done."""
+        return tuple(b for b in self.replicas if b not in self.removing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """Everything a planner may look at: brokers sorted by id, topics by name.
+
+    `unanswered_brokers` maps a broker id to why it gave no sizes; the sizes of its replicas are
+    absent. `sizes_taken` is False when sizes were not asked for at all.
+    """
+
+    cluster_id: str
+    taken_at: datetime
+    source: str
+    brokers: tuple[Broker, ...]
+    topics: tuple[Topic, ...]
+    kafka_version: str | None = None
+    reassignments: tuple[Reassignment, ...] = ()
+    sizes_taken: bool = False
+    unanswered_brokers: Mapping[int, str] = field(default_factory=dict)
+
+    def broker_by_id(self) -> dict[int, Broker]:
+        """Brokers keyed by id (built on each call, O(brokers))."""
+        return {b.id: b for b in self.brokers}
+
+    def partitions(self) -> Iterator[tuple[str, Partition]]:
+        """Every (topic name, partition), in file order."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                yield topic.name, partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAssignment:
+    """One entry of Kafka's reassignment JSON."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMap:
+    """Kafka's reassignment JSON: `{"version":1,"partitions":[...]}`, sorted by topic and partition."""
+
+    version: int = 1
+    partitions: tuple[PartitionAssignment, ...] = ()
+
+    def as_dict(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """Replica lists keyed by partition, in map order."""
+        return {TopicPartition(p.topic, p.partition): p.replicas for p in self.partitions}

@@ -1,0 +1,192 @@
+"""What the outside must offer, as protocols; adapters and in-memory fakes implement them.
+
+Every call that can fail for some items answers per item and never raises for one of them: a value of
+None means accepted. A call raises `TryLaterError` when the cluster cannot be reached, and
+`OperationFailedError` when it refuses the whole request (missing rights, say).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from kafkakit.model import (
+    Broker,
+    ClusterSnapshot,
+    LogDir,
+    Reassignment,
+    TopicPartition,
+    TopicPartitionReplica,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemError:
+    """Why one item of a request was refused: Kafka's error name and, where known, its text."""
+
+    name: str
+    message: str = ""
+    retriable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterInfo:
+    """The cluster's identity and members; `operations` are the caller's cluster rights, None when not told."""
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    controller_id: int | None = None
+    kafka_version: str | None = None
+    operations: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveReplica:
+    """One copy found in a log dir; `is_future` marks the incoming copy of a move between dirs."""
+
+    size_bytes: int
+    log_dir: str
+    offset_lag: int = 0
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLogDirs:
+    """One broker's answer about its log dirs, or why there is none (`error`)."""
+
+    broker: int
+    log_dirs: tuple[LogDir, ...] = ()
+    replicas: Mapping[TopicPartition, LiveReplica] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """The live state of one partition; while a move runs `replicas` is the union (see `Reassignment`)."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int | None
+    topic_id: str | None = None
+
+
+class ResourceKind(StrEnum):
+    """What a configuration belongs to."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+
+
+class ConfigOp(StrEnum):
+    """How an incremental change treats the value; APPEND and SUBTRACT are for list-typed keys."""
+
+    SET = "set"
+    DELETE = "delete"
+    APPEND = "append"
+    SUBTRACT = "subtract"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """One incremental change of one key of one resource; `value` is None for DELETE."""
+
+    kind: ResourceKind
+    name: str
+    key: str
+    op: ConfigOp
+    value: str | None = None
+
+
+class ClusterAdmin(Protocol):
+    """Control of one Kafka cluster. Cost: one request each unless said otherwise."""
+
+    def cluster(self) -> ClusterInfo:
+        """Read identity, registered brokers (fenced ones too, where told) and the caller's rights."""
+        ...
+
+    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        """Read brokers, topics (all when None), ISR, configs, reassignments and, if asked, sizes.
+
+        Log dirs are asked of all brokers side by side; one that does not answer within the adapter's
+        limit is named in `unanswered_brokers`. Unknown topic names are left out.
+        """
+        ...
+
+    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """Read replicas, ISR and leader of the named topics; a topic that does not exist is absent."""
+        ...
+
+    def log_dirs(
+        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+    ) -> Mapping[int, BrokerLogDirs]:
+        """Read log dirs and copies from each broker side by side; None = all partitions, empty = capacities only."""
+        ...
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """Read the moves that are running, sorted by topic and partition."""
+        ...
+
+    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
+        """Submit target replica lists; at most 10,000 a call (Kafka accepts no more)."""
+        ...
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
+        """Cancel running moves; one that is not running counts as done (None)."""
+        ...
+
+    def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """Read the values set on each resource itself (no defaults); unknown resources are absent."""
+        ...
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        """Apply incremental changes in order; a dead broker's change answers with an error."""
+        ...
+
+    def elect_preferred_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemError | None]:
+        """Make the first replica leader where it is in the ISR; already leading counts as done (None)."""
+        ...
+
+    def move_log_dirs(
+        self, moves: Mapping[TopicPartitionReplica, str]
+    ) -> Mapping[TopicPartitionReplica, ItemError | None]:
+        """Ask brokers to hold a copy in the named absolute dir; before the copy exists it is a wish (None)."""
+        ...
+
+    def create_topic(
+        self,
+        name: str,
+        assignments: Mapping[int, tuple[int, ...]],
+        configs: Mapping[str, str],
+    ) -> ItemError | None:
+        """Create a topic with the given replica list for each partition number (0 upwards)."""
+        ...
+
+    def delete_topic(self, name: str) -> ItemError | None:
+        """Delete a topic."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; closing twice is harmless."""
+        ...
+
+
+class Clock(Protocol):
+    """Time as an argument."""
+
+    def now(self) -> datetime:
+        """The current UTC time, timezone-aware."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start that never go back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; raises whatever a signal handler raises."""
+        ...

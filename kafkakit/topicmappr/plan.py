@@ -1,0 +1,147 @@
+"""The plan: what a planner decided, the proof that goes with it, and how to undo it.
+
+A `Plan` is self-contained: `reassign apply` needs the plan file and a cluster, nothing else.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from kafkakit.model import PartitionMap, TopicPartition
+
+
+class SolverStatus(StrEnum):
+    """How sure the plan is: `optimal` is said only when objective and lower bound are equal."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What the plan costs and why no plan can cost less.
+
+    `objective` and `lower_bound` count `unit` (`replicas` or `bytes`); `gap` is
+    (objective - lower_bound) / objective, 0.0 when both are 0. `argument` is the bound's reason in
+    words that a person can check against the snapshot.
+    """
+
+    unit: str
+    objective: int
+    lower_bound: int
+    gap: float
+    status: SolverStatus
+    argument: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLoad:
+    """Replica and leader counts of one broker within the plan's scope; bytes only where all sizes are known."""
+
+    broker: int
+    rack: str | None
+    replicas: int
+    leaders: int
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementStats:
+    """The scope's placement, before or after: per broker, sorted by id."""
+
+    brokers: tuple[BrokerLoad, ...]
+    replicas_min: int
+    replicas_max: int
+    leaders_min: int
+    leaders_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One partition whose replica list changes; `bytes_moved` is None when its size is unknown."""
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    size_bytes: int | None = None
+    bytes_moved: int | None = None
+    topic_id: str | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        """The partition's name."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Brokers that get a copy, in target order."""
+        return tuple(b for b in self.after if b not in self.before)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        """Brokers that lose their copy, in the old order."""
+        return tuple(b for b in self.before if b not in self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeEntry:
+    """A partition the plan looked at, with its replica list at plan time (the fingerprint covers all)."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanBroker:
+    """A broker the plan relies on: the targets, with their racks at plan time."""
+
+    id: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A decided change of placement, with certificate, statistics, map and rollback map.
+
+    `request` holds the operator's words (flag -> value) for the record. `moves` are the partitions
+    whose list changes, sorted. `scope` are all partitions considered; with `brokers` and
+    `cluster_id` they give `fingerprint` (see `fingerprint_of`).
+    """
+
+    cluster_id: str
+    created_at: datetime
+    snapshot_taken_at: datetime
+    snapshot_source: str
+    fingerprint: str
+    request: Mapping[str, str]
+    certificate: Certificate
+    before: PlacementStats
+    after: PlacementStats
+    brokers: tuple[PlanBroker, ...]
+    scope: tuple[ScopeEntry, ...]
+    moves: tuple[Move, ...]
+    reassignment: PartitionMap
+    rollback: PartitionMap
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def fingerprint_of(cluster_id: str, brokers: Iterable[PlanBroker], scope: Iterable[ScopeEntry]) -> str:
+    """Hash what a plan relies on: cluster id, target brokers with racks, every scope partition's list.
+
+    SHA-256 over compact JSON, hex, prefixed `sha256:`; sizes, leaders and ISR are left out because
+    they change by themselves. O(partitions).
+    """
+    digest = hashlib.sha256()
+    head = [cluster_id, sorted((b.id, b.rack or "") for b in brokers)]
+    digest.update(json.dumps(head, separators=(",", ":")).encode())
+    for entry in sorted(scope, key=lambda e: (e.topic, e.partition)):
+        row = [entry.topic, entry.topic_id or "", entry.partition, list(entry.replicas)]
+        digest.update(json.dumps(row, separators=(",", ":")).encode())
+    return f"sha256:{digest.hexdigest()}"
