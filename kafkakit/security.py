@@ -1,0 +1,158 @@
+"""One description of how to reach a secured cluster, translated for both Kafka clients.
+
+TLS material is named by PEM files; a password is a `Secret`, which prints as `***` wherever it is shown.
+Option names: kafka-python's `KafkaAdminClient` settings and librdkafka's CONFIGURATION.md.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+MASK = "***"
+
+
+class Secret:
+    """A value that is never shown: `repr`, `str` and `format` give `***`, and it cannot be pickled."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself, for the call that needs it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return MASK
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Secret cannot be serialised")
+
+
+class Protocol(StrEnum):
+    """Kafka's `security.protocol`."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        """True when the connection is encrypted."""
+        return self in (Protocol.SSL, Protocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        """True when a user name and a password are sent."""
+        return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
+
+
+class Mechanism(StrEnum):
+    """The SASL mechanisms that both clients speak with a user name and a password."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How to connect: `ca_file` signs the brokers (system store when None), `cert_file` and `key_file` are ours (mTLS).
+
+    Files are paths of PEM files. `check_hostname` False accepts a broker certificate for another name.
+    """
+
+    protocol: Protocol = Protocol.PLAINTEXT
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_password: Secret | None = None
+    check_hostname: bool = True
+    sasl_mechanism: Mechanism | None = None
+    username: str | None = None
+    password: Secret | None = None
+
+
+def problems_of(security: Security) -> tuple[str, ...]:
+    """Say what does not fit together, one sentence each, in a fixed order; empty when all is well."""
+    found: list[str] = []
+    tls = {"ca_file": security.ca_file, "cert_file": security.cert_file, "key_file": security.key_file}
+    given = [name for name, value in tls.items() if value]
+    if given and not security.protocol.uses_tls:
+        found.append(f"tls.{given[0]} is set, but protocol {security.protocol} does not encrypt; use SSL or SASL_SSL")
+    if bool(security.cert_file) != bool(security.key_file):
+        missing = "key_file" if security.cert_file else "cert_file"
+        found.append(f"mutual TLS needs both tls.cert_file and tls.key_file; tls.{missing} is missing")
+    if security.protocol.uses_sasl:
+        if security.sasl_mechanism is None:
+            found.append(f"protocol {security.protocol} needs sasl.mechanism ({', '.join(Mechanism)})")
+        if not security.username:
+            found.append(f"protocol {security.protocol} needs sasl.username")
+        if security.password is None:
+            found.append(f"protocol {security.protocol} needs a password (sasl.password_file, for example)")
+    elif security.sasl_mechanism or security.username or security.password:
+        found.append(f"sasl is set, but protocol {security.protocol} sends no user name; use SASL_SSL")
+    return tuple(found)
+
+
+def to_kafka_python(security: Security) -> dict[str, object]:
+    """Translate to keyword arguments of kafka-python's clients; the password is revealed in the result."""
+    settings: dict[str, object] = {"security_protocol": str(security.protocol)}
+    if security.protocol.uses_tls:
+        settings["ssl_check_hostname"] = security.check_hostname
+        settings |= _present({"ssl_cafile": security.ca_file, "ssl_certfile": security.cert_file})
+        settings |= _present({"ssl_keyfile": security.key_file, "ssl_password": _revealed(security.key_password)})
+    if security.protocol.uses_sasl:
+        settings |= _present(
+            {
+                "sasl_mechanism": _text(security.sasl_mechanism),
+                "sasl_plain_username": security.username,
+                "sasl_plain_password": _revealed(security.password),
+            }
+        )
+    return settings
+
+
+def to_confluent(security: Security) -> dict[str, object]:
+    """Translate to librdkafka's configuration keys; the password is revealed in the result."""
+    settings: dict[str, object] = {"security.protocol": str(security.protocol)}
+    if security.protocol.uses_tls:
+        settings["ssl.endpoint.identification.algorithm"] = "https" if security.check_hostname else "none"
+        settings |= _present({"ssl.ca.location": security.ca_file, "ssl.certificate.location": security.cert_file})
+        settings |= _present(
+            {"ssl.key.location": security.key_file, "ssl.key.password": _revealed(security.key_password)}
+        )
+    if security.protocol.uses_sasl:
+        settings |= _present(
+            {
+                "sasl.mechanism": _text(security.sasl_mechanism),
+                "sasl.username": security.username,
+                "sasl.password": _revealed(security.password),
+            }
+        )
+    return settings
+
+
+def _present(values: dict[str, str | None]) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()
+
+
+def _text(value: Mechanism | None) -> str | None:
+    return None if value is None else str(value)
