@@ -1,0 +1,245 @@
+"""Minimal-movement placement: what can stay stays, what leaves is replaced, and counts end up even.
+
+A replica whose broker is a target stays, so the number of new copies is fixed by counting; which brokers
+get them is one minimum-cost flow over groups of partitions that are alike. Where the replication factor
+shrinks, the flow also chooses who leaves: rack repeats first, then copies out of sync, then evenness.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkakit.topicmappr.dealing import deal_units
+from kafkakit.topicmappr.levels import solve_levels
+from kafkakit.topicmappr.network import FlowNetwork
+from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem, PlannedPartition
+from kafkakit.topicmappr.rack_rule import FillRoom, fill_room
+
+_POSITION = 1
+_LEVEL = 16
+_OUT_OF_SYNC = 10**9
+_RACK_REPEAT = 10**11
+
+
+@dataclass(slots=True)
+class _Group:
+    """Partitions that may take the same new replicas: `open_racks` maps rack (None: rackless) to brokers."""
+
+    room: FillRoom
+    fresh: frozenset[str]
+    open_racks: dict[str | None, tuple[int, ...]]
+    members: list[int]
+
+
+def place_minimal(problem: PlacementProblem) -> Placement:
+    """Place with the fewest new copies; among those, with the most even replica counts.
+
+    Cost: grouping is O(partitions); the flow is small unless rack repeats or rackless brokers make many
+    groups, or the replication factor shrinks for many partitions.
+    """
+    targets = set(problem.targets)
+    kept = [tuple(b for b in p.current if b in targets) for p in problem.partitions]
+    trims = [i for i, p in enumerate(problem.partitions) if len(kept[i]) > p.wanted]
+    groups = _groups(problem, kept)
+    chosen = _solve(problem, kept, trims, groups)
+    replicas: list[tuple[int, ...]] = []
+    unplaced: list[int] = []
+    for i, p in enumerate(problem.partitions):
+        new = chosen.get(i, ())
+        if len(kept[i]) > p.wanted:
+            replicas.append(tuple(b for b in kept[i] if b in new))
+        else:
+            replicas.append(substitute(p.current, targets, new))
+        unplaced.append(max(0, p.wanted - len(replicas[-1])))
+    bound, argument = _bound(problem, kept, unplaced)
+    return Placement(tuple(replicas), tuple(unplaced), bound, argument, _notes(problem, replicas, kept))
+
+
+def substitute(current: tuple[int, ...], targets: set[int], new: Sequence[int]) -> tuple[int, ...]:
+    """Put new brokers into the places of those that leave, the rest at the end; unfilled places close up."""
+    supply = iter(new)
+    filled = [b if b in targets else next(supply, None) for b in current]
+    return (*(b for b in filled if b is not None), *supply)
+
+
+def _groups(problem: PlacementProblem, kept: list[tuple[int, ...]]) -> list[_Group]:
+    by_rack: dict[str | None, list[int]] = defaultdict(list)
+    for broker in problem.targets:
+        by_rack[problem.rack_of(broker)].append(broker)
+    found: dict[tuple[object, ...], _Group] = {}
+    for i, p in enumerate(problem.partitions):
+        need = p.wanted - len(kept[i])
+        if need <= 0:
+            continue
+        racks = frozenset(r for b in kept[i] if (r := problem.rack_of(b)))
+        # Kept brokers matter only where a new replica could land beside them.
+        beside = problem.rule.min_rack_ids > 0 or None in by_rack
+        key = (need, racks, tuple(sorted(kept[i])) if beside else len(kept[i]))
+        group = found.get(key)
+        if group is None:
+            group = found[key] = _make_group(problem, kept[i], p.wanted, by_rack)
+        group.members.append(i)
+    return [g for g in found.values() if g.room.units]
+
+
+def _make_group(
+    problem: PlacementProblem, kept: tuple[int, ...], wanted: int, by_rack: dict[str | None, list[int]]
+) -> _Group:
+    free = {rack: tuple(b for b in ids if b not in kept) for rack, ids in by_rack.items()}
+    room = fill_room(
+        problem.rule,
+        [problem.rack_of(b) for b in kept],
+        {rack: len(ids) for rack, ids in free.items() if rack is not None},
+        len(free.get(None, ())),
+        wanted,
+    )
+    used = {problem.rack_of(b) for b in kept}
+    open_racks = {r: ids for r, ids in free.items() if ids and (r is None or r not in used or room.repeats)}
+    return _Group(room, frozenset(r for r in open_racks if r and r not in used), open_racks, [])
+
+
+def _solve(
+    problem: PlacementProblem, kept: list[tuple[int, ...]], trims: list[int], groups: list[_Group]
+) -> dict[int, tuple[int, ...]]:
+    """New brokers by partition index for groups, staying brokers for trims."""
+    import numpy as np
+
+    place = {b: k for k, b in enumerate(problem.targets)}
+    shrinking = set(trims)
+    base = Counter(b for i, stay in enumerate(kept) if i not in shrinking for b in stay)
+    total = sum(g.room.units * len(g.members) for g in groups) + sum(problem.partitions[i].wanted for i in trims)
+    if not total:
+        return dict.fromkeys(trims, ())
+    group_arcs: list[list[tuple[int, str | None, tuple[int, ...]]]] = []
+    trim_arcs: list[int] = []
+
+    def build(network: FlowNetwork) -> int:
+        brokers = network.nodes(len(problem.targets))
+        group_arcs[:] = [_add_group(network, g, place, brokers) for g in groups]
+        trim_arcs[:] = [_add_trim(network, problem, i, kept[i], place, brokers) for i in trims]
+        return brokers
+
+    loads = np.array([base[b] for b in problem.targets], dtype=np.int64)
+    network, _ = solve_levels(build, loads, total, scale=_LEVEL)
+    chosen: dict[int, tuple[int, ...]] = {}
+    for group, arcs in zip(groups, group_arcs, strict=True):
+        flows = [
+            (rack, broker, amount)
+            for block, rack, ids in arcs
+            for broker, amount in zip(ids, network.flow(block).tolist(), strict=True)
+            if amount
+        ]
+        chosen.update(deal_units(group.members, flows, group.fresh, charged=_charged(group)))
+    for i, block in zip(trims, trim_arcs, strict=True):
+        flow = network.flow(block)
+        chosen[i] = tuple(b for b, f in zip(kept[i], flow, strict=True) if f)
+    return chosen
+
+
+def _charged(group: _Group) -> frozenset[str | None]:
+    """Racks whose every unit uses up the allowance for repeats."""
+    racks = {r for r in group.open_racks if r is not None and r not in group.fresh}
+    return frozenset(racks | {None} if group.room.rackless_repeats else racks)
+
+
+def _add_group(
+    network: FlowNetwork, group: _Group, place: dict[int, int], brokers: int
+) -> list[tuple[int, str | None, tuple[int, ...]]]:
+    """Wire one group up; returns (block, rack, brokers) for each rack it may use."""
+    import numpy as np
+
+    n, room = len(group.members), group.room
+    source = network.nodes(2)
+    repeat = source + 1
+    network.supply(source, n * room.units)
+    network.arcs(source, repeat, n * room.repeats, 0)
+    arcs: list[tuple[int, str | None, tuple[int, ...]]] = []
+    charged = _charged(group)
+    for rack, ids in sorted(group.open_racks.items(), key=lambda item: (item[0] is not None, item[0] or "")):
+        node = network.nodes(1)
+        if rack in charged:
+            network.arcs(repeat, node, n * len(ids), 0)
+        elif rack is None:
+            network.arcs(source, node, n * len(ids), 0)
+        else:
+            network.arcs(source, node, n, 0)
+            network.arcs(repeat, node, n * (len(ids) - 1), 0)
+        heads = np.array([brokers + place[b] for b in ids])
+        arcs.append((network.arcs(node, heads, n, 0), rack, ids))
+    return arcs
+
+
+def _add_trim(
+    network: FlowNetwork,
+    problem: PlacementProblem,
+    index: int,
+    stay: tuple[int, ...],
+    place: dict[int, int],
+    brokers: int,
+) -> int:
+    import numpy as np
+
+    partition = problem.partitions[index]
+    source = network.nodes(1 + len(stay))
+    network.supply(source, partition.wanted)
+    seen: dict[str, int] = {}
+    for k, broker in enumerate(stay):
+        rack = problem.rack_of(broker)
+        via = source if rack is None else seen.setdefault(rack, -1)
+        if via == -1:
+            # One node a rack: the first unit is free, a second one pays for repeating the rack.
+            via = seen[str(rack)] = source + 1 + k
+            network.arcs(source, via, 1, 0)
+            network.arcs(source, via, len(stay), _RACK_REPEAT)
+    costs = [_stay_cost(partition, k, b) for k, b in enumerate(stay)]
+    tails: list[Any] = [source if (r := problem.rack_of(b)) is None else seen[r] for b in stay]
+    heads = [brokers + place[b] for b in stay]
+    return network.arcs(np.array(tails), np.array(heads), 1, np.array(costs))
+
+
+def _stay_cost(partition: PlannedPartition, position: int, broker: int) -> int:
+    if broker == partition.current[0]:
+        # The leader keeps its place: no other preference outweighs this.
+        return -10 * _RACK_REPEAT
+    stale = partition.in_sync is not None and broker not in partition.in_sync
+    return min(position, _LEVEL - 1) * _POSITION + (_OUT_OF_SYNC if stale else 0)
+
+
+def _bound(problem: PlacementProblem, kept: list[tuple[int, ...]], unplaced: list[int]) -> tuple[int, str]:
+    """Every missing replica needs one new copy, whoever plans it: the count is its own proof."""
+    targets = set(problem.targets)
+    copies = weight = lost = 0
+    leaving: set[int] = set()
+    for p, stay, missing in zip(problem.partitions, kept, unplaced, strict=True):
+        new = max(0, p.wanted - len(stay) - missing)
+        copies += new
+        weight += new * (p.size_bytes or 0)
+        if new:
+            gone = [b for b in p.current if b not in targets]
+            lost += min(new, len(gone))
+            leaving.update(gone)
+    if not copies:
+        return 0, "every wanted replica is on a target broker already: nothing has to be copied"
+    parts = []
+    if lost:
+        named = ", ".join(map(str, sorted(leaving)[:8])) + (", ..." if len(leaving) > 8 else "")
+        parts.append(f"{lost} replicas must leave brokers that are not usable targets ({named})")
+    if copies > lost:
+        parts.append(f"{copies - lost} replicas are added by the replication factor")
+    argument = " and ".join(parts) + "; each needs one new copy, whatever the plan"
+    return (weight if problem.minimize is Minimize.BYTES else copies), argument
+
+
+def _notes(problem: PlacementProblem, replicas: list[tuple[int, ...]], kept: list[tuple[int, ...]]) -> tuple[str, ...]:
+    standing = sum(
+        1
+        for p, new in zip(kept, replicas, strict=True)
+        if problem.rule.violates(map(problem.rack_of, p)) and problem.rule.violates(map(problem.rack_of, new))
+    )
+    if not standing:
+        return ()
+    return (
+        f"{standing} partition(s) break the rack rule with replicas that stay; minimal movement leaves them "
+        "(use --force-rebuild to place them anew)",
+    )

@@ -1,0 +1,85 @@
+"""A minimum-cost flow network on arrays, solved exactly by OR-Tools (cost scaling).
+
+Arcs are added in blocks of equal length arrays and read back by block. All numbers are integers, so an
+optimal flow is integral and the answer is exact. Cost: about 7 s for 800,000 nodes and 2.4 million arcs.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Ints = Any  # numpy integer array or a plain int that is spread over the block
+
+
+class FlowInfeasibleError(Exception):
+    """The supplies cannot be routed; callers size their supplies so that this is a programming mistake."""
+
+
+@dataclass(slots=True)
+class FlowNetwork:
+    """Nodes are numbered as they are made; supplies are positive, demands negative, and sum to zero."""
+
+    node_count: int = 0
+    _tails: list[Any] = field(default_factory=list)
+    _heads: list[Any] = field(default_factory=list)
+    _capacities: list[Any] = field(default_factory=list)
+    _costs: list[Any] = field(default_factory=list)
+    _supplies: list[tuple[Any, Any]] = field(default_factory=list)
+    _flows: Any = None
+    _starts: list[int] = field(default_factory=lambda: [0])
+
+    def nodes(self, count: int) -> int:
+        """Make `count` nodes and return the number of the first."""
+        first = self.node_count
+        self.node_count += count
+        return first
+
+    def supply(self, node: Ints, amount: Ints) -> None:
+        """Set the supply of nodes (negative: demand)."""
+        self._supplies.append((node, amount))
+
+    def arcs(self, tail: Ints, head: Ints, capacity: Ints, cost: Ints) -> int:
+        """Add a block of arcs and return its number; plain ints are spread over the longest array."""
+        import numpy as np
+
+        block = np.broadcast_arrays(np.atleast_1d(tail), head, capacity, cost)
+        for column, values in zip((self._tails, self._heads, self._capacities, self._costs), block, strict=True):
+            column.append(values.astype(np.int64).ravel())
+        self._starts.append(self._starts[-1] + len(block[0].ravel()))
+        return len(self._tails) - 1
+
+    def solve(self) -> int:
+        """Find a flow of least cost and return that cost.
+
+        Raises `FlowInfeasibleError` if supplies cannot be routed, `OverflowError` if costs are too large
+        for the exact arithmetic (largest cost times nodes beyond 2**62).
+        """
+        import numpy as np
+        from ortools.graph.python import min_cost_flow
+
+        solver = min_cost_flow.SimpleMinCostFlow()
+        costs = np.concatenate(self._costs)
+        largest = int(np.abs(costs).max()) if len(costs) else 0
+        if largest * (self.node_count + 1) >= 1 << 62:
+            raise OverflowError("flow costs too large for exact arithmetic")
+        solver.add_arcs_with_capacity_and_unit_cost(
+            np.concatenate(self._tails).astype(np.int32),
+            np.concatenate(self._heads).astype(np.int32),
+            np.concatenate(self._capacities),
+            costs,
+        )
+        supplies = np.zeros(self.node_count, dtype=np.int64)
+        for node, amount in self._supplies:
+            supplies[node] = amount
+        solver.set_nodes_supplies(np.arange(self.node_count, dtype=np.int32), supplies)
+        if solver.solve() != solver.OPTIMAL:
+            raise FlowInfeasibleError
+        self._flows = solver.flows(np.arange(len(costs), dtype=np.int32))
+        return int(solver.optimal_cost())
+
+    def flow(self, block: int) -> Any:
+        """The flow on each arc of a block, after `solve`."""
+        return self._flows[self._starts[block] : self._starts[block + 1]]
+
+    def capacity(self, block: int) -> int:
+        """The capacity of the first arc of a block."""
+        return int(self._capacities[block][0])

@@ -1,0 +1,157 @@
+"""Sense checks on a decoded plan file: it may come from anywhere, so nothing in it is believed.
+
+The shape was checked by `documents.decode_plan`; here the parts of the plan are held against each other.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from kafkakit.errors import InputError
+from kafkakit.model import PartitionMap, TopicPartition
+from kafkakit.topicmappr.plan import Move, Plan, ScopeEntry, fingerprint_of
+
+MAX_INT32 = 2**31 - 1
+MAX_BYTES = 2**63 - 1
+MAX_REPLICAS = 1000
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+_CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def check_plan(plan: Plan, source: str) -> None:
+    """Raise `InputError` naming `source` and the first thing in the plan that makes no sense.
+
+    Checked: names and ids, replica lists, one entry a partition, moves against scope and both maps,
+    new copies only on the plan's brokers, and the fingerprint computed anew. O(partitions).
+    """
+    problem = (
+        _head_problem(plan)
+        or _scope_problem(plan.scope)
+        or _moves_problem(plan)
+        or _map_problem("reassignment", plan.reassignment, plan, {m.key: m.after for m in plan.moves})
+        or _map_problem("rollback", plan.rollback, plan, {m.key: m.before for m in plan.moves})
+    )
+    if problem:
+        raise InputError(source, problem, hint="make a new plan")
+    if plan.fingerprint != fingerprint_of(plan.cluster_id, plan.brokers, plan.scope):
+        raise InputError(
+            source, "the fingerprint does not match the plan's content, the file was changed", hint="make a new plan"
+        )
+
+
+def _head_problem(plan: Plan) -> str | None:
+    if not _CLUSTER_ID.fullmatch(plan.cluster_id):
+        return f"cluster_id {plan.cluster_id!r:.80} is not a Kafka cluster id"
+    ids = [b.id for b in plan.brokers]
+    for broker in ids:
+        if not 0 <= broker <= MAX_INT32:
+            return f"brokers: id {broker} is out of range"
+    if len(set(ids)) != len(ids):
+        return "brokers: an id is listed twice"
+    certificate = plan.certificate
+    if certificate.objective < 0 or certificate.lower_bound < 0 or certificate.lower_bound > certificate.objective:
+        return "certificate: objective and lower bound contradict each other"
+    return None
+
+
+def _scope_problem(scope: Iterable[ScopeEntry]) -> str | None:
+    seen: set[TopicPartition] = set()
+    for entry in scope:
+        key = TopicPartition(entry.topic, entry.partition)
+        problem = name_problem(key) or list_problem(entry.replicas)
+        if problem:
+            return f"scope: {_shown(key)}: {problem}"
+        if key in seen:
+            return f"scope: {_shown(key)} is listed twice"
+        seen.add(key)
+    return None
+
+
+def _moves_problem(plan: Plan) -> str | None:
+    scope = {TopicPartition(e.topic, e.partition): e for e in plan.scope}
+    targets = {b.id for b in plan.brokers}
+    seen: set[TopicPartition] = set()
+    for move in plan.moves:
+        problem = _move_problem(move, scope.get(move.key), targets)
+        if problem is None and move.key in seen:
+            problem = "is listed twice"
+        if problem:
+            return f"moves: {_shown(move.key)}: {problem}"
+        seen.add(move.key)
+    return None
+
+
+def _move_problem(move: Move, entry: ScopeEntry | None, targets: set[int]) -> str | None:
+    if entry is None:
+        return "is not in the plan's scope"
+    if move.before != entry.replicas:
+        return f"before {_ids(move.before)} differs from the scope's {_ids(entry.replicas)}"
+    if move.topic_id != entry.topic_id:
+        return "topic id differs from the scope's"
+    problem = list_problem(move.after)
+    if problem:
+        return f"after: {problem}"
+    if move.after == move.before:
+        return "before and after are the same"
+    strangers = [b for b in move.adding if b not in targets]
+    if strangers:
+        return f"adds a copy on broker {strangers[0]}, which is not among the plan's brokers"
+    for size in (move.size_bytes, move.bytes_moved):
+        if size is not None and not 0 <= size <= MAX_BYTES:
+            return f"size {size} is out of range"
+    return None
+
+
+def _map_problem(
+    name: str, lists: PartitionMap, plan: Plan, wanted: Mapping[TopicPartition, tuple[int, ...]]
+) -> str | None:
+    """The map must hold every moved partition as wanted; others only with their unchanged list."""
+    if lists.version != 1:
+        return f"{name}: version {lists.version} is not 1"
+    unchanged = {TopicPartition(e.topic, e.partition): e.replicas for e in plan.scope}
+    seen: set[TopicPartition] = set()
+    for entry in lists.partitions:
+        key = TopicPartition(entry.topic, entry.partition)
+        expected = wanted.get(key, unchanged.get(key))
+        if expected is None:
+            return f"{name}: {_shown(key)} is not in the plan's scope"
+        if key in seen:
+            return f"{name}: {_shown(key)} is listed twice"
+        if entry.replicas != expected:
+            return f"{name}: {_shown(key)} has {_ids(entry.replicas)}, the moves say {_ids(expected)}"
+        seen.add(key)
+    missing = sorted(wanted.keys() - seen)
+    if missing:
+        return f"{name}: {_shown(missing[0])} is missing"
+    return None
+
+
+def name_problem(key: TopicPartition) -> str | None:
+    """Say what is wrong with a topic name or partition number, or None."""
+    if not _TOPIC_NAME.fullmatch(key.topic) or key.topic in {".", ".."}:
+        return "not a Kafka topic name"
+    if not 0 <= key.partition <= MAX_INT32:
+        return "partition number out of range"
+    return None
+
+
+def list_problem(replicas: tuple[int, ...]) -> str | None:
+    """Say what is wrong with a replica list, or None: empty, too long, ids out of range or repeated."""
+    if not replicas:
+        return "the replica list is empty"
+    if len(replicas) > MAX_REPLICAS:
+        return f"{len(replicas)} replicas are more than {MAX_REPLICAS}"
+    bad = [b for b in replicas if not 0 <= b <= MAX_INT32]
+    if bad:
+        return f"broker id {bad[0]} is out of range"
+    if len(set(replicas)) != len(replicas):
+        return f"a broker is listed twice in {_ids(replicas)}"
+    return None
+
+
+def _ids(replicas: tuple[int, ...]) -> str:
+    shown = ",".join(str(b) for b in replicas[:10])
+    return f"[{shown}{',...' if len(replicas) > 10 else ''}]"
+
+
+def _shown(key: TopicPartition) -> str:
+    return f"{key.topic!r:.80} partition {key.partition}"

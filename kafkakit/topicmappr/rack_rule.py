@@ -1,0 +1,75 @@
+"""The rack rule: how many replicas of a partition may share a rack.
+
+With `min_rack_ids` 0 every racked replica needs a rack of its own. With N > 0 racks may repeat once the set
+spans at least N of them. Brokers without a rack never conflict, and never count as a rack (kafka-kit's rule).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RackRule:
+    """The rule for one request."""
+
+    min_rack_ids: int = 0
+
+    def violates(self, racks: Iterable[str | None]) -> bool:
+        """True when a replica set on these racks breaks the rule."""
+        used = [r for r in racks if r]
+        distinct = len(set(used))
+        if distinct == len(used):
+            return False
+        return self.min_rack_ids == 0 or distinct < self.min_rack_ids
+
+    def repeats_allowed(self, replicas: int) -> int:
+        """How many replicas may sit in an already used rack, in a set of `replicas` on racked brokers."""
+        return max(0, replicas - self.min_rack_ids) if self.min_rack_ids else 0
+
+
+@dataclass(frozen=True, slots=True)
+class FillRoom:
+    """Room for new replicas of one partition (or of many alike).
+
+    `first` racks are unused by the kept replicas; `free` counts the usable brokers of each rack, `rackless`
+    the usable ones without a rack. `repeats` is how many new replicas may repeat a rack, and
+    `rackless_repeats` says that rackless ones are charged to the same allowance.
+    """
+
+    units: int
+    repeats: int
+    rackless_repeats: bool
+
+
+def fill_room(
+    rule: RackRule, kept_racks: Sequence[str | None], free: Mapping[str, int], rackless: int, wanted: int
+) -> FillRoom:
+    """How many of `wanted - kept` new replicas fit, and how many of those may repeat a rack.
+
+    `free` maps each rack to its usable brokers (those that hold no kept replica). Sets that mix rackless
+    brokers and repeated racks are counted strictly: the set must span `min_rack_ids` real racks.
+    """
+    kept = Counter(r for r in kept_racks if r)
+    kept_repeats = sum(n - 1 for n in kept.values())
+    kept_rackless = len(kept_racks) - sum(kept.values())
+    fresh = sum(1 for rack, n in free.items() if n and rack not in kept)
+    again = sum(free.values()) - fresh
+    for units in range(max(0, wanted - len(kept_racks)), -1, -1):
+        if units <= fresh + rackless:
+            # No repeat is needed: forbid repeats when rackless brokers could hide a rack too few.
+            mixed = rule.min_rack_ids > 1 and (rackless or kept_rackless)
+            repeats = 0 if mixed else _repeats(rule, len(kept_racks) + units, kept_repeats, 0)
+            return FillRoom(units, min(repeats, again, units), False)
+        repeats = _repeats(rule, len(kept_racks) + units, kept_repeats, kept_rackless)
+        if rule.min_rack_ids > 1:
+            # Rackless brokers do not count as racks, so each is charged like a repeat.
+            if units <= fresh + min(repeats, again + rackless):
+                return FillRoom(units, repeats, True)
+        elif units <= fresh + rackless + min(repeats, again):
+            return FillRoom(units, repeats, False)
+    return FillRoom(0, 0, False)
+
+
+def _repeats(rule: RackRule, replicas: int, kept_repeats: int, kept_rackless: int) -> int:
+    return max(0, rule.repeats_allowed(replicas) - kept_repeats - kept_rackless)
