@@ -1,0 +1,85 @@
+"""Reading with a limit and writing without halves: the only place where the kit's documents touch the disk."""
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+from kafkakit.errors import InputError, OperationFailedError
+
+STDIN = "-"
+
+
+def read_input(path: Path | str, limit_bytes: int) -> bytes:
+    """Read a regular file, or stdin for `-`, whole.
+
+    Raises `InputError` when it is missing, unreadable, no regular file, or larger than `limit_bytes`;
+    never holds more than the limit in memory.
+    """
+    if str(path) == STDIN:
+        return _within(sys.stdin.buffer.read(limit_bytes + 1), limit_bytes, "stdin")
+    source = str(path)
+    try:
+        # Non-blocking, so that a named pipe is refused below instead of waiting for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(source, f"cannot be opened: {error.strerror}") from None
+    except ValueError:
+        raise InputError(repr(source), "is not a possible file name") from None
+    with open(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(source, "is not a regular file")
+        if status.st_size > limit_bytes:
+            raise InputError(source, _too_large(limit_bytes))
+        try:
+            return _within(stream.read(limit_bytes + 1), limit_bytes, source)
+        except OSError as error:
+            raise InputError(source, f"cannot be read: {error.strerror}") from None
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Replace a file as a whole: temporary name in the same folder, fsync, rename, fsync of the folder.
+
+    After a crash the file has the old content or the new one. A symbolic link is written through; a
+    folder, device or pipe is refused (`InputError`); a full or read-only disk is `OperationFailedError`.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise InputError(str(path), "is not a regular file and will not be replaced")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+    except OSError as error:
+        raise OperationFailedError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.rename(name, target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OperationFailedError(f"cannot write {path}: {error.strerror}") from None
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _within(data: bytes, limit_bytes: int, source: str) -> bytes:
+    if len(data) > limit_bytes:
+        raise InputError(source, _too_large(limit_bytes))
+    return data
+
+
+def _too_large(limit_bytes: int) -> str:
+    return f"is larger than {limit_bytes:,} bytes"
