@@ -1,0 +1,169 @@
+"""Processes and ports of this machine, through Linux's /proc.
+
+A process is recognised by pid, start time and marker together: after a reboot, or when a pid was used
+again, none of ours is found and nothing is signalled.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from kafkakit.errors import OperationFailedError, UsageError
+from kafkakit.sandbox.state import ProcessRecord
+
+LOOPBACK = "127.0.0.1"
+_LOWEST_PORT = 10_000
+_PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of proc(5), counted after the command name
+_POLL_S = 0.02
+
+
+class LocalProcesses:
+    """Implements `sandbox.machine.Processes`."""
+
+    def __init__(self) -> None:
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._started: list[ProcessRecord] = []
+
+    def start(self, command: Sequence[str], log_file: str) -> ProcessRecord:
+        """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log_file`."""
+        try:
+            with open(log_file, "ab") as log:
+                child = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env=_child_environment(),
+                    cwd="/",
+                )
+        except OSError as error:
+            raise UsageError(f"cannot start {command[0]}: {error.strerror}") from None
+        self._children[child.pid] = child
+        stat = _stat(child.pid)
+        if stat is None:
+            raise OperationFailedError("cannot read /proc, which the sandbox needs", hint="run it on Linux")
+        record = ProcessRecord(pid=child.pid, started_ticks=stat[1], marker=command[1])
+        self._started.append(record)
+        return record
+
+    def started(self) -> Collection[ProcessRecord]:
+        """Every process that this object started, dead ones too."""
+        return tuple(self._started)
+
+    def run(self, command: Sequence[str], log_file: str, timeout_s: float) -> int:
+        """Run a process to its end; its output goes to `log_file`."""
+        record = self.start(command, log_file)
+        child = self._children[record.pid]
+        try:
+            return child.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+        finally:
+            self.kill([record])
+
+    def is_alive(self, record: ProcessRecord) -> bool:
+        """True when pid, start time and marker all match a process that is not a zombie."""
+        child = self._children.get(record.pid)
+        if child is not None:
+            child.poll()
+        stat = _stat(record.pid)
+        if stat is None or stat[0] in "ZX" or stat[1] != record.started_ticks:
+            return False
+        try:
+            arguments = Path(f"/proc/{record.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return record.marker.encode() in arguments
+
+    def kill(self, records: Collection[ProcessRecord], *, graceful_s: float = 0) -> Collection[ProcessRecord]:
+        """Signal our processes and wait until they are gone; a process that is not ours is left alone."""
+        alive = [record for record in records if self.is_alive(record)]
+        if graceful_s > 0:
+            self._signal(alive, signal.SIGTERM)
+            self._wait(alive, graceful_s)
+        self._signal(alive, signal.SIGKILL)
+        left = self._wait(alive, 10)
+        if left:
+            pids = ", ".join(str(record.pid) for record in left)
+            raise OperationFailedError(f"processes do not end after SIGKILL: {pids}")
+        return alive
+
+    def _signal(self, records: Collection[ProcessRecord], number: signal.Signals) -> None:
+        for record in records:
+            if self.is_alive(record):
+                try:
+                    os.kill(record.pid, number)
+                except ProcessLookupError:
+                    continue
+
+    def _wait(self, records: Collection[ProcessRecord], seconds: float) -> list[ProcessRecord]:
+        end = time.monotonic() + seconds
+        while (left := [record for record in records if self.is_alive(record)]) and time.monotonic() < end:
+            time.sleep(_POLL_S)
+        return left
+
+    def free_ports(self, count: int) -> tuple[int, ...]:
+        """Ports that can be bound now, taken below the range that the system gives to outgoing connections.
+
+        A port of that range could be taken, while its broker is down, by any client's outgoing
+        connection, even by one that tries to reach that very broker; then the broker cannot come back.
+        """
+        lowest, below = _LOWEST_PORT, _first_ephemeral_port()
+        if below - lowest < 10 * count:
+            lowest, below = 1024, 65_536
+        found: set[int] = set()
+        for _ in range(200 * count):
+            port = lowest + secrets.randbelow(below - lowest)
+            if port not in found and _can_bind(port):
+                found.add(port)
+            if len(found) == count:
+                return tuple(sorted(found))
+        raise OperationFailedError(f"found no {count} free ports on {LOOPBACK}")
+
+    def answers(self, port: int) -> bool:
+        """Try to connect; refused and timed out both count as no."""
+        try:
+            with socket.create_connection((LOOPBACK, port), timeout=0.2):
+                return True
+        except OSError:
+            return False
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    """State letter and start time in clock ticks of a process, or None when there is none (proc(5))."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command name stands in parentheses and may itself hold spaces and parentheses.
+    fields = text[text.rindex(")") + 2 :].split()
+    return fields[_STAT_STATE], int(fields[_STAT_START])
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        return int(_PORT_RANGE_FILE.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 32_768
+
+
+def _can_bind(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def _child_environment() -> dict[str, str]:
+    """Only what a JVM needs: options meant for other Java programs must not change the brokers."""
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
+    return {name: os.environ[name] for name in kept if name in os.environ}

@@ -1,0 +1,205 @@
+"""Real Kafka clusters for the tests: started by the sandbox, shared in a session, always taken down.
+
+`sandbox_cluster(brokers=3, secure="scram-tls", ...)` starts one with the shape that a test needs; `cluster`
+(3 brokers, racks a to c) and `cluster6` (6 brokers) are shared by the whole session, so a test that uses
+them makes topics of its own and leaves the brokers as it found them.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from kafkakit.errors import TryLaterError, UsageError
+from kafkakit.ports import ClusterAdmin
+from kafkakit.sandbox import run
+from kafkakit.sandbox.cli import this_machine
+from kafkakit.sandbox.machine import Machine
+from kafkakit.sandbox.spec import Mode, Secure, build_spec
+from kafkakit.sandbox.state import SandboxState
+from kafkakit.sandbox.store import Store
+from kafkakit.security import Security
+
+
+class SilentReporter:
+    """Progress that nobody watches."""
+
+    def say(self, line: str) -> None:
+        del line
+
+    def update(self, done: float, total: float, note: str = "") -> None:
+        del done, total, note
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """Isolated XDG folders; only the cache of jars is shared with the machine."""
+
+    folder: Path
+    cache: Path
+
+    @property
+    def state_dir(self) -> Path:
+        return self.folder / "state" / "kafkakit"
+
+    @property
+    def config_dir(self) -> Path:
+        return self.folder / "config" / "kafkakit"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment for `kafkakit` as a subprocess."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKAKIT_", "XDG_"))}
+        return kept | {
+            "XDG_CONFIG_HOME": str(self.config_dir.parent),
+            "XDG_STATE_HOME": str(self.state_dir.parent),
+            "XDG_CACHE_HOME": str(self.cache.parent),
+            "NO_COLOR": "1",
+        }
+
+    def store(self, name: str) -> Store:
+        return Store(root=self.state_dir / "sandbox" / name, profiles=self.config_dir / "profiles.d")
+
+
+@dataclass(kw_only=True)
+class SandboxCluster:
+    """A running sandbox, as tests use it."""
+
+    machine: Machine
+    store: Store
+    home: Home
+    state: SandboxState
+
+    @property
+    def name(self) -> str:
+        return self.state.spec.name
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.state.layout.bootstrap_servers
+
+    @property
+    def cluster_id(self) -> str:
+        return self.state.cluster_id
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        return tuple(node.id for node in self.state.layout.brokers)
+
+    @property
+    def security(self) -> Security:
+        """The administrator's way in."""
+        return run.admin_security(self.state, self.store)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment for `kafkakit --profile NAME` as a subprocess."""
+        return self.home.env
+
+    def open_admin(self) -> ClusterAdmin:
+        """A new admin client; the caller closes it."""
+        return self.machine.open_admin(self.bootstrap_servers, self.security)
+
+    def kill(self, broker: int) -> None:
+        """SIGKILL a broker."""
+        assert run.kill(self.machine, self.store, broker), f"broker {broker} was dead already"
+
+    def restart(self, broker: int) -> None:
+        """Start a broker again and wait until it is registered and unfenced."""
+        self.state = run.restart(self.machine, self.store, broker, SilentReporter())
+
+    def revive(self) -> None:
+        """Start every broker that is dead, for a `finally` after a test that kills some."""
+        for record in run.loaded(self.store).nodes[1:]:
+            if record.process is None or not self.machine.processes.is_alive(record.process):
+                self.restart(record.node.id)
+
+    def down(self) -> None:
+        """Take it down before the session ends."""
+        run.down(self.machine, self.store)
+
+
+class StartCluster(Protocol):
+    """What the `sandbox_cluster` fixture gives."""
+
+    def __call__(
+        self,
+        *,
+        brokers: int = 3,
+        racks: int = 3,
+        log_dirs: int = 2,
+        mode: str = "kraft",
+        secure: str = "none",
+        kafka: str | None = None,
+    ) -> SandboxCluster: ...
+
+
+def missing(part: str, reason: str) -> None:
+    """Skip for want of a part of the machine, or fail when `KAFKAKIT_REQUIRE` names it."""
+    if part in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
+        pytest.fail(f"{part} is required: {reason}")
+    pytest.skip(f"{part}: {reason}; try `kafkakit sandbox up`")
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit"
+    return Home(folder=tmp_path_factory.mktemp("home"), cache=cache)
+
+
+@pytest.fixture(scope="session")
+def machine(home: Home) -> Machine:
+    return this_machine(home.cache)
+
+
+@pytest.fixture(scope="session")
+def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
+    stores: list[Store] = []
+
+    def start(
+        *,
+        brokers: int = 3,
+        racks: int = 3,
+        log_dirs: int = 2,
+        mode: str = "kraft",
+        secure: str = "none",
+        kafka: str | None = None,
+    ) -> SandboxCluster:
+        spec = build_spec(
+            name=f"t{len(stores)}",
+            brokers=brokers,
+            racks=racks,
+            log_dirs=log_dirs,
+            kafka=kafka,
+            mode=Mode(mode),
+            secure=Secure(secure),
+        )
+        store = home.store(spec.name)
+        stores.append(store)
+        try:
+            state, _ = run.up(machine, store, spec, SilentReporter())
+        except (UsageError, TryLaterError) as error:
+            missing("zookeeper" if mode == "zookeeper" else "kafka", str(error))
+            raise
+        return SandboxCluster(machine=machine, store=store, home=home, state=state)
+
+    yield start
+    for store in stores:
+        run.down(machine, store)
+    shutil.rmtree(home.state_dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster(sandbox_cluster: StartCluster) -> SandboxCluster:
+    """Three brokers in three racks, two log dirs each; shared."""
+    return sandbox_cluster(brokers=3)
+
+
+@pytest.fixture(scope="session")
+def cluster6(sandbox_cluster: StartCluster) -> SandboxCluster:
+    """Six brokers in three racks, two log dirs each; shared."""
+    return sandbox_cluster(brokers=6)
