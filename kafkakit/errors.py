@@ -106,3 +106,22 @@ class TerminatedRunError(KafkakitError):
     """The run was stopped by SIGTERM; the hint holds the command that resumes (exit 143)."""
 
     exit_code = ExitCode.TERMINATED
+
+
+class StopRequested(KeyboardInterrupt):
+    """A stop that is not Ctrl-C, raised in the main thread so that `finally` blocks run; the class gives the exit code.
+
+    It is a `KeyboardInterrupt`, so that code which handles Ctrl-C handles it alike.
+    """
+
+    exit_code: ExitCode = ExitCode.TERMINATED
+
+
+class TerminationRequested(StopRequested):
+    """SIGTERM or SIGHUP arrived (exit 143)."""
+
+
+class DeadlineReached(StopRequested):
+    """The time given by `--timeout` is over (exit 75)."""
+
+    exit_code = ExitCode.TRY_LATER

@@ -1,0 +1,280 @@
+"""The command classes that carry the shared options, and the per-invocation context they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kafkakit.completion import complete_profile_names
+from kafkakit.durations import parse_duration
+from kafkakit.output import ColorChoice, Output, OutputFormat
+from kafkakit.settings import Given, Settings, Terminal, load_settings, read_environment
+
+SHARED_PANEL = "Shared options (before or after the command)"
+
+
+def _shared_options(
+    output: Annotated[
+        OutputFormat | None,
+        typer.Option("-o", "--output", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."),
+    ] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output-file", help="Write the result to this file instead of stdout.")
+    ] = None,
+    color: Annotated[
+        ColorChoice | None,
+        typer.Option("--color", envvar="KAFKAKIT_COLOR", help="Colour on stderr; auto honours NO_COLOR and TERM=dumb."),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            envvar="KAFKAKIT_TIMEOUT",
+            metavar="DURATION",
+            help="Stop after this long (500ms, 5s, 2m) and exit 75; no limit when not given.",
+        ),
+    ] = None,
+    no_input: Annotated[
+        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never ask; fail where an answer is needed.")
+    ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            envvar="KAFKAKIT_PROFILE",
+            metavar="NAME",
+            autocompletion=complete_profile_names,
+            help="Use the cluster profile of this name.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", envvar="KAFKAKIT_CONFIG", help="Read this config file instead of looking for them."),
+    ] = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "-B",
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            envvar=["KAFKAKIT_BOOTSTRAP_SERVER", "KAFKAKIT_BOOTSTRAP_SERVERS"],
+            metavar="HOST:PORT,...",
+            help="Kafka addresses to connect to first.",
+        ),
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="Set any configuration key; -X list names them. Repeatable."),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--command-config",
+            envvar="KAFKAKIT_COMMAND_CONFIG",
+            help="Read client settings from this Java properties file, as Kafka's own tools do.",
+        ),
+    ] = None,
+) -> None:
+    """Hold the declarations of the shared options; `_shared_params` turns them into parameters."""
+
+
+@cache
+def _shared_params() -> tuple[Any, ...]:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(_shared_options)
+    return tuple(typer.main.get_command(app).params)
+
+
+class Kit:
+    """One invocation: what the shared options gave, and from it settings, output and limits, each made on first use."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, tuple[Any, str]] = {}
+        self.command_path = ""
+
+    def take(self, name: str, value: Any, source: str) -> None:
+        """Record a shared option; the command line beats the environment, later beats earlier, `-X` adds up."""
+        if name == "override":
+            value = [*self._value(name, []), *value]
+        elif name in self._given and source == "env" and self._given[name][1] != "env":
+            return
+        self._given[name] = (value, source)
+
+    def use_bootstrap_server(self, addresses: str, origin: str) -> None:
+        """Take the Kafka address from a command's own option, unless a shared option gave one on the command line."""
+        if self._given.get("bootstrap_server", ("", "env"))[1] == "env":
+            self._given["bootstrap_server"] = (addresses, origin)
+
+    @cached_property
+    def terminal(self) -> Terminal:
+        """What is known of the streams and the environment that matters to output."""
+        return Terminal.now()
+
+    @cached_property
+    def input_allowed(self) -> bool:
+        """True when a person can be asked: stdin is a terminal, no `--no-input`, no CI."""
+        return self.terminal.stdin_is_terminal and not self.terminal.is_ci and not self._value("no_input", False)
+
+    @cached_property
+    def output(self) -> Output:
+        """The writer for this invocation."""
+        return self._output(OutputFormat(self._value("output", OutputFormat.TEXT)))
+
+    @cached_property
+    def timeout_s(self) -> float | None:
+        """`--timeout` in seconds; the whole command is stopped at that time whether or not it looks at this."""
+        text = self._value("timeout", None)
+        return None if text is None else parse_duration(text, "--timeout")
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The merged configuration; raises `UsageError` or `InputError` when it cannot be used."""
+        return self.load_settings()
+
+    def load_settings(self, profile: str | None = None) -> Settings:
+        """Merge the configuration anew, for the named profile when one is given."""
+        given = self.given
+        if profile is not None:
+            given = given.for_profile(profile)
+        return load_settings(given, read_environment(), warn=self.output.warn, input_allowed=self.input_allowed)
+
+    @property
+    def given(self) -> Given:
+        """What the command line and the environment of the shared options gave, for the settings."""
+        address, source = self._given.get("bootstrap_server", (None, ""))
+        return Given(
+            flags={} if address is None or source == "env" else {"bootstrap_server": (address, source)},
+            overrides=tuple(self._value("override", ())),
+            profile=self._value("profile", None),
+            profile_origin=self._given.get("profile", ("", ""))[1],
+            config=self._value("config", None),
+            command_config=self._value("command_config", None),
+        )
+
+    def output_without_options(self, output_format: str) -> Output:
+        """A writer for failures that come before the options are read."""
+        known = {str(item) for item in OutputFormat}
+        return self._output(OutputFormat(output_format) if output_format in known else OutputFormat.TEXT)
+
+    def _output(self, output_format: OutputFormat) -> Output:
+        terminal = self.terminal
+        return Output(
+            output_format=output_format,
+            output_file=self._value("output_file", None),
+            color=terminal.wants_color(str(self._value("color", ColorChoice.AUTO))),
+            animate=terminal.stderr_is_terminal and not terminal.is_ci and not terminal.is_dumb,
+            input_allowed=self.input_allowed,
+        )
+
+    def _value(self, name: str, default: Any) -> Any:
+        return self._given[name][0] if name in self._given else default
+
+
+def kit_of(ctx: typer.Context) -> Kit:
+    """The invocation that a command belongs to."""
+    kit = ctx.find_object(Kit)
+    if kit is None:
+        raise TypeError("the command is not a KitCommand")
+    return kit
+
+
+def _add_shared(params: list[Any], *, hidden: bool) -> list[Any]:
+    taken = {option for param in params for option in param.opts} | {param.name for param in params}
+    free = [p for p in _shared_params() if p.name not in taken and not taken.intersection(p.opts)]
+    if hidden:
+        free = []
+    return [*params, *free]
+
+
+def _take_shared(command: Any, ctx: Any, own: frozenset[str]) -> None:
+    if not isinstance(ctx.obj, Kit):
+        ctx.obj = ctx.find_object(Kit) or Kit()
+    for param in _shared_params():
+        if param.name in own or param.name not in ctx.params:
+            continue
+        value = ctx.params.pop(param.name)
+        source = ctx.get_parameter_source(param.name)
+        if value in (None, [], ()) or source is None or source.name == "DEFAULT":
+            continue
+        flag = (
+            "env"
+            if source.name == "ENVIRONMENT"
+            else f"flag {param.opts[-1] if len(param.opts) < 3 else param.opts[1]}"
+        )
+        ctx.obj.take(param.name, value, flag)
+    ctx.obj.command_path = ctx.command_path
+
+
+def _format_options(command: Any, ctx: Any, formatter: Any, own: frozenset[str]) -> None:
+    records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], SHARED_PANEL: []}
+    shared = {param.name for param in _shared_params()} - own
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None:
+            is_shared = param.param_type_name == "option" and param.name in shared
+            kind = "Arguments" if param.param_type_name == "argument" else SHARED_PANEL if is_shared else "Options"
+            records[kind].append(record)
+    for title, rows in records.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class KitCommand(TyperCommand):
+    """A command with the shared options added to its own; its own win where names clash."""
+
+    def __init__(self, *args: Any, params: list[Any] | None = None, **kwargs: Any) -> None:
+        kwargs["rich_markup_mode"] = None
+        own = list(params or [])
+        self._own_names = frozenset(param.name for param in own)
+        super().__init__(*args, params=_add_shared(own, hidden=False), **kwargs)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, then hand the shared options to the `Kit` instead of the function."""
+        rest = super().parse_args(ctx, args)
+        _take_shared(self, ctx, self._own_names)
+        return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the command's own options first, then the shared ones."""
+        _format_options(self, ctx, formatter, self._own_names)
+
+
+class KitGroup(TyperGroup):
+    """A group that takes the shared options before the command's name."""
+
+    def __init__(self, *, params: list[Any] | None = None, **kwargs: Any) -> None:
+        kwargs["rich_markup_mode"] = None
+        own = list(params or [])
+        self._own_names = frozenset(param.name for param in own)
+        super().__init__(params=_add_shared(own, hidden=False), **kwargs)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, then hand the shared options to the `Kit`."""
+        rest = super().parse_args(ctx, args)
+        _take_shared(self, ctx, self._own_names)
+        return rest
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the commands first; a reader of a group's help wants those."""
+        self.format_commands(ctx, formatter)
+        _format_options(self, ctx, formatter, self._own_names)
+
+
+def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
+    """A typer group with the kit's manners: plain errors, shared options, no invented completion options."""
+    return typer.Typer(
+        cls=KitGroup,
+        help=help,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+
+
+CompletionSource = Callable[[str], list[str]]

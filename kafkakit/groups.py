@@ -1,0 +1,24 @@
+"""The table of top-level commands: name, module and one line of help, so that `--help` imports none of them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A top-level command; `module` holds `app`, a typer app, which is a group unless `is_group` is False."""
+
+    name: str
+    module: str
+    help: str
+    is_group: bool = True
+
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry("topicmappr", "kafkakit.topicmappr.cli", "Plan where replicas go: rebuild, with a proof and a rollback."),
+    Entry("reassign", "kafkakit.reassign.cli", "Carry out a plan: apply, status, verify, rollback."),
+    Entry("snapshot", "kafkakit.snapshot.cli", "Read a cluster's state into a file.", is_group=False),
+    Entry("sandbox", "kafkakit.sandbox.cli", "Run a real local Kafka cluster to try things on."),
+    Entry("profile", "kafkakit.profile.cli", "List, show, choose and check cluster profiles."),
+    Entry("doctor", "kafkakit.doctor.cli", "Check versions, configuration, reachability and rights.", is_group=False),
+    Entry("version", "kafkakit.version.cli", "Print the versions of the kit and its parts.", is_group=False),
+)

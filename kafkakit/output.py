@@ -1,0 +1,182 @@
+"""The only writer to stdout and stderr: one result in the chosen format, everything else to people."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from kafkakit.errors import RefusedError
+from kafkakit.tables import plain_value, tsv_lines
+
+RESULT_SCHEMA = 1
+
+
+class OutputFormat(StrEnum):
+    """How the result is written; text is for people and may change, the others are versioned."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    TSV = "tsv"
+
+
+class ColorChoice(StrEnum):
+    """When to colour what is said to people."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command found or did: `data` for JSON and YAML, `text` for people, `rows` for TSV.
+
+    `command` is the command's words (`reassign verify`); `columns` name the cells of `rows`.
+    """
+
+    command: str
+    data: Mapping[str, object]
+    text: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[object, ...], ...] = ()
+
+
+class Progress(Protocol):
+    """Where a long phase stands."""
+
+    def update(self, done: float, total: float, note: str = "") -> None:
+        """Show `done` of `total` (any unit), with a few words beside it."""
+        ...
+
+
+class Output:
+    """Writes one invocation's output; `animate` and `color` are settled by the caller from the terminal's facts."""
+
+    def __init__(
+        self,
+        *,
+        output_format: OutputFormat = OutputFormat.TEXT,
+        output_file: Path | None = None,
+        color: bool = False,
+        animate: bool = False,
+        input_allowed: bool = False,
+    ) -> None:
+        self.output_format = output_format
+        self.output_file = output_file
+        self.color = color
+        self.animate = animate
+        self.input_allowed = input_allowed
+        self._result_written = False
+
+    def result(self, result: Result) -> None:
+        """Write the command's one result to stdout, or atomically to `--output-file`."""
+        text = format_result(result, self.output_format)
+        self._result_written = True
+        if self.output_file is None:
+            _write(sys.stdout, text)
+        else:
+            from kafkakit.wiring import write_file
+
+            write_file(self.output_file, text.encode())
+
+    def failure(self, command: str, error: Mapping[str, object]) -> None:
+        """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there."""
+        if self._result_written or self.output_format not in (OutputFormat.JSON, OutputFormat.YAML):
+            return
+        self._result_written = True
+        _write(sys.stdout, _encode(command, {"error": error}, self.output_format))
+
+    def say(self, line: str) -> None:
+        """Tell a person something on stderr."""
+        _write(sys.stderr, f"{line}\n")
+
+    def warn(self, line: str) -> None:
+        """Warn a person on stderr."""
+        _write(sys.stderr, f"{self._paint('warning:', '33')} {line}\n")
+
+    def error(self, message: str, hint: str | None) -> None:
+        """Name a failure on stderr in one line, and the hint in another."""
+        _write(sys.stderr, f"{self._paint('error:', '31')} {_one_line(message)}\n")
+        if hint:
+            _write(sys.stderr, f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator[Progress]:
+        """A bar on a terminal; elsewhere one line when the phase begins."""
+        if not self.animate:
+            self.say(label)
+            yield _Silent()
+            return
+        with _bar(label, self.color) as bar:
+            yield bar
+
+    def ask_typed(self, question: str, expected: str = "yes") -> bool:
+        """Ask on stderr; True only when the typed answer is `expected`. Raises `RefusedError` where nobody can answer."""
+        if not self.input_allowed:
+            raise RefusedError(f"confirmation needed, and nobody can be asked here: {question}", hint="pass --yes")
+        _write(sys.stderr, f"{question} Type {expected!r} to go on: ")
+        answer = sys.stdin.readline()
+        if not answer.endswith("\n"):
+            _write(sys.stderr, "\n")
+        return answer.strip() == expected
+
+    def _paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
+
+
+def format_result(result: Result, output_format: OutputFormat) -> str:
+    """The result as text that ends with a line end; JSON and YAML carry the versioned header first."""
+    if output_format is OutputFormat.TEXT:
+        return result.text if result.text.endswith("\n") or not result.text else f"{result.text}\n"
+    if output_format is OutputFormat.TSV:
+        return tsv_lines(result.rows)
+    return _encode(result.command, result.data, output_format)
+
+
+def _encode(command: str, data: Mapping[str, object], output_format: OutputFormat) -> str:
+    body = {"kafkakit": {"command": command, "schema": RESULT_SCHEMA}, **data}
+    if output_format is OutputFormat.YAML:
+        import yaml
+
+        return yaml.safe_dump(plain_value(body), sort_keys=False, allow_unicode=True, width=10_000)
+    import json
+
+    return json.dumps(plain_value(body), indent=2, ensure_ascii=False) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _write(stream: TextIO, text: str) -> None:
+    # A lone surrogate (a file name that is not UTF-8) must not end in a traceback.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+class _Silent:
+    def update(self, done: float, total: float, note: str = "") -> None:
+        pass
+
+
+@contextmanager
+def _bar(label: str, color: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    console = Console(stderr=True, no_color=not color)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with RichProgress(*columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), console=console) as shown:
+        task = shown.add_task(label, total=1.0, note="")
+
+        class _Live:
+            def update(self, done: float, total: float, note: str = "") -> None:
+                shown.update(task, completed=done, total=total or 1.0, note=note)
+
+        yield _Live()

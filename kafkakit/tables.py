@@ -1,0 +1,68 @@
+"""Text forms of rows: aligned tables for people, TSV for scripts, and plain values for JSON and YAML."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+
+EMPTY_CELL = "-"
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Align rows under upper-case headings without spaces, two blanks apart; numbers are set to the right."""
+    body = [[cell(value) for value in row] for row in rows]
+    head = [name.upper().replace(" ", "-").replace("_", "-") for name in columns]
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+    numeric = [bool(body) and all(_is_number(line[i]) for line in body) for i in range(len(head))]
+
+    def line_of(cells: Sequence[str]) -> str:
+        padded = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(cells, widths, numeric, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join(line_of(cells) for cells in [head, *body])
+
+
+def tsv_lines(rows: Iterable[Sequence[object]]) -> str:
+    """One record a line, tabs between cells, `-` for an empty cell, tabs and line ends inside a cell become blanks."""
+    return "".join("\t".join(cell(value) for value in row) + "\n" for row in rows)
+
+
+def cell(value: object) -> str:
+    """One value as a table cell; lists are joined with commas, times are ISO 8601."""
+    if value is None or value == "" or value == ():
+        return EMPTY_CELL
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return ",".join(cell(item) for item in value)
+    return " ".join(str(value).split()) or EMPTY_CELL
+
+
+def plain_value(value: object) -> object:
+    """Reduce a value to what JSON holds; anything unknown becomes its `str`, so a `Secret` stays masked."""
+    if value is None or (isinstance(value, bool | int | float) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Enum):
+        return plain_value(value.value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain_value(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return [plain_value(item) for item in sorted(value)]
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        return [plain_value(item) for item in value]
+    return str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text == EMPTY_CELL or text.replace(".", "", 1).replace("-", "", 1).isdigit()

@@ -1,0 +1,99 @@
+"""From settings to adapters; each is imported inside its function, so that a command pays only for what it uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkakit.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from kafkakit.ports import Clock, ClusterAdmin, DataPlane
+    from kafkakit.settings import Settings
+    from kafkakit.version.facts import Versions
+
+
+def open_admin(settings: Settings, *, read_only: bool = False) -> ClusterAdmin:
+    """Connect to the cluster's control side; `read_only` gives a client that refuses to write.
+
+    A profile that pins `cluster_id` is compared with the live cluster first (one request);
+    `RefusedError` when they differ.
+    """
+    from kafkakit.adapters.kafka_admin import KafkaAdmin
+    from kafkakit.adapters.read_only import ReadOnlyAdmin
+
+    admin: ClusterAdmin = KafkaAdmin(
+        _address(settings),
+        settings.security,
+        request_timeout_s=settings.request_timeout_s,
+        bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
+    )
+    if settings.cluster_id is not None:
+        try:
+            _refuse_other_cluster(admin, settings.cluster_id)
+        except BaseException:
+            admin.close()
+            raise
+    return ReadOnlyAdmin(admin) if read_only else admin
+
+
+def open_data(settings: Settings) -> DataPlane:
+    """Connect to the cluster's data side (producer, consumer)."""
+    from kafkakit.adapters.kafka_data import KafkaData
+
+    return KafkaData(_address(settings), settings.security)
+
+
+def system_clock() -> Clock:
+    """The machine's clock."""
+    from kafkakit.adapters.clock import SystemClock
+
+    return SystemClock()
+
+
+def read_input(path: Path | str, limit_bytes: int) -> bytes:
+    """Read a file, or stdin for `-`; `InputError` when it is missing, larger than the limit or no regular file."""
+    from kafkakit.adapters import files
+
+    return files.read_input(path, limit_bytes)
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write a file under a temporary name, fsync it, rename it into place and fsync its folder."""
+    from kafkakit.adapters import files
+
+    files.write_file(path, data, mode)
+
+
+def installed_versions() -> Versions:
+    """The versions of the kit and of what it stands on."""
+    from kafkakit import __version__
+    from kafkakit.adapters import installed
+    from kafkakit.documents import PLAN_KIND, SCHEMA_VERSION, SNAPSHOT_KIND
+    from kafkakit.version.facts import PACKAGES, Versions
+
+    return Versions(
+        kafkakit=__version__,
+        python=installed.python_version(),
+        librdkafka=installed.librdkafka_version(),
+        packages=installed.package_versions(PACKAGES),
+        schemas={PLAN_KIND: SCHEMA_VERSION, SNAPSHOT_KIND: SCHEMA_VERSION},
+    )
+
+
+def _address(settings: Settings) -> str:
+    if not settings.bootstrap_servers:
+        raise UsageError(
+            "no Kafka address is configured",
+            hint="pass --bootstrap-server HOST:PORT or --profile NAME (kafkakit profile list names them)",
+        )
+    return settings.bootstrap_servers
+
+
+def _refuse_other_cluster(admin: ClusterAdmin, pinned: str) -> None:
+    live = admin.cluster().cluster_id
+    if live != pinned:
+        raise RefusedError(
+            f"the profile pins cluster {pinned}, but the address answers as cluster {live}",
+            hint="check the address and the profile's cluster_id",
+        )
