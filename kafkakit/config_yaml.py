@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from yaml import YAMLError, compose, parse
-from yaml.events import AliasEvent, MappingStartEvent, NodeEvent, SequenceStartEvent
+from yaml.events import AliasEvent, Event, MappingStartEvent, NodeEvent, SequenceStartEvent
 from yaml.loader import BaseLoader
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -87,18 +87,16 @@ def _root(data: bytes, source: str) -> Node:
 
 
 def _check_limits(text: str, source: str) -> None:
-    depth = values = 0
-    for event in parse(text, Loader=BaseLoader):
+    depth = 0
+    for values, event in enumerate(parse(text, Loader=BaseLoader)):
         if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor is not None):
-            line = event.start_mark.line + 1
             raise InputError(
-                f"{source}:{line}", "anchors and aliases (& and *) are not supported", hint="repeat the value"
+                _at(source, event), "anchors and aliases (& and *) are not supported", hint="repeat the value"
             )
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             depth += 1
         elif type(event).__name__.endswith("EndEvent"):
             depth -= 1
-        values += 1
         if depth > MAX_DEPTH:
             raise InputError(source, f"nested more than {MAX_DEPTH} levels deep")
         if values > MAX_VALUES:
@@ -165,7 +163,7 @@ def _kind_of(node: Node) -> str:
     return {"MappingNode": "a mapping", "SequenceNode": "a list"}.get(type(node).__name__, "a text")
 
 
-def _at(source: str, node: Node) -> str:
+def _at(source: str, node: Node | Event) -> str:
     mark = getattr(node, "start_mark", None)
     return source if mark is None else f"{source}:{mark.line + 1}"
 

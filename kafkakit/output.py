@@ -115,7 +115,10 @@ class Output:
             yield bar
 
     def ask_typed(self, question: str, expected: str = "yes") -> bool:
-        """Ask on stderr; True only when the typed answer is `expected`. Raises `RefusedError` where nobody can answer."""
+        """Ask on stderr; True only when the typed answer is `expected`.
+
+        Raises `RefusedError` where nobody can answer.
+        """
         if not self.input_allowed:
             raise RefusedError(f"confirmation needed, and nobody can be asked here: {question}", hint="pass --yes")
         _write(sys.stderr, f"{question} Type {expected!r} to go on: ")

@@ -192,7 +192,11 @@ def open_files(given: Given, environment: Mapping[str, str], warn: Callable[[str
 
 
 def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice:
-    """The profile to use: the flag or its variable, the project's, the one noted by `profile use`, the user's, the system's."""
+    """The profile to use, or none.
+
+    The flag or its variable come first, then the project's file, the note of `profile use`, the
+    user's file and the system's.
+    """
     if given.profile:
         origin = "env KAFKAKIT_PROFILE" if given.profile_origin == "env" else given.profile_origin
         return Choice(name=given.profile, origin=origin)

@@ -15,7 +15,10 @@ SUMMARY_CHARACTERS = 200
 
 
 def write_crash_report(error: BaseException, secrets: Iterable[Secret]) -> tuple[str, Path | None]:
-    """Write the traceback (0600, secrets masked); gives a one-line summary and the file, None when it cannot be written."""
+    """Write the traceback (0600, secrets masked).
+
+    Gives a one-line summary and the file, None when the file cannot be written.
+    """
     known = [secret.reveal() for secret in secrets if secret.reveal()]
     summary = _masked(f"{type(error).__name__}: {' '.join(str(error).split())}", known)[:SUMMARY_CHARACTERS]
     body = f"kafkakit {__version__}\n{''.join(traceback.format_exception(error))}"

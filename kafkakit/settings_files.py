@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,7 +171,7 @@ def warn_if_readable_by_all(path: Path, warn: Callable[[str], None]) -> None:
         mode = path.stat().st_mode
     except OSError:
         return
-    if mode & 0o004 and not mode & 0o170000 == 0o020000:
+    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
         warn(f"{path} holds a secret and every user can read it (mode {mode & 0o777:o}); chmod 600 it")
 
 

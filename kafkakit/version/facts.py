@@ -24,5 +24,5 @@ class Versions:
             ("python", self.python),
             *self.packages.items(),
             ("librdkafka", self.librdkafka),
-            *((f"schema of {kind} files", str(number)) for kind, number in self.schemas.items()),
+            *((f"schema:{kind}", str(number)) for kind, number in self.schemas.items()),
         )
