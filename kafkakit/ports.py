@@ -5,7 +5,7 @@ None means accepted. A call raises `TryLaterError` when the cluster cannot be re
 `OperationFailedError` when it refuses the whole request (missing rights, say).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -189,4 +189,73 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait; raises whatever a signal handler raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record of a partition: at `offset` after the broker acknowledged it, or as it was read."""
+
+    partition: TopicPartition
+    offset: int
+    value: bytes
+    key: bytes | None = None
+
+
+class Producer(Protocol):
+    """Writes records that count only when all in-sync replicas have them (acks=all, no duplicates)."""
+
+    def send(self, partition: TopicPartition, value: bytes, key: bytes | None = None) -> None:
+        """Queue a record; waits while the queue is full. Learn of its fate from `acknowledged` and `failed`."""
+        ...
+
+    @property
+    def acknowledged(self) -> int:
+        """How many records the brokers have acknowledged so far."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """How many records were given up after retries."""
+        ...
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the last record failed, or what the client last complained about."""
+        ...
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait for the queue to empty; returns how many records still have no answer."""
+        ...
+
+
+class Consumer(Protocol):
+    """Reads the partitions it was made for, without a group."""
+
+    def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
+        """Up to `limit` records, waiting at most `timeout_s` for the first."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; closing twice is harmless."""
+        ...
+
+
+class DataPlane(Protocol):
+    """Records in and out of one cluster."""
+
+    def reach(self, timeout_s: float) -> tuple[int, ...]:
+        """The ids of the brokers that the client sees; raises `TryLaterError` when it reaches none."""
+        ...
+
+    def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
+        """The offsets that each partition holds, first to past the last; unknown partitions are absent."""
+        ...
+
+    def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> Producer:
+        """A producer; `on_acknowledged` is called from `send` and `flush`, never from another thread."""
+        ...
+
+    def consumer(self, partitions: Collection[TopicPartition]) -> Consumer:
+        """A consumer that reads the partitions from their first offset."""
         ...

@@ -31,6 +31,10 @@ class PortTakenError(NodeFailedError):
     """A port that was free a moment ago is taken; starting again with other ports may help."""
 
 
+class OldSessionError(NodeFailedError):
+    """A broker came back before ZooKeeper forgot it (6 s); starting again later helps."""
+
+
 class Processes(Protocol):
     """Start, recognise and signal processes; take free ports."""
 

@@ -64,6 +64,8 @@ def broker_properties(
     if spec.mode is Mode.ZOOKEEPER:
         settings |= {
             "broker.id": str(node.id),
+            # By default ids above 1000 are kept for brokers that choose their own.
+            "reserved.broker.max.id": "100000",
             "zookeeper.connect": layout.keeper.address,
             "zookeeper.session.timeout.ms": "6000",
         }

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kafkakit.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
 from kafkakit.model import Broker
@@ -17,7 +17,7 @@ from kafkakit.sandbox.credentials import (
     secrets_folder,
 )
 from kafkakit.sandbox.layout import Layout, Node, Role, directories_needed, lay_out, ports_needed
-from kafkakit.sandbox.machine import Machine, NodeFailedError, PortTakenError, Reporter
+from kafkakit.sandbox.machine import Machine, NodeFailedError, OldSessionError, PortTakenError, Reporter
 from kafkakit.sandbox.properties import (
     broker_properties,
     controller_properties,
@@ -34,6 +34,8 @@ START_LIMIT_S = 120.0
 _PORT_ATTEMPTS = 3
 _POLL_S = 0.1
 _FORMAT_LIMIT_S = 60.0
+_OLD_SESSION_LIMIT_S = 20.0
+_OLD_SESSION = "NodeExistsException"
 _TAKEN = ("Address already in use", "BindException")
 
 
@@ -124,7 +126,7 @@ def _start(
         _write_nodes(store, state, class_path, passwords)
         state = _start_processes(machine, store, state, class_path, passwords)
         state = wait_until_up(machine, store, state, tuple(r.node.id for r in state.nodes[1:]), reporter)
-        state = replace(state, phase=Phase.UP)
+        state = replace(state, phase=Phase.UP, cluster_id=_cluster_id(machine, store, state))
         for user in profile_users(spec.secure):
             text = render_profile(profile_tree(state, root, user), spec.name)
             store.write_profile(profile_name(spec.name, user), text)
@@ -274,9 +276,21 @@ def registered_brokers(machine: Machine, state: SandboxState, security: Security
         admin.close()
 
 
+def _cluster_id(machine: Machine, store: Store, state: SandboxState) -> str:
+    """The id that the cluster goes by: in ZooKeeper mode the first broker makes it up."""
+    admin = machine.open_admin(state.layout.bootstrap_servers, admin_security(state, store))
+    try:
+        return admin.cluster().cluster_id
+    finally:
+        admin.close()
+
+
 def _exited(store: Store, node: Node) -> NodeFailedError:
     tail = store.tail(node.log_file)
-    if any(sign in line for line in store.tail(node.log_file, 200) for sign in _TAKEN):
+    lines = store.tail(node.log_file, 200)
+    if any(_OLD_SESSION in line for line in lines):
+        return OldSessionError(f"{node.label} is still registered with its old session", tail=tail)
+    if any(sign in line for line in lines for sign in _TAKEN):
         ports = ", ".join(str(port) for port in node.ports.values())
         return PortTakenError(f"{node.label} found its port taken ({ports})", tail=tail)
     return NodeFailedError(f"{node.label} exited", tail=tail, hint=f"its log is {node.log_file}")
@@ -326,6 +340,29 @@ def loaded(store: Store) -> SandboxState:
     return state
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSeen:
+    """A node as it is now: `state` is `dead`, `running`, or what the cluster says of a live broker."""
+
+    node: Node
+    pid: int | None
+    state: str
+
+
+def look(machine: Machine, store: Store, state: SandboxState) -> tuple[NodeSeen, ...]:
+    """Look at every process, and ask the cluster about its brokers (at most 5 s when it does not answer)."""
+    told = {broker.id: broker.state for broker in registered_brokers(machine, state, admin_security(state, store))}
+    seen = []
+    for record in state.nodes:
+        alive = _is_alive(machine, record)
+        word = "running" if alive else "dead"
+        if alive and record.node.role is Role.BROKER:
+            word = str(told.get(record.node.id, "unregistered"))
+        pid = record.process.pid if alive and record.process else None
+        seen.append(NodeSeen(node=record.node, pid=pid, state=word))
+    return tuple(seen)
+
+
 def kill(machine: Machine, store: Store, broker_id: int) -> bool:
     """SIGKILL a broker; returns False when it was dead already."""
     with store.locked():
@@ -341,8 +378,16 @@ def restart(machine: Machine, store: Store, broker_id: int, reporter: Reporter) 
         if record.process is not None:
             # A clean stop lets the broker say goodbye, so that it need not wait for its old session.
             machine.processes.kill([record.process], graceful_s=10)
-        state = start_node(machine, store, state, record.node)
-        return wait_until_up(machine, store, state, (broker_id,), reporter)
+        end = machine.clock.monotonic() + _OLD_SESSION_LIMIT_S
+        while True:
+            store.set_aside(record.node.log_file)
+            state = start_node(machine, store, state, record.node)
+            try:
+                return wait_until_up(machine, store, state, (broker_id,), reporter)
+            except OldSessionError:
+                if machine.clock.monotonic() > end:
+                    raise
+                reporter.say(f"ZooKeeper still holds the old session of broker {broker_id}; starting it again")
 
 
 def _broker(state: SandboxState, broker_id: int) -> NodeRecord:

@@ -108,6 +108,11 @@ class Store:
         """Delete a profile file if it is there."""
         self.profile_file(profile).unlink(missing_ok=True)
 
+    def set_aside(self, log_file: str) -> None:
+        """Keep a log as `LOG.1`, so that the next start begins an empty one."""
+        with contextlib.suppress(FileNotFoundError):
+            Path(log_file).replace(f"{log_file}.1")
+
     def tail(self, log_file: str, lines: int = TAIL_LINES) -> tuple[str, ...]:
         """The last lines of a log, without reading all of it; empty when there is none."""
         try:
