@@ -26,15 +26,23 @@ def assemble(
     """Merge metadata's topics, configurations, moves and, unless None, the brokers' log dirs; O(replicas).
 
     Ids that only replica lists name become brokers in state `missing`. A broker that gave no sizes is
-    in `unanswered_brokers` and has no entry in any `replica_bytes`.
+    in `unanswered_brokers` and has no entry in any `replica_bytes`. A move that began or ended between
+    the two requests is left out.
     """
-    moves = {TopicPartition(r.topic, r.partition): r for r in reassignments}
+    topics = list(topics)
+    shown = {TopicPartition(t.name, p.partition_index): set(p.replica_nodes) for t in topics for p in t.partitions}
+    moves = {
+        key: move
+        for move in reassignments
+        if shown.get(key := TopicPartition(move.topic, move.partition), set(move.replicas)) == set(move.replicas)
+    }
     replicas = {broker: answer.replicas for broker, answer in (answers or {}).items()}
     built = tuple(
         _topic(t, configs.get(t.name, {}), moves, replicas) for t in sorted(topics, key=lambda t: str(t.name))
     )
     brokers = {b.id: b for b in info.brokers}
-    for broker in {b for t in built for p in t.partitions for b in p.replicas} - set(brokers):
+    named = set[int]().union(*shown.values(), *(move.replicas for move in moves.values()))
+    for broker in named - set(brokers):
         brokers[broker] = Broker(id=broker, state=BrokerState.MISSING)
     silent: dict[int, str] = {}
     if answers is not None:
@@ -49,7 +57,7 @@ def assemble(
         brokers=tuple(brokers[b] for b in sorted(brokers)),
         topics=built,
         kafka_version=info.kafka_version,
-        reassignments=reassignments,
+        reassignments=tuple(moves.values()),
         sizes_taken=answers is not None,
         unanswered_brokers=silent,
     )
