@@ -142,7 +142,8 @@ def _wire(
     # A (partition, rack) pair needs a node of its own when stays or repeats share the rack's first place.
     pair_part, pair_rack = np.nonzero(present | (a.repeats > 0)[:, None])
     pair = network.nodes(len(pair_part))
-    number = np.full((count, racks), -1, dtype=np.int64)
+    # One column more, so that "no rack" (-1) may index it where there are no racks at all.
+    number = np.full((count, racks + 1), -1, dtype=np.int64)
     number[pair_part, pair_rack] = pair + np.arange(len(pair_part))
     network.arcs(source + pair_part, number[pair_part, pair_rack], 1, 0)
     again = a.repeats[pair_part] > 0
@@ -150,9 +151,9 @@ def _wire(
         p, r = pair_part[again], pair_rack[again]
         network.arcs(repeat + p, number[p, r], rack_size[r] - 1, 0)
     rackless_from = np.where(a.charged, repeat, source) + np.arange(count)
-    tails = np.where(here >= 0, number[a.part, np.maximum(here, 0)], rackless_from[a.part])
+    tails = np.where(here >= 0, number[a.part, here], rackless_from[a.part])
     stays = ((a.part, a.broker), network.arcs(tails, broker + a.broker, 1, 0))
-    lone_part, lone_rack = np.nonzero(number < 0)
+    lone_part, lone_rack = np.nonzero(number[:, :racks] < 0)
     pooled = [
         ((lone_part, lone_rack), network.arcs(source + lone_part, pool + lone_rack, 1, price[lone_part])),
     ]

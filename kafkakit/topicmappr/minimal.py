@@ -52,7 +52,7 @@ def place_minimal(problem: PlacementProblem) -> Placement:
         else:
             replicas.append(substitute(p.current, targets, new))
         unplaced.append(max(0, p.wanted - len(replicas[-1])))
-    bound, argument = _bound(problem, kept, unplaced)
+    bound, argument = movement_bound(problem, unplaced)
     return Placement(tuple(replicas), tuple(unplaced), bound, argument, _notes(problem, replicas, kept))
 
 
@@ -206,13 +206,14 @@ def _stay_cost(partition: PlannedPartition, position: int, broker: int) -> int:
     return min(position, _LEVEL - 1) * _POSITION + (_OUT_OF_SYNC if stale else 0)
 
 
-def _bound(problem: PlacementProblem, kept: list[tuple[int, ...]], unplaced: list[int]) -> tuple[int, str]:
-    """Every missing replica needs one new copy, whoever plans it: the count is its own proof."""
+def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[int, str]:
+    """The least new copies (or bytes) and why: every missing replica needs one copy, whoever plans it."""
     targets = set(problem.targets)
     copies = weight = lost = 0
     leaving: set[int] = set()
-    for p, stay, missing in zip(problem.partitions, kept, unplaced, strict=True):
-        new = max(0, p.wanted - len(stay) - missing)
+    for p, missing in zip(problem.partitions, unplaced, strict=True):
+        stay = sum(1 for b in p.current if b in targets)
+        new = max(0, p.wanted - stay - missing)
         copies += new
         weight += new * (p.size_bytes or 0)
         if new:

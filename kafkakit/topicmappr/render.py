@@ -1,0 +1,161 @@
+"""The report of a rebuild in kafka-kit's words, and as rows and data."""
+
+from collections.abc import Iterator, Sequence
+
+from kafkakit.quantities import format_bytes
+from kafkakit.topicmappr.plan import Certificate, Plan
+from kafkakit.topicmappr.rebuild import Rebuild
+from kafkakit.topicmappr.statistics import degree_of
+
+INDENT = "  "
+COLUMNS = ("topic", "partition", "before", "after", "change")
+
+
+def ids(replicas: Sequence[int]) -> str:
+    """A replica list as kafka-kit prints it: `[1001 1002]`."""
+    return f"[{' '.join(map(str, replicas))}]"
+
+
+def what_changed(old: Sequence[int], new: Sequence[int]) -> str:
+    """The words behind a partition's line: `no-op`, `preferred leader`, `replaced broker`, ..."""
+    words = []
+    if len(old) != len(new):
+        words.append("decreased replication" if len(old) > len(new) else "increased replication")
+    elif list(old) == list(new):
+        return "no-op"
+    shared = min(len(old), len(new))
+    left, right = list(old[:shared]), list(new[:shared])
+    if left != right:
+        words.append("preferred leader" if sorted(left) == sorted(right) else "replaced broker")
+    return ", ".join(words)
+
+
+def report_head(rebuild: Rebuild, *, force_rebuild: bool, replication: int) -> str:
+    """Everything kafka-kit prints before the WARN section."""
+    return "\n".join(_head(rebuild, force_rebuild, replication)) + "\n"
+
+
+def _head(rebuild: Rebuild, force_rebuild: bool, replication: int) -> Iterator[str]:
+    selection, change = rebuild.scope.selection, rebuild.change
+    yield from ("", "Topics:", *(INDENT + t for t in selection.selected))
+    if selection.excluded:
+        yield from ("", "Topics excluded:", *(INDENT + t for t in selection.excluded))
+    yield from ("", "Broker change summary:")
+    messages = change.messages()
+    yield from (INDENT + line for line in messages)
+    if messages:
+        yield INDENT + "-"
+    if rebuild.affinities:
+        yield from (f"{INDENT}Substitution affinity: {a}" for a in rebuild.affinities)
+        yield INDENT + "-"
+    yield INDENT + change.summary()
+    yield from ("", "Action:")
+    actions = change.actions(force_rebuild=force_rebuild, replication=replication)
+    yield from (INDENT + line for line in actions or ["no-op"])
+    yield from ("", "Partition map changes:")
+    for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True):
+        yield f"{INDENT}{p.key.topic} p{p.key.partition}: {ids(old)} -> {ids(new)} {what_changed(old, new)}"
+    yield from ("", "Broker distribution:")
+    yield f"{INDENT}degree [min/max/avg]: {degree_of(rebuild.before)} -> {degree_of(rebuild.after)}"
+    yield INDENT + "-"
+    for load in rebuild.plan.after.brokers:
+        if load.replicas:
+            followers = load.replicas - load.leaders
+            yield (
+                f"{INDENT}Broker {load.broker} - leader: {load.leaders}, follower: {followers}, total: {load.replicas}"
+            )
+
+
+def warn_section(warnings: Sequence[str]) -> str:
+    """The WARN section, sorted by text."""
+    return "\n".join(["", "WARN:", *(INDENT + w for w in sorted(warnings) or ["[none]"])]) + "\n"
+
+
+def files_section(paths: Sequence[tuple[str, bool]]) -> str:
+    """The list of written maps; (path, combined?) each."""
+    if not paths:
+        return "\nNo partition reassignments, skipping map generation\n"
+    lines = [f"{INDENT}{path}{' [combined map]' if combined else ''}" for path, combined in paths]
+    return "\n".join(["", "New partition maps:", *lines]) + "\n"
+
+
+def plan_section(plan: Plan, saved_to: str | None, next_command: str | None) -> str:
+    """What the plan costs and why nothing cheaper exists, and the exact next command on its own line."""
+    lines = ["", "Plan:", INDENT + certificate_line(plan), f"{INDENT}why: {plan.certificate.argument}"]
+    lines += [f"{INDENT}note: {note}" for note in plan.notes]
+    if saved_to:
+        lines.append(f"{INDENT}saved to: {saved_to}")
+    if next_command:
+        lines += [f"{INDENT}next:", next_command]
+    return "\n".join(lines) + "\n"
+
+
+def certificate_line(plan: Plan) -> str:
+    """One line: partitions, copies, bytes where known, bound and gap."""
+    c = plan.certificate
+    copies = sum(len(m.adding) for m in plan.moves)
+    sizes = [m.bytes_moved for m in plan.moves]
+    known = f" ({format_bytes(sum(s for s in sizes if s is not None))})" if copies and None not in sizes else ""
+    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else f"{c.lower_bound} {c.unit}"
+    return (
+        f"{len(plan.moves)} partition(s) change, {copies} replica(s) are copied{known}; "
+        f"lower bound {bound}, gap {gap_text(c)} ({c.status})"
+    )
+
+
+def gap_text(certificate: Certificate) -> str:
+    """The gap as text: `0` only when it is exactly nothing."""
+    return "0" if certificate.gap == 0 else f"{certificate.gap * 100:.3g} %"
+
+
+def change_rows(rebuild: Rebuild, *, skip_no_ops: bool) -> tuple[tuple[object, ...], ...]:
+    """One row a partition: topic, partition, before, after, change."""
+    return tuple(
+        (p.key.topic, p.key.partition, ",".join(map(str, old)), ",".join(map(str, new)), what_changed(old, new))
+        for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
+        if not (skip_no_ops and old == new)
+    )
+
+
+def rebuild_data(rebuild: Rebuild, map_paths: Sequence[str], *, skip_no_ops: bool) -> dict[str, object]:
+    """The result for JSON and YAML: the change of brokers, every partition's lists, counts, proof, files."""
+    plan, change = rebuild.plan, rebuild.change
+    return {
+        "cluster_id": plan.cluster_id,
+        "topics": rebuild.scope.selection.selected,
+        "topics_excluded": rebuild.scope.selection.excluded,
+        "brokers": {
+            "targets": change.targets,
+            "replaced": change.replace,
+            "new": change.new,
+            "missing": sorted({*change.missing, *change.old_missing}),
+            "without_rack": change.rack_missing,
+            "affinities": [{"old": a.old, "new": a.new, "inferred": a.inferred} for a in rebuild.affinities],
+        },
+        "partitions": [
+            {"topic": p.key.topic, "partition": p.key.partition, "before": old, "after": new,
+             "change": what_changed(old, new)}
+            for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
+            if not (skip_no_ops and old == new)
+        ],
+        "certificate": certificate_data(plan.certificate),
+        "distribution": [
+            {"broker": b.broker, "rack": b.rack, "replicas": b.replicas, "leaders": b.leaders, "bytes": b.bytes}
+            for b in plan.after.brokers
+        ],
+        "notes": plan.notes,
+        "warnings": plan.warnings,
+        "map_files": map_paths,
+    }  # fmt: skip
+
+
+def certificate_data(certificate: Certificate) -> dict[str, object]:
+    """The certificate as JSON fields."""
+    return {
+        "unit": certificate.unit,
+        "objective": certificate.objective,
+        "lower_bound": certificate.lower_bound,
+        "gap": certificate.gap,
+        "status": certificate.status.value,
+        "argument": certificate.argument,
+    }

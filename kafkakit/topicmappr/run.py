@@ -1,0 +1,65 @@
+"""The shell around the planner: look at the cluster or a file, decide, write the files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkakit.documents import decode_partition_map, decode_snapshot, encode_plan
+from kafkakit.errors import UsageError
+from kafkakit.model import ClusterSnapshot, PartitionMap
+from kafkakit.ports import Clock, ClusterAdmin
+from kafkakit.snapshot_rules import check_partition_map, check_snapshot
+from kafkakit.topicmappr.maps import map_files
+from kafkakit.topicmappr.rebuild import Rebuild
+
+WriteFile = Callable[[Path, bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where results go: a folder and an optional combined map for kafka-kit's files, and the plan file."""
+
+    out_path: str = ""
+    out_file: str = ""
+    plan: Path | None = None
+    skip_no_ops: bool = False
+
+    def check(self) -> None:
+        """Refuse a folder that does not exist before any work is done."""
+        folder = Path(self.out_path or ".")
+        if not folder.is_dir():
+            raise UsageError(f"--out-path: {self.out_path} is not a folder", hint="create it first")
+        if self.plan is not None and not self.plan.absolute().parent.is_dir():
+            raise UsageError(f"--plan: the folder {self.plan.absolute().parent} does not exist", hint="create it first")
+
+
+def observe_live(admin: ClusterAdmin, clock: Clock) -> ClusterSnapshot:
+    """Read the cluster now, sizes included."""
+    return admin.snapshot(now=clock.now(), sizes=True)
+
+
+def observe_file(data: bytes, source: str) -> ClusterSnapshot:
+    """Read a snapshot file; raises `InputError` for anything that is not a sound one."""
+    snapshot = decode_snapshot(data, source)
+    check_snapshot(snapshot, source)
+    return snapshot
+
+
+def read_map_string(text: str) -> PartitionMap:
+    """Read `--map-string`; raises `InputError` with kafka-kit's words in front."""
+    source = "Error parsing partition map"
+    partition_map = decode_partition_map(text.encode("utf-8", "surrogatepass"), source)
+    check_partition_map(partition_map, source)
+    return partition_map
+
+
+def save(rebuild: Rebuild, destination: Destination, write: WriteFile) -> list[tuple[str, bool]]:
+    """Write maps and plan; returns (path, combined?) of the maps. The plan comes last: it means all is there."""
+    files = map_files(rebuild.maps(skip_no_ops=destination.skip_no_ops), destination.out_file)
+    prefix = destination.out_path if destination.out_path.endswith("/") else f"{destination.out_path}/"
+    prefix = prefix if destination.out_path else ""
+    for name, data, _ in files:
+        write(Path(prefix + name), data)
+    if destination.plan is not None:
+        write(destination.plan, encode_plan(rebuild.plan))
+    return [(prefix + name, combined) for name, _, combined in files]
