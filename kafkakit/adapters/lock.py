@@ -1,0 +1,48 @@
+"""One writer a cluster on this host: an advisory lock on an open file.
+
+The kernel lets go of it when the process ends in any way, `kill -9` included, so there is nothing stale.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafkakit.errors import OperationFailedError, TryLaterError
+
+
+class FileLock:
+    """Holds `path` locked while the `with` block runs; raises `TryLaterError` at once when another holds it."""
+
+    def __init__(self, path: Path, purpose: str) -> None:
+        self._path, self._purpose = path, purpose
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OperationFailedError(f"the lock {self._path} cannot be opened: {error.strerror}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(fd, 200, 0).decode("utf-8", "replace").strip()
+            os.close(fd)
+            by = f" by {holder}" if holder else ""
+            raise TryLaterError(
+                f"{self._purpose}: another kafkakit is at work{by}", hint=f"wait for it to end; lock file {self._path}"
+            ) from None
+        # For the message above only; the lock is the kernel's, not this text.
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"process {os.getpid()}\n".encode(), 0)
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

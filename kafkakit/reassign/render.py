@@ -1,0 +1,129 @@
+"""A run's words: the changes before it, the result after it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafkakit.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.reassign.outcome import Direction, Outcome
+from kafkakit.reassign.precheck import Live, ids
+from kafkakit.reassign.schedule import Goal
+from kafkakit.reassign.verdict import PartitionVerdict
+from kafkakit.topicmappr.plan import Plan
+
+SHOWN_CHANGES = 20
+PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")
+
+
+def render_changes(
+    plan: Plan, goals: Sequence[Goal], direction: Direction, *, rate: int | None, live: Live
+) -> list[str]:
+    """The diff shown before asking: totals, what each broker receives and gives, the first changed lists."""
+    copies = sum(len(g.adding) for g in goals)
+    total = sum((g.size_bytes or 0) * len(g.adding) for g in goals)
+    unknown = sum(1 for g in goals if g.adding and g.size_bytes is None)
+    verb = "to change" if direction is Direction.APPLY else "to put back"
+    done = len(plan.moves) - len(goals)
+    lines = [
+        f"cluster {plan.cluster_id}: {len(goals)} partitions {verb}, {copies} copies to make, {format_bytes(total)}"
+        + (f" (size of {unknown} partitions unknown)" if unknown else "")
+        + (f"; {done} of {len(plan.moves)} are in place or have no share" if done else "")
+    ]
+    lines.append(f"throttle: {format_rate(rate) + ' per broker' if rate else 'none'}")
+    lines += _broker_lines(goals, live)
+    for goal in goals[:SHOWN_CHANGES]:
+        now = live.states.get(goal.key)
+        mark = " (running)" if goal.running else ""
+        leader = "" if now is None or now.leader == goal.target[0] else f", leader {now.leader} -> {goal.target[0]}"
+        lines.append(f"  {goal.key}: {ids(goal.holders)} -> {ids(goal.target)}{leader}{mark}")
+    if len(goals) > SHOWN_CHANGES:
+        lines.append(f"  and {len(goals) - SHOWN_CHANGES} more")
+    return lines
+
+
+def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
+    comes: dict[int, list[int]] = {}
+    goes: dict[int, int] = {}
+    for goal in goals:
+        for broker in goal.adding:
+            comes.setdefault(broker, []).append(goal.size_bytes or 0)
+        for broker in goal.holders:
+            if broker not in goal.target:
+                goes[broker] = goes.get(broker, 0) + 1
+    return [
+        f"  broker {b}: {len(comes.get(b, ()))} copies in ({format_bytes(sum(comes.get(b, ())))}), {goes.get(b, 0)} out"
+        + ("" if live.is_alive(b) else ", not alive")
+        for b in sorted(comes.keys() | goes.keys())
+    ]
+
+
+def render_outcome(outcome: Outcome) -> str:
+    """The result for people."""
+    complete = sum(v.complete for v in outcome.partitions)
+    lines = [f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"]
+    if outcome.submitted:
+        lines.append(
+            f"{outcome.submitted} moves sent, {format_bytes(outcome.copied_bytes)} copied in "
+            f"{format_rough_time(outcome.seconds)}"
+        )
+    lines += [f"problem: {p}" for p in outcome.problems]
+    lines += [f"throttle left: {o}" for o in outcome.owed]
+    if outcome.ok and outcome.submitted:
+        lines.append("throttles: none of ours is left")
+    if outcome.next_commands:
+        lines += ["next:", *outcome.next_commands]
+    return "\n".join(lines) + "\n"
+
+
+def outcome_data(outcome: Outcome) -> dict[str, object]:
+    """The result for programs."""
+    return {
+        "direction": outcome.direction.value,
+        "verdict": outcome.verdict,
+        "complete": all(v.complete for v in outcome.partitions),
+        "counts": state_counts(outcome.partitions),
+        "moves_sent": outcome.submitted,
+        "bytes_copied": outcome.copied_bytes,
+        "seconds": round(outcome.seconds, 3),
+        "throttle_bytes_per_s": outcome.rate,
+        "throttles_left": list(outcome.owed),
+        "problems": list(outcome.problems),
+        "partitions": [partition_data(v) for v in outcome.partitions],
+        "next_commands": list(outcome.next_commands),
+    }
+
+
+def state_counts(verdicts: Iterable[PartitionVerdict]) -> Mapping[str, int]:
+    """How many partitions are in each state."""
+    counts: dict[str, int] = {}
+    for verdict in verdicts:
+        counts[verdict.word] = counts.get(verdict.word, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def partition_data(verdict: PartitionVerdict) -> dict[str, object]:
+    """One partition for programs."""
+    return {
+        "topic": verdict.key.topic,
+        "partition": verdict.key.partition,
+        "state": verdict.word,
+        "complete": verdict.complete,
+        "replicas": list(verdict.replicas),
+        "wanted": list(verdict.wanted),
+        "leader": verdict.leader,
+        "out_of_sync": list(verdict.out_of_sync),
+    }
+
+
+def partition_rows(verdicts: Iterable[PartitionVerdict]) -> tuple[tuple[object, ...], ...]:
+    """One row a partition, in `PARTITION_COLUMNS`."""
+    return tuple(
+        (
+            v.key.topic,
+            v.key.partition,
+            v.word.replace(" ", "-"),
+            ",".join(str(b) for b in v.replicas),
+            ",".join(str(b) for b in v.wanted),
+            v.leader,
+            ",".join(str(b) for b in v.out_of_sync),
+        )
+        for v in verdicts
+    )

@@ -1,0 +1,302 @@
+"""`reassign apply` and `reassign rollback`: observe, decide, act, verify, batch after batch.
+
+Everything decided here comes from the pure modules; everything done to the cluster is in the journal
+before it is done, so that a run cut at any point can be resumed or undone.
+"""
+
+from collections.abc import Sequence
+
+from kafkakit.errors import InterruptedRunError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.ports import Clock, ClusterAdmin, ResourceKind
+from kafkakit.quantities import format_rate
+from kafkakit.reassign.journal import What
+from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
+from kafkakit.reassign.precheck import (
+    DROPPED,
+    FOREIGN,
+    Assessment,
+    Live,
+    MoveState,
+    assess,
+    listed,
+    require_applicable,
+    require_rights,
+    require_same_cluster,
+)
+from kafkakit.reassign.progress import SETTLE_S
+from kafkakit.reassign.render import render_changes
+from kafkakit.reassign.schedule import Goal, apply_goals, batches, rollback_goals
+from kafkakit.reassign.service import BatchWatch, Lookout, Patient
+from kafkakit.reassign.space import require_space
+from kafkakit.reassign.store_journal import Journal
+from kafkakit.reassign.store_moves import Moves
+from kafkakit.reassign.store_throttle import Throttles
+from kafkakit.reassign.throttle import LIST_KEYS, taken_bytes
+from kafkakit.reassign.verdict import judge, lacking, shortcomings, to_elect
+from kafkakit.topicmappr.plan import Plan
+
+STOP_PATIENCE_S = 3.0
+_UNTOUCHED = frozenset({"already applied", "nothing to roll back", "planned", "declined"})
+
+
+class Run:
+    """One run of one plan in one direction; made for a single call of `apply` or `rollback`."""
+
+    def __init__(
+        self, plan: Plan, admin: ClusterAdmin, clock: Clock, journal: Journal, voice: Voice, request: Request
+    ) -> None:
+        self._plan, self._admin, self._clock = plan, admin, clock
+        self._journal, self._voice, self._request = journal, voice, request
+        self._patient = Patient(clock, voice, request.patience_s)
+        self._lookout = Lookout(admin, clock, self._patient)
+        self._throttles = Throttles(admin, clock, journal, voice, self._patient)
+        self._topics = {e.topic for e in plan.scope}
+        self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
+        self._problems: list[str] = []
+        self._owed: tuple[str, ...] = ()
+        self._submitted = 0
+        self._copied = 0
+
+    def apply(self) -> Outcome:
+        """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
+        live, assessment = self._look(settle=True)
+        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        require_applicable(assessment, live, allow_drift=self._request.allow_drift)
+        goals = self._lookout.sized(apply_goals(assessment), live)
+        require_space(goals, self._lookout.dirs(goals, live))
+        if not goals and not to_elect(assessment) and not self._journal.state.throttled:
+            short = lacking(assessment)
+            self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
+            for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
+                self._voice.warn(line)
+            return self._outcome(Direction.APPLY, "already applied", live, assessment)
+        return self._begin(Direction.APPLY, live, assessment, goals)
+
+    def rollback(self) -> Outcome:
+        """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
+        live, assessment = self._look(settle=True)
+        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        foreign = assessment.having(*FOREIGN)
+        if foreign and not self._request.allow_drift:
+            names = listed([str(s.move.key) for s in foreign])
+            raise RefusedError(
+                f"{len(foreign)} planned partitions were changed by somebody else: {names}",
+                hint="undo the others with --allow-drift, which leaves these alone",
+            )
+        goals, stuck = rollback_goals(assessment, live)
+        if not goals and not stuck and not self._journal.state.throttled:
+            return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
+        goals = self._lookout.sized(goals, live)
+        require_space(goals, self._lookout.dirs(goals, live))
+        return self._begin(Direction.ROLLBACK, live, assessment, goals)
+
+    def _begin(self, direction: Direction, live: Live, assessment: Assessment, goals: tuple[Goal, ...]) -> Outcome:
+        require_rights(live, throttled=self._rate() is not None or self._journal.state.throttled)
+        for line in render_changes(self._plan, goals, direction, rate=self._rate(), live=live):
+            self._voice.say(line)
+        if self._request.dry_run:
+            return self._outcome(direction, "planned", live, assessment)
+        if not self._request.confirm():
+            return self._outcome(direction, "declined", live, assessment)
+        started = self._clock.monotonic()
+        rate = self._rate()
+        try:
+            self._journal.check(
+                What.START, {"direction": direction.value, "plan_path": self._request.plan_path, "rate": rate}
+            )
+            verdict = self._carry(direction, goals, rate)
+            live, assessment = self._finish(direction)
+        except KeyboardInterrupt:
+            raise self._interrupted(direction) from None
+        except TryLaterError as error:
+            raise TryLaterError(
+                f"{error.message}; the run stopped and its throttles may still be set",
+                hint=f"once the cluster answers: {self._request.commands.line(direction.value, '--yes')}",
+            ) from error
+        return self._outcome(direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rate=rate)
+
+    def _rate(self) -> int | None:
+        """The throttle of this run: what was asked for, else what an interrupted run has still set."""
+        state = self._journal.state
+        if self._request.throttle_off:
+            return None
+        return self._request.rate or (state.rate if state.throttled else None)
+
+    def _carry(self, direction: Direction, goals: tuple[Goal, ...], rate: int | None) -> str:
+        """Do all batches; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
+        done = "applied" if direction is Direction.APPLY else "rolled back"
+        try:
+            if direction is Direction.ROLLBACK:
+                goals = self._cancel_running()
+            if rate is None and self._journal.state.throttled:
+                self._throttles.lift(self._lookout.live(self._topics))
+            cut = list(batches(goals, self._request.batch_size, self._list_bytes(goals), LIST_KEYS))
+            for number, batch in enumerate(cut, 1):
+                label = f"{direction.value}: batch {number} of {len(cut)}, {len(batch)} partitions"
+                self._do_batch(batch, label, rate)
+            self._elect(direction)
+        except OperationFailedError as error:
+            self._problems.append(error.message)
+            return "stopped"
+        return done
+
+    def _do_batch(self, batch: tuple[Goal, ...], label: str, rate: int | None) -> None:
+        live = self._lookout.live({g.key.topic for g in batch})
+        batch = self._still_there(batch, live)
+        lost = sorted({b for g in batch if not g.running for b in g.adding if not live.is_alive(b)})
+        if lost:
+            raise OperationFailedError(
+                f"broker {', '.join(str(b) for b in lost)} is not alive; no more moves are sent to it"
+            )
+        if rate is not None:
+            self._throttles.impose(batch, rate, live)
+        unsent = [g for g in batch if not g.running]
+        refused = self._moves.submit(unsent)
+        self._submitted += len(unsent) - len(refused)
+        self._problems += [f"{key} was not accepted: {error}" for key, error in sorted(refused.items())]
+
+        def keep_throttled(now: Live) -> None:
+            if rate is not None:
+                self._throttles.impose_rates(batch, rate, now)
+
+        watch = BatchWatch(self._lookout, self._clock, self._voice, stall_timeout_s=self._request.stall_timeout_s)
+        waiting = [g for g in batch if g.key not in refused]
+        seen, memory = watch.wait(waiting, label, keep_throttled)
+        self._copied += seen.copied_bytes
+        if seen.gone:
+            self._problems.append(f"deleted during the run: {listed([str(k) for k in sorted(seen.gone)])}")
+        if memory.withdrawn:
+            names = listed([str(k) for k in sorted(memory.withdrawn)])
+            self._problems.append(f"cancelled or changed by somebody else during the run: {names}")
+        self._throttles.lift_entries(batch)
+
+    def _still_there(self, batch: tuple[Goal, ...], live: Live) -> tuple[Goal, ...]:
+        """Leave out partitions whose topic was deleted (or made anew) since the run began."""
+        kept: list[Goal] = []
+        for goal in batch:
+            state = live.states.get(goal.key)
+            if state is None or (goal.topic_id and state.topic_id and goal.topic_id != state.topic_id):
+                self._problems.append(f"deleted during the run: {goal.key}")
+            else:
+                kept.append(goal)
+        return tuple(kept)
+
+    def _elect(self, direction: Direction) -> None:
+        """Give leadership to the first replicas, where they are in sync."""
+        undone = direction is Direction.ROLLBACK
+        wanted = to_elect(self._look()[1], undone=undone)
+        for key, error in sorted(self._moves.elect(wanted).items()):
+            self._voice.warn(f"{key}: leader not elected: {error}")
+        deadline = self._clock.monotonic() + SETTLE_S
+        while to_elect(self._look()[1], undone=undone) and self._clock.monotonic() < deadline:
+            self._clock.sleep(0.5)
+
+    def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
+        """Lift what throttles are left, look at the result, and close the journal's run."""
+        live, assessment = self._look()
+        self._owed = self._throttles.lift(live)
+        undone = direction is Direction.ROLLBACK
+        deadline = self._clock.monotonic() + SETTLE_S
+        while not self._problems and (short := lacking(assessment, undone=undone)):
+            if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
+                self._problems += shortcomings(short, live)
+                break
+            self._clock.sleep(0.5)
+            live, assessment = self._look()
+        verdict = "incomplete" if self._problems else "complete"
+        self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
+        return live, assessment
+
+    def _interrupted(self, direction: Direction) -> InterruptedRunError:
+        """Say what still runs after a stop; throttles stay while moves run, or else they come off now."""
+        commands = self._request.commands
+        resume = commands.line(direction.value, "--yes")
+        try:
+            self._journal.reload()
+            patient = Patient(self._clock, self._voice, STOP_PATIENCE_S)
+            live = Lookout(self._admin, self._clock, patient).live(self._topics)
+            moving = [s for s in assess(self._plan, live).statuses if s.running is not None]
+            state = self._journal.state
+            if not moving:
+                owed = self._throttles.lift(live)
+                left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"
+                return InterruptedRunError(f"stopped; no move of the plan is running, {left}", hint=f"go on: {resume}")
+        except KafkakitError as error:
+            return InterruptedRunError(
+                f"stopped; moves may still run on the cluster and throttles may be set ({error.message})",
+                hint=f"go on: {resume}",
+            )
+        message = f"stopped; {len(moving)} of {len(self._plan.moves)} moves still run on the cluster"
+        if not state.throttled:
+            return InterruptedRunError(message, hint=f"go on: {resume}; undo: {commands.line('rollback', '--yes')}")
+        brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
+        rate = f" of {format_rate(state.rate)}" if state.rate else ""
+        return InterruptedRunError(
+            f"{message}, the throttle{rate} stays set on brokers {brokers} until the run is resumed",
+            hint=f"go on: {resume}; without the throttle: {resume} --throttle none; "
+            f"undo: {commands.line('rollback', '--yes')}",
+        )
+
+    def _cancel_running(self) -> tuple[Goal, ...]:
+        """Cancel the plan's running moves; returns what is to be submitted then."""
+        _, assessment = self._look()
+        self._moves.cancel([s.move.key for s in assessment.having(MoveState.TO_AFTER)])
+        live, assessment = self._look(settle=True)
+        goals, stuck = rollback_goals(assessment, live)
+        for status in stuck:
+            lost = [str(b) for b in status.move.before if b not in status.holders and not live.is_alive(b)]
+            self._problems.append(
+                f"{status.move.key} stays as it is: its old list needs a copy on broker {', '.join(lost)}, not alive"
+            )
+        return self._lookout.sized(goals, live)
+
+    def _look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
+        """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
+        state = self._journal.state
+        for attempt in range(4):
+            live = self._lookout.live(self._topics)
+            assessment = assess(self._plan, live, cancelled_by_us=state.cancelled and bool(state.submitted))
+            if not settle or attempt == 3 or not assessment.having(MoveState.DRIFTED):
+                break
+            self._clock.sleep(0.5)
+        return live, assessment
+
+    def _list_bytes(self, goals: Sequence[Goal]) -> dict[tuple[str, str], int]:
+        names = sorted({g.key.topic for g in goals})
+        if not names:
+            return {}
+        configs = self._patient.call(
+            "reading throttles", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, names)
+        )
+        return taken_bytes(goals, configs)
+
+    def _outcome(
+        self,
+        direction: Direction,
+        verdict: str,
+        live: Live,
+        assessment: Assessment,
+        *,
+        seconds: float = 0.0,
+        rate: int | None = None,
+    ) -> Outcome:
+        undone = direction is Direction.ROLLBACK
+        problems = tuple(self._problems)
+        commands = self._request.commands
+        next_commands = (
+            commands.line(direction.value, "--yes"),
+            commands.line("verify"),
+            commands.line("rollback", "--yes"),
+        )
+        return Outcome(
+            direction=direction,
+            verdict="incomplete" if problems and verdict not in _UNTOUCHED else verdict,
+            partitions=judge(assessment, undone=undone),
+            problems=problems,
+            owed=self._owed,
+            submitted=self._submitted,
+            copied_bytes=self._copied,
+            seconds=seconds,
+            rate=rate,
+            next_commands=tuple(dict.fromkeys(next_commands)) if problems or self._owed else (),
+        )
