@@ -108,6 +108,7 @@ def run(arguments: Sequence[str]) -> int:
     kit = Kit()
     stops = _Stops()
     stops.install()
+    kit.start_deadline = stops.start_timer
     try:
         code = _invoke(kit, list(arguments), stops)
         sys.stdout.flush()
@@ -221,6 +222,10 @@ class _Stops:
                     self._earlier[number] = signal.signal(number, self._raise)
             except ValueError:  # not the main thread, as in some tests
                 return
+
+    def start_timer(self, seconds: float) -> None:
+        if signal.SIGALRM in self._earlier:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def restore(self) -> None:
         for number, handler in self._earlier.items():

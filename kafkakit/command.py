@@ -11,9 +11,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkakit.completion import complete_profile_names
+from kafkakit.config_merge import parse_overrides
 from kafkakit.durations import parse_duration
-from kafkakit.output import ColorChoice, Output, OutputFormat
-from kafkakit.settings import Given, Settings, Terminal, load_settings, read_environment
+from kafkakit.output import ColorChoice, Output, OutputFormat, Result
+from kafkakit.settings import Given, Settings, Terminal, key_rows, load_settings, read_environment
+from kafkakit.tables import text_table
 
 SHARED_PANEL = "Shared options (before or after the command)"
 
@@ -96,6 +98,7 @@ class Kit:
     def __init__(self) -> None:
         self._given: dict[str, tuple[Any, str]] = {}
         self.command_path = ""
+        self.start_deadline: Callable[[float], None] = _no_deadline
 
     def take(self, name: str, value: Any, source: str) -> None:
         """Record a shared option; the command line beats the environment, later beats earlier, `-X` adds up."""
@@ -156,6 +159,10 @@ class Kit:
             command_config=self._value("command_config", None),
         )
 
+    def wants_key_list(self) -> bool:
+        """True for `-X list`."""
+        return "list" in self._value("override", ())
+
     def output_without_options(self, output_format: str) -> Output:
         """A writer for failures that come before the options are read."""
         known = {str(item) for item in OutputFormat}
@@ -183,15 +190,24 @@ def kit_of(ctx: typer.Context) -> Kit:
     return kit
 
 
-def _add_shared(params: list[Any], *, hidden: bool) -> list[Any]:
+def _no_deadline(seconds: float) -> None:
+    """Where no one can stop the command, there is no deadline."""
+
+
+def _key_list() -> Result:
+    rows = key_rows()
+    columns = ("key", "default", "about")
+    keys = [dict(zip(columns, row, strict=True)) for row in rows]
+    return Result(command="-X list", data={"keys": keys}, text=text_table(columns, rows), columns=columns, rows=rows)
+
+
+def _add_shared(params: list[Any]) -> list[Any]:
     taken = {option for param in params for option in param.opts} | {param.name for param in params}
     free = [p for p in _shared_params() if p.name not in taken and not taken.intersection(p.opts)]
-    if hidden:
-        free = []
     return [*params, *free]
 
 
-def _take_shared(command: Any, ctx: Any, own: frozenset[str]) -> None:
+def _take_shared(ctx: Any, own: frozenset[str]) -> None:
     if not isinstance(ctx.obj, Kit):
         ctx.obj = ctx.find_object(Kit) or Kit()
     for param in _shared_params():
@@ -208,6 +224,9 @@ def _take_shared(command: Any, ctx: Any, own: frozenset[str]) -> None:
         )
         ctx.obj.take(param.name, value, flag)
     ctx.obj.command_path = ctx.command_path
+    if ctx.obj.wants_key_list():
+        ctx.obj.output.result(_key_list())
+        raise typer.Exit
 
 
 def _format_options(command: Any, ctx: Any, formatter: Any, own: frozenset[str]) -> None:
@@ -232,13 +251,21 @@ class KitCommand(TyperCommand):
         kwargs["rich_markup_mode"] = None
         own = list(params or [])
         self._own_names = frozenset(param.name for param in own)
-        super().__init__(*args, params=_add_shared(own, hidden=False), **kwargs)
+        super().__init__(*args, params=_add_shared(own), **kwargs)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, then hand the shared options to the `Kit` instead of the function."""
         rest = super().parse_args(ctx, args)
-        _take_shared(self, ctx, self._own_names)
+        _take_shared(ctx, self._own_names)
         return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command under its time limit."""
+        kit = ctx.find_object(Kit)
+        parse_overrides(kit.given.overrides)
+        if kit.timeout_s is not None:
+            kit.start_deadline(kit.timeout_s)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the command's own options first, then the shared ones."""
@@ -252,18 +279,24 @@ class KitGroup(TyperGroup):
         kwargs["rich_markup_mode"] = None
         own = list(params or [])
         self._own_names = frozenset(param.name for param in own)
-        super().__init__(params=_add_shared(own, hidden=False), **kwargs)
+        super().__init__(params=_add_shared(own), **kwargs)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, then hand the shared options to the `Kit`."""
         rest = super().parse_args(ctx, args)
-        _take_shared(self, ctx, self._own_names)
+        _take_shared(ctx, self._own_names)
         return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the commands first; a reader of a group's help wants those."""
         self.format_commands(ctx, formatter)
         _format_options(self, ctx, formatter, self._own_names)
+
+
+def shared_option_names(command: Any) -> frozenset[str]:
+    """The names of a command's parameters that are shared options rather than its own."""
+    own = getattr(command, "_own_names", frozenset())
+    return frozenset(param.name for param in _shared_params()) - own
 
 
 def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
@@ -275,6 +308,3 @@ def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-
-
-CompletionSource = Callable[[str], list[str]]

@@ -14,7 +14,6 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from kafkakit.config_keys import (
     KEY_BY_NAME,
-    KEY_BY_PROPERTY,
     PROFILE_NAME_HINT,
     Kind,
     did_you_mean,
@@ -23,6 +22,8 @@ from kafkakit.config_keys import (
 from kafkakit.errors import InputError
 
 MAX_DEPTH = 16
+_SECTIONS = frozenset(name.rpartition(".")[0] for name in KEY_BY_NAME if "." in name) | {"security"}
+_KNOWN = (*(name for name, key in KEY_BY_NAME.items() if key.kind is not Kind.SECRET), *_SECTIONS)
 MAX_VALUES = 20_000
 
 
@@ -123,14 +124,12 @@ def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> 
     for part, line, child in _items(node, source, prefix.rstrip(".") or "a profile"):
         name = prefix + part
         key = KEY_BY_NAME.get(name)
-        if key is None and isinstance(child, MappingNode) and _is_section(name):
+        if key is None and isinstance(child, MappingNode) and name in _SECTIONS:
             values |= _flatten(child, source, warnings, f"{name}.")
-        elif key is None and not (_is_section(name) and isinstance(child, ScalarNode) and child.value == ""):
-            if _is_section(name):
+        elif key is None and not (name in _SECTIONS and isinstance(child, ScalarNode) and child.value == ""):
+            if name in _SECTIONS:
                 raise InputError(f"{source}:{line}", f"{name} must be a mapping (key: value), found {_kind_of(child)}")
-            known = [other for other in KEY_BY_NAME if KEY_BY_NAME[other].kind is not Kind.SECRET]
-            known += [k.name for p, k in KEY_BY_PROPERTY.items() if p == name]
-            warnings.append(f"{source}:{line}: unknown key {name[:80]!r}{did_you_mean(name, known)}")
+            warnings.append(f"{source}:{line}: unknown key {name[:80]!r}{did_you_mean(name, _KNOWN)}")
         elif key is not None and key.kind is Kind.SECRET:
             raise InputError(
                 f"{source}:{line}",
@@ -140,10 +139,6 @@ def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> 
         elif key is not None:
             values[name] = Located(value=_value(child, source, name), line=line)
     return values
-
-
-def _is_section(name: str) -> bool:
-    return any(known.startswith(f"{name}.") for known in KEY_BY_NAME)
 
 
 def _value(node: Node, source: str, name: str) -> str:

@@ -19,6 +19,7 @@ from kafkakit.settings_files import (
     find_sources,
     read_current_profile,
     read_properties_layer,
+    write_current_profile,
 )
 from kafkakit.settings_folders import Folders, find_folders
 from kafkakit.settings_secrets import SecretReader
@@ -186,9 +187,27 @@ def read_environment() -> Mapping[str, str]:
     return dict(os.environ)
 
 
-def open_files(given: Given, environment: Mapping[str, str], warn: Callable[[str], None]) -> ConfigFiles:
-    """Find the configuration files of this invocation without reading them."""
-    return ConfigFiles(find_sources(find_folders(environment), given.config), warn)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiles:
+    """The profiles that can be chosen, without merging any of them."""
+
+    given: Given
+    folders: Folders
+    files: ConfigFiles
+
+    def current(self) -> Choice:
+        """The profile in use."""
+        return choose_profile(self.given, self.files, self.folders)
+
+    def use(self, name: str | None) -> Path:
+        """Note the profile to use from now on; gives the file that holds the note."""
+        return write_current_profile(self.folders, name)
+
+
+def open_profiles(given: Given, warn: Callable[[str], None]) -> Profiles:
+    """Find the configuration files of this invocation; they are read when needed."""
+    folders = find_folders(read_environment())
+    return Profiles(given=given, folders=folders, files=ConfigFiles(find_sources(folders, given.config), warn))
 
 
 def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice:
@@ -220,7 +239,7 @@ def load_settings(
     variables that look misspelt are warned about.
     """
     folders = find_folders(environment)
-    files = open_files(given, environment, warn)
+    files = ConfigFiles(find_sources(folders, given.config), warn)
     choice = choose_profile(given, files, folders)
     layers = [
         _layer(Rank.FLAG, {name: (value, origin) for name, (value, origin) in given.flags.items()}),

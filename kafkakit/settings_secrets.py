@@ -43,6 +43,8 @@ class SecretReader:
         path = Path(value)
         try:
             text = read_input(path, SECRET_LIMIT_BYTES).decode()
+        except InputError as error:
+            raise InputError(error.source, error.problem, hint=f"{name}_file is named by {origin}") from None
         except UnicodeDecodeError:
             raise InputError(value, f"not valid UTF-8 text ({name} from {origin})") from None
         warn_if_readable_by_all(path, self.warn)

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 from kafkakit.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from kafkakit.doctor.facts import Listener
     from kafkakit.ports import Clock, ClusterAdmin, DataPlane
+    from kafkakit.security import Security
     from kafkakit.settings import Settings
     from kafkakit.version.facts import Versions
 
 
-def open_admin(settings: Settings, *, read_only: bool = False) -> ClusterAdmin:
+def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
     """Connect to the cluster's control side; `read_only` gives a client that refuses to write.
 
     A profile that pins `cluster_id` is compared with the live cluster first (one request);
-    `RefusedError` when they differ.
+    `RefusedError` when they differ. Only a caller that judges the pin itself passes `check_pin=False`.
     """
     from kafkakit.adapters.kafka_admin import KafkaAdmin
     from kafkakit.adapters.read_only import ReadOnlyAdmin
@@ -28,7 +30,7 @@ def open_admin(settings: Settings, *, read_only: bool = False) -> ClusterAdmin:
         request_timeout_s=settings.request_timeout_s,
         bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
     )
-    if settings.cluster_id is not None:
+    if check_pin and settings.cluster_id is not None:
         try:
             _refuse_other_cluster(admin, settings.cluster_id)
         except BaseException:
@@ -79,6 +81,28 @@ def installed_versions() -> Versions:
         packages=installed.package_versions(PACKAGES),
         schemas={PLAN_KIND: SCHEMA_VERSION, SNAPSHOT_KIND: SCHEMA_VERSION},
     )
+
+
+def missing_packages() -> dict[str, tuple[str, ...]]:
+    """Each extra with the packages of it that are not installed."""
+    from kafkakit.adapters import installed
+
+    return installed.missing_of_extras("kafkakit")
+
+
+def describe_java() -> str:
+    """The Java that the sandbox would use, in words; `UsageError` when there is none."""
+    from kafkakit.adapters.java import find_java
+
+    java = find_java()
+    return f"Java {java.major} from {java.source} ({java.path})"
+
+
+def probe_listener(host: str, port: int, timeout_s: float, security: Security) -> Listener:
+    """Look at one address from outside, trusting what `security` trusts; never raises for the network."""
+    from kafkakit.adapters.listener_probe import probe_listener as probe
+
+    return probe(host, port, timeout_s, security.ca_file, security.check_hostname)
 
 
 def _address(settings: Settings) -> str:

@@ -56,6 +56,7 @@ WIRING_MAY_IMPORT = (
     "security",
     "documents",
     "version.facts",
+    "doctor.facts",
     "*.store",
     "*.store_*",
 )

@@ -1,9 +1,12 @@
 """What is installed beside the kit: package versions and the version of librdkafka."""
 
 import platform
+import re
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, requires, version
+
+_NAME = re.compile(r"[\w.-]+")
+_EXTRA = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str | None]:
@@ -31,6 +34,14 @@ def librdkafka_version() -> str | None:
     return str(libversion()[0])
 
 
-def is_importable(module: str) -> bool:
-    """True when a top-level module could be imported; it is not."""
-    return find_spec(module) is not None
+def missing_of_extras(package: str) -> dict[str, tuple[str, ...]]:
+    """The extras of an installed package, for users, with their packages that are not installed; {} when unknown."""
+    found: dict[str, list[str]] = {}
+    for requirement in requires(package) or ():
+        extra = _EXTRA.search(requirement)
+        name = _NAME.match(requirement)
+        if extra and name and extra[1] != "dev":
+            absent = found.setdefault(extra[1], [])
+            if package_versions([name[0]])[name[0]] is None:
+                absent.append(name[0])
+    return {extra: tuple(absent) for extra, absent in sorted(found.items())}

@@ -1,0 +1,43 @@
+# Each target works as the very first command on a machine with Python 3.11 or newer (with venv), make and
+# the package registries. Choose another Python with: make test PYTHON=/path/to/python3.12
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.kafkakit-installed
+PYTHON ?= $(firstword $(foreach name,python3.14 python3.13 python3.12 python3.11 python3,$(if $(shell command -v $(name)),$(name))))
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+
+.PHONY: venv demo test check bench docs
+.DEFAULT_GOAL := venv
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python found; install Python 3.11 or newer, or pass PYTHON=/path/to/python" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: $(PYTHON) is older than Python 3.11; pass PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo "error: $(PYTHON) has no venv module; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m 'not kafka and not zookeeper and not network' tests/unit tests/property tests/cli tests/test_architecture.py tests/test_docs.py
+
+bench: $(STAMP)
+	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(STAMP)
+	$(BIN)/python -m kafkakit.command_reference > docs/commands.md.part
+	mv docs/commands.md.part docs/commands.md
