@@ -93,4 +93,4 @@ def _solve(model: cp_model.CpModel) -> int:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     assert solver.solve(model) == cp_model.OPTIMAL
-    return int(solver.best_objective_bound)
+    return int(round(solver.best_objective_bound))  # noqa: RUF046
