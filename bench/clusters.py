@@ -1,0 +1,89 @@
+"""Synthetic clusters for the planning benches: heavy-tailed sizes, skewed placement, racks round robin.
+
+The recipe and its seeds are those behind kafka-kit's measured figures (s, m, l, xl), so that times and moves
+can be set side by side.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
+
+GIB = 1 << 30
+TOPIC_SIZES = [8, 16, 32, 64, 128, 256, 512]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Brokers, racks, partitions, seed, and how many empty brokers are added."""
+
+    brokers: int
+    racks: int
+    partitions: int
+    seed: int
+    new: int
+
+
+SHAPES = {
+    "s": Shape(30, 3, 2_000, 1, 6),
+    "m": Shape(100, 3, 20_000, 2, 12),
+    "l": Shape(300, 6, 100_000, 3, 30),
+    "xl": Shape(600, 6, 200_000, 4, 60),
+}
+
+
+def old_brokers(shape: Shape) -> list[int]:
+    """Ids of the brokers that hold replicas."""
+    return [1000 + i for i in range(shape.brokers)]
+
+
+def new_brokers(shape: Shape) -> list[int]:
+    """Ids of the empty ones."""
+    return [1000 + shape.brokers + i for i in range(shape.new)]
+
+
+def make_cluster(shape: Shape) -> ClusterSnapshot:
+    """The cluster as a snapshot; the same shape gives the same bytes."""
+    draw = random.Random(shape.seed)
+    racks = [chr(ord("a") + i) for i in range(shape.racks)]
+    ids = old_brokers(shape)
+    in_rack = {rack: ids[i :: shape.racks] for i, rack in enumerate(racks)}
+    weight = {b: draw.gammavariate(4, 1) for b in ids}
+    topics: list[Topic] = []
+    left = shape.partitions
+    while left:
+        count = min(left, draw.choice(TOPIC_SIZES))
+        base = draw.lognormvariate(0, 1.2) * GIB
+        factor = 3 if draw.random() < 0.9 else 2
+        rows = [_partition(draw, n, base, draw.sample(racks, factor), in_rack, weight) for n in range(count)]
+        topics.append(Topic(name=f"topic-{len(topics):05d}", partitions=tuple(rows)))
+        left -= count
+    everyone = [*ids, *new_brokers(shape)]
+    return ClusterSnapshot(
+        cluster_id="bench",
+        taken_at=datetime(2026, 11, 1, tzinfo=UTC),
+        source="bench/clusters.py",
+        brokers=tuple(Broker(id=b, rack=racks[_rack(i, shape)]) for i, b in enumerate(everyone)),
+        topics=tuple(topics),
+        sizes_taken=True,
+    )
+
+
+def _rack(index: int, shape: Shape) -> int:
+    return index % shape.racks if index < shape.brokers else (index - shape.brokers) % shape.racks
+
+
+def _partition(
+    draw: random.Random,
+    number: int,
+    base: float,
+    racks: Sequence[str],
+    in_rack: dict[str, list[int]],
+    weight: dict[int, float],
+) -> Partition:
+    replicas = [draw.choices(in_rack[r], [weight[b] for b in in_rack[r]])[0] for r in racks]
+    draw.shuffle(replicas)
+    size = int(base * draw.lognormvariate(0, 0.5))
+    return Partition(partition=number, replicas=tuple(replicas), replica_bytes=dict.fromkeys(replicas, size))
