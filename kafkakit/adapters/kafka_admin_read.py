@@ -116,7 +116,9 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
     sizes of -1, which become None. Of a replica that moves between dirs the current copy is kept.
     """
     if isinstance(answer, Exception):
-        return BrokerLogDirs(broker=broker, error=f"no answer ({error_from(answer)})")
+        error = error_from(answer)
+        told = error.message if error.message.startswith("no answer") else f"no answer ({error})"
+        return BrokerLogDirs(broker=broker, error=told)
     code = getattr(answer, "error_code", 0) or 0
     if code == CLUSTER_DENIED or (code == 0 and not answer.results):
         raise refused("describe log dirs", "DESCRIBE on the cluster")
@@ -125,14 +127,14 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
     dirs = []
     replicas: dict[TopicPartition, LiveReplica] = {}
     for result in answer.results:
-        error = error_of(result.error_code)
+        problem = error_of(result.error_code)
         dirs.append(
             LogDir(
                 path=result.log_dir,
                 total_bytes=_known(getattr(result, "total_bytes", None)),
                 usable_bytes=_known(getattr(result, "usable_bytes", None)),
                 cordoned=bool(getattr(result, "is_cordoned", False)),
-                error=str(error) if error else None,
+                error=str(problem) if problem else None,
             )
         )
         for topic in result.topics:

@@ -4,34 +4,18 @@ kafka-python 3.0 caches the controller for ever and retries nothing, and its pub
 texts. So requests go to its connection manager, here and nowhere else; a client that fails is replaced.
 """
 
-import logging
-import re
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from kafkakit.adapters.kafka_admin_connect import connect, told
 from kafkakit.errors import OperationFailedError, TryLaterError
-from kafkakit.security import Security, to_kafka_python
+from kafkakit.security import Security
 
 ATTEMPTS = 4
 BACKOFF_S = (0.1, 0.4, 1.0)
 NOT_CONTROLLER = 41
-CHECK_HINT = "check address, protocol, credentials"
 Errors = Callable[[Any], set[int]]
-
-
-class _LastWords(logging.Handler):
-    """Takes kafka-python's log lines off the terminal and keeps the last reason of a failed connection."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.reason = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.endswith("net.manager") and record.args and "failed" in record.msg:
-            text = re.sub(r"\s+", " ", record.getMessage())
-            self.reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", text)[:160]
 
 
 class KafkaSession:
@@ -50,7 +34,6 @@ class KafkaSession:
         self._client: Any = None
         self._home: int | None = None
         self._controller: int | None = None
-        self._words = _listen()
 
     def close(self) -> None:
         """Drop the client; the next request makes a new one."""
@@ -87,7 +70,7 @@ class KafkaSession:
                 self.close()
                 if not repeat and not _never_sent(error):
                     break
-        raise TryLaterError(f"{what}: the cluster gave no answer ({_told(fault)})", hint="is the cluster healthy?")
+        raise TryLaterError(f"{what}: the cluster gave no answer ({told(fault)})", hint="is the cluster healthy?")
 
     def ask_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         """Send one request to each named broker, side by side; a value is the response or the exception.
@@ -116,6 +99,8 @@ class KafkaSession:
         return dict(client._manager.run(self._asking_all, client._manager, requests))
 
     async def _asking_all(self, manager: Any, requests: Mapping[int, Any]) -> dict[int, Any]:
+        from kafka.errors import KafkaTimeoutError
+
         deadline = time.monotonic() + self.request_timeout_s
         answers: dict[int, Any] = {}
         futures: dict[int, Awaitable[Any]] = {}
@@ -130,6 +115,8 @@ class KafkaSession:
             try:
                 left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
                 answers[broker] = await manager.wait_for(future, left_ms)
+            except KafkaTimeoutError:
+                answers[broker] = KafkaTimeoutError(f"no answer within {self.request_timeout_s:g} s")
             except Exception as error:
                 answers[broker] = error
         return answers
@@ -142,7 +129,9 @@ class KafkaSession:
 
     def _connected(self) -> Any:
         if self._client is None:
-            self._client = self._bootstrap()
+            self._client = connect(
+                self.bootstrap_servers, self._security, self.request_timeout_s, self.bootstrap_timeout_s
+            )
             self._home = self._client._manager.run(self._first_ready, self._client._manager)
         return self._client
 
@@ -162,49 +151,6 @@ class KafkaSession:
             await manager._net.sleep(0.005)
         return None
 
-    def _bootstrap(self) -> Any:
-        from kafka.errors import KafkaError
-
-        deadline = time.monotonic() + self.bootstrap_timeout_s
-        servers = [s.strip() for s in self.bootstrap_servers.split(",") if s.strip()]
-        self._words.reason = ""
-        reason = "no address given"
-        round_number = 0
-        while True:
-            for server in servers:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise TryLaterError(f"cannot connect to {self.bootstrap_servers}: {reason}", hint=CHECK_HINT)
-                refused = _refuses(server, min(left, 2.0))
-                if refused:
-                    reason = f"{server}: {refused}"
-                    continue
-                try:
-                    return self._new_client(server, min(left, max(2.0, self.bootstrap_timeout_s / 3)))
-                except (KafkaError, OSError, ValueError) as error:
-                    reason = f"{server}: {self._words.reason or _told(error)}"
-                    if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
-                        raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
-            round_number += 1
-            if not servers or round_number * 0.2 > deadline - time.monotonic():
-                raise TryLaterError(f"cannot connect to {self.bootstrap_servers}: {reason}", hint=CHECK_HINT)
-            time.sleep(0.2)
-
-    def _new_client(self, server: str, timeout_s: float) -> Any:
-        from kafka.admin import KafkaAdminClient
-
-        options: dict[str, Any] = to_kafka_python(self._security)
-        return KafkaAdminClient(
-            bootstrap_servers=[server],
-            client_id="kafkakit",
-            bootstrap_timeout_ms=int(timeout_s * 1000),
-            request_timeout_ms=int(self.request_timeout_s * 1000),
-            max_in_flight_requests_per_connection=64,
-            metadata_max_age_ms=2000,
-            reconnect_backoff_max_ms=1000,
-            **options,
-        )
-
     @staticmethod
     def _refuse_unexpected(what: str, error: Exception) -> None:
         from kafka.errors import AuthorizationError, IncompatibleBrokerVersion, KafkaError
@@ -213,33 +159,12 @@ class KafkaSession:
             raise error
         if isinstance(error, AuthorizationError):
             raise OperationFailedError(
-                f"{what}: refused ({_told(error)})", hint="see the rights the docs list"
+                f"{what}: refused ({told(error)})", hint="see the rights the docs list"
             ) from None
         if isinstance(error, IncompatibleBrokerVersion):
-            raise OperationFailedError(f"{what}: this Kafka is too old ({_told(error)})") from None
+            raise OperationFailedError(f"{what}: this Kafka is too old ({told(error)})") from None
         if not isinstance(error, KafkaError | OSError):
             raise error
-
-
-def _listen() -> _LastWords:
-    logger = logging.getLogger("kafka")
-    for handler in logger.handlers:
-        if isinstance(handler, _LastWords):
-            return handler
-    words = _LastWords()
-    logger.addHandler(words)
-    logger.propagate = False
-    return words
-
-
-def _refuses(server: str, timeout_s: float) -> str | None:
-    """Say why nothing listens there; asking costs a refused address no time-out."""
-    host, _, port = server.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]") or server, int(port or 9092)), timeout_s):
-            return None
-    except (OSError, ValueError, OverflowError) as error:
-        return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _never_sent(error: Exception) -> bool:
@@ -252,7 +177,3 @@ def _stale(error: Exception) -> bool:
     from kafka.errors import KafkaConnectionError
 
     return _never_sent(error) or isinstance(error, KafkaConnectionError)
-
-
-def _told(error: Exception | None) -> str:
-    return re.sub(r"\s+", " ", str(error) or type(error).__name__)[:160]
