@@ -69,6 +69,7 @@ class Run:
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._voice.warn(line)
+            self._settle_journal()
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals)
 
@@ -85,10 +86,16 @@ class Run:
             )
         goals, stuck = rollback_goals(assessment, live)
         if not goals and not stuck and not self._journal.state.throttled:
+            self._settle_journal()
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
         goals = self._lookout.sized(goals, live)
         require_space(goals, self._lookout.dirs(goals, live))
         return self._begin(Direction.ROLLBACK, live, assessment, goals)
+
+    def _settle_journal(self) -> None:
+        """Close a run that was cut after its last effect."""
+        if self._journal.state.unsettled and not self._request.dry_run:
+            self._journal.check(What.END, {"verdict": "complete", "problems": self._problems, "owed": []})
 
     def _begin(self, direction: Direction, live: Live, assessment: Assessment, goals: tuple[Goal, ...]) -> Outcome:
         require_rights(live, throttled=self._rate() is not None or self._journal.state.throttled)
@@ -120,7 +127,7 @@ class Run:
         state = self._journal.state
         if self._request.throttle_off:
             return None
-        return self._request.rate or (state.rate if state.throttled else None)
+        return self._request.rate or (state.rate if state.unsettled else None)
 
     def _carry(self, direction: Direction, goals: tuple[Goal, ...], rate: int | None) -> str:
         """Do all batches; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""

@@ -73,9 +73,9 @@ class Throttles:
             return
         topics = self._topics({k.name for k in wanted})
         self._write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
+        # A run that was cut may have emptied a list without writing that down: what is there now decides.
         topics = self._topics({k.name for k in wanted})
-        left = {k: v for k, v in self._journal.state.entries.items() if k in wanted}
-        self._write(What.RESTORE, [(c, None) for c in empty_list_changes([k for k in left if not left[k]], topics)])
+        self._write(What.RESTORE, [(c, None) for c in empty_list_changes(list(wanted), topics)])
         self._release_lists(topics, [k for k in wanted if k in self._journal.state.entries])
 
     def lift(self, live: Live) -> tuple[str, ...]:

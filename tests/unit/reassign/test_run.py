@@ -1,0 +1,329 @@
+from collections.abc import Callable
+
+import pytest
+
+from kafkakit.errors import InterruptedRunError, RefusedError, TryLaterError
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from tests.fakes import FakeCluster
+from tests.journal_invariants import verify_effects, verify_journal
+from tests.plans import make_plan
+from tests.reassign_bench import Bench
+
+MB = 1_000_000
+TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (3, 4)}
+
+
+def make_cluster(line_rate: float = 100 * MB) -> FakeCluster:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "a"}, line_rate=line_rate)
+    cluster.add_topic("t", {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}, size_bytes=50 * MB)
+    cluster.add_topic("u", {0: (3, 1)}, size_bytes=10 * MB)
+    return cluster
+
+
+def make_bench(line_rate: float = 100 * MB) -> Bench:
+    cluster = make_cluster(line_rate)
+    return Bench(cluster, make_plan(cluster, TARGETS))
+
+
+def at(bench: Bench, second: float, action: Callable[[], object]) -> None:
+    """Do something once, as soon as the clock is past that second."""
+
+    def check(_: float) -> None:
+        if bench.clock.elapsed > second:
+            bench.clock.on_sleep.remove(check)
+            action()
+
+    bench.clock.on_sleep.append(check)
+
+
+def test_apply_moves_replicas_elects_leaders_and_leaves_no_throttle() -> None:
+    bench = make_bench()
+    before = bench.configs()
+    outcome = bench.apply(rate=20 * MB)
+    assert outcome.verdict == "applied"
+    assert outcome.ok
+    assert {k: v for k, v in bench.lists().items() if k in TARGETS} == TARGETS
+    assert bench.cluster.topics["t"].partitions[0].leader == 4
+    assert bench.configs() == before
+    assert outcome.copied_bytes == 110 * MB
+    lines = verify_journal(bench.file.data)
+    verify_effects(lines, bench.cluster.calls)
+
+
+def test_second_apply_changes_nothing() -> None:
+    bench = make_bench()
+    bench.apply(rate=20 * MB)
+    calls, journal = list(bench.cluster.calls), bench.file.data
+    outcome = bench.apply(rate=20 * MB)
+    assert outcome.verdict == "already applied"
+    assert outcome.ok
+    assert bench.cluster.calls == calls
+    assert bench.file.data == journal
+
+
+def test_throttle_is_exact_and_set_before_the_move_and_earlier_values_come_back() -> None:
+    bench = make_bench()
+    bench.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    bench.cluster.topics["t"].configs[FOLLOWER_LIST] = "2:9,0:4"
+    before = bench.configs()
+    seen: list[dict[str, dict[str, str]]] = []
+    bench.cluster.before_call.append(lambda name, _: seen.append(bench.configs()) if name == "reassign" else None)
+    bench.apply(rate=20 * MB)
+    assert seen[0]["topic t"] == {
+        LEADER_LIST: "0:1,0:2,0:3,1:2,1:3,1:1",
+        FOLLOWER_LIST: "2:9,0:4,1:4",
+    }
+    assert seen[0]["broker 4"] == {FOLLOWER_RATE: "20000000"}
+    assert seen[0]["broker 1"] == {LEADER_RATE: "20000000"}
+    assert bench.configs() == before
+
+
+def test_no_throttle_asked_for_means_no_configuration_is_touched() -> None:
+    bench = make_bench()
+    bench.apply()
+    assert {name for name, _ in bench.cluster.calls} == {"reassign", "elect_preferred_leaders"}
+
+
+def test_batches_move_one_after_the_other_and_each_topic_list_is_cleaned_in_between() -> None:
+    bench = make_bench()
+    outcome = bench.apply(rate=20 * MB, batch_size=1)
+    assert outcome.ok
+    sent = [argument for name, argument in bench.cluster.calls if name == "reassign"]
+    assert [len(a) for a in sent] == [1, 1, 1]
+    assert bench.configs() == {k: {} for k in bench.configs()}
+
+
+def test_dry_run_and_declined_write_nothing() -> None:
+    for options in ({"dry_run": True}, {"confirm": lambda: False}):
+        bench = make_bench()
+        bench.apply(rate=20 * MB, **options)
+        assert bench.cluster.calls == []
+        assert bench.file.data == b""
+
+
+def test_other_cluster_changed_list_and_foreign_move_are_refused() -> None:
+    bench = make_bench()
+    bench.cluster.cluster_id = "another"
+    with pytest.raises(RefusedError, match="plan is for cluster"):
+        bench.apply()
+    bench = make_bench()
+    with pytest.raises(RefusedError, match="pinned"):
+        bench.apply(pinned_cluster_id="pinned")
+    bench = make_bench()
+    bench.cluster.reassign({TopicPartition("t", 2): (3, 1, 4)})
+    bench.cluster.advance(10)
+    with pytest.raises(RefusedError, match=r"t-2 was \[3,1,2\], is \[3,1,4\]"):
+        bench.apply()
+    assert bench.apply(allow_drift=True).ok
+    bench = make_bench()
+    bench.cluster.reassign({TopicPartition("t", 0): (1, 2, 4)})
+    bench.cluster.advance(10)
+    with pytest.raises(RefusedError, match="t-0"):
+        bench.apply(allow_drift=True)
+    bench = make_bench(line_rate=1.0)
+    bench.cluster.reassign({bench.plan.moves[0].key: (2, 3, 4)})
+    with pytest.raises(RefusedError, match="other moves run"):
+        bench.apply(allow_drift=True)
+
+
+def test_dead_destination_is_refused_by_name_and_dead_source_is_not() -> None:
+    bench = make_bench()
+    bench.cluster.kill(4)
+    with pytest.raises(RefusedError, match="broker 4, which is not alive"):
+        bench.apply()
+    bench = make_bench()
+    bench.cluster.kill(1)
+    outcome = bench.apply(rate=20 * MB)
+    assert outcome.problems == ()
+    assert outcome.ok
+
+
+def test_topic_deleted_before_or_during_the_run_is_reported_and_the_rest_is_done() -> None:
+    bench = make_bench(line_rate=5 * MB)
+    bench.clock.on_sleep.append(lambda _: bench.cluster.topics.pop("u", None))
+    outcome = bench.apply(rate=20 * MB)
+    assert not outcome.ok
+    assert "u-0" in outcome.problems[0]
+    assert bench.lists()["t", 0] == (4, 2, 3)
+    assert not bench.journal().state.throttled
+    verify_journal(bench.file.data)
+    with pytest.raises(RefusedError, match="u-0 is gone"):
+        bench.apply()
+    again = bench.apply(allow_drift=True)
+    assert again.verdict == "already applied"
+    assert "topic gone" in again.problems[0]
+
+
+def test_destination_killed_mid_move_stops_the_run_lifts_throttles_and_rollback_works() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    before = bench.lists()
+    at(bench, 3, lambda: bench.cluster.kill(4))
+    outcome = bench.apply(rate=20 * MB)
+    assert not outcome.ok
+    assert "broker 4 is not alive" in outcome.problems[0]
+    assert "broker 4" in outcome.owed[0]
+    assert any("broker 4 is not alive" in w for w in bench.voice.warned)
+    assert all(LEADER_RATE not in b.configs for b in bench.cluster.brokers.values())
+    assert all(not t.configs for t in bench.cluster.topics.values())
+    assert len(bench.cluster.reassignments()) == 3
+    undone = bench.rollback()
+    assert bench.lists() == before
+    assert undone.problems == ()
+    assert undone.owed
+    bench.cluster.revive(4)
+    last = bench.rollback()
+    assert last.ok
+    assert not bench.cluster.brokers[4].configs
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_stall_stops_the_run() -> None:
+    bench = make_bench(line_rate=0.0)
+    outcome = bench.apply(stall_timeout_s=30)
+    assert "no progress for 30s" in outcome.problems[0]
+    assert bench.clock.elapsed < 60
+
+
+def test_offline_log_dir_on_a_destination_stops_the_run() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    at(bench, 2, lambda: bench.cluster.fail_dir(4, "/data/4/0"))
+    outcome = bench.apply(rate=20 * MB)
+    assert "log dir went offline on a destination: 4:/data/4/0" in outcome.problems[0]
+    assert not bench.journal().state.throttled
+
+
+def test_short_troubles_are_waited_out_and_long_ones_end_with_try_later() -> None:
+    bench = make_bench()
+    bench.cluster.fail_next("reassign", TryLaterError("controller moved"), times=2, after_effect=True)
+    bench.cluster.fail_next("partition_states", TryLaterError("no answer"), times=3)
+    bench.cluster.fail_next("alter_configs", TryLaterError("no answer"), times=2)
+    assert bench.apply(rate=20 * MB).ok
+    bench = make_bench()
+    bench.cluster.fail_next("reassign", TryLaterError("nobody home"), times=1000)
+    with pytest.raises(TryLaterError, match="throttles may still be set") as caught:
+        bench.apply(rate=20 * MB)
+    assert caught.value.hint is not None
+    assert "reassign apply p.json --yes" in caught.value.hint
+
+
+def test_ctrl_c_keeps_the_throttle_while_moves_run_and_the_next_run_takes_over() -> None:
+    bench = make_bench(line_rate=1 * MB)
+
+    def press(_: float) -> None:
+        if bench.clock.elapsed > 5:
+            bench.clock.on_sleep.remove(press)
+            raise KeyboardInterrupt
+
+    bench.clock.on_sleep.append(press)
+    with pytest.raises(InterruptedRunError) as caught:
+        bench.apply(rate=20 * MB)
+    assert "3 of 3 moves still run" in caught.value.message
+    assert "20 MB/s stays set on brokers 1, 2, 3, 4" in caught.value.message
+    assert "kafkakit --profile p reassign apply p.json --yes" in (caught.value.hint or "")
+    assert bench.cluster.brokers[4].configs == {FOLLOWER_RATE: "20000000"}
+    outcome = bench.apply()
+    assert outcome.ok
+    assert outcome.rate == 20 * MB
+    assert bench.configs() == {k: {} for k in bench.configs()}
+
+
+def test_throttle_none_drops_the_throttle_of_an_interrupted_run_first() -> None:
+    bench = make_bench(line_rate=1 * MB)
+
+    def press(_: float) -> None:
+        bench.clock.on_sleep.remove(press)
+        raise KeyboardInterrupt
+
+    bench.clock.on_sleep.append(press)
+    with pytest.raises(InterruptedRunError):
+        bench.apply(rate=20 * MB)
+    seen: list[bool] = []
+    bench.clock.on_sleep.append(lambda _: seen.append(any(bench.configs().values())))
+    assert bench.apply(throttle_off=True).ok
+    assert not any(seen[1:])
+
+
+def test_value_changed_by_somebody_else_meanwhile_is_left_alone() -> None:
+    bench = make_bench(line_rate=1 * MB)
+
+    def meddle(_: float) -> None:
+        bench.cluster.brokers[2].configs[LEADER_RATE] = "5000000"
+
+    bench.clock.on_sleep.append(meddle)
+    outcome = bench.apply(rate=20 * MB)
+    assert outcome.ok
+    assert bench.cluster.brokers[2].configs == {LEADER_RATE: "5000000"}
+    assert any("somebody else changed" in w for w in bench.voice.warned)
+
+
+def test_move_cancelled_by_somebody_else_is_reported() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    key = bench.plan.moves[0].key
+    bench.clock.on_sleep.append(lambda _: bench.clock.elapsed > 3 and bench.cluster.cancel([key]))
+    outcome = bench.apply()
+    assert "cancelled or changed by somebody else" in outcome.problems[0]
+    assert not outcome.ok
+
+
+def test_refused_move_is_a_problem_and_the_others_go_on() -> None:
+    from kafkakit.ports import ItemError
+
+    bench = make_bench()
+    bench.cluster.fail_item("reassign", bench.plan.moves[0].key, ItemError(name="PolicyViolationError"))
+    outcome = bench.apply(rate=20 * MB)
+    assert outcome.problems[0].startswith("t-0 was not accepted: PolicyViolationError")
+    assert bench.lists()["u", 0] == (3, 4)
+    assert not any(bench.configs().values())
+
+
+def test_broker_that_refuses_the_throttle_stops_the_run_before_any_move() -> None:
+    from kafkakit.ports import ItemError
+
+    bench = make_bench()
+    change = ConfigChange(kind=ResourceKind.BROKER, name="4", key=FOLLOWER_RATE, op=ConfigOp.SET, value=str(20 * MB))
+    bench.cluster.fail_item("alter_configs", change, ItemError(name="ClusterAuthorizationFailedError"))
+    outcome = bench.apply(rate=20 * MB)
+    assert "does not take the throttle" in outcome.problems[0]
+    assert all(name != "reassign" for name, _ in bench.cluster.calls)
+    assert not any(bench.configs().values())
+
+
+def test_rollback_of_a_finished_plan_puts_lists_and_leaders_back() -> None:
+    bench = make_bench()
+    before = bench.lists()
+    bench.apply(rate=20 * MB)
+    outcome = bench.rollback(rate=20 * MB)
+    assert outcome.verdict == "rolled back"
+    assert outcome.ok
+    assert bench.lists() == before
+    assert bench.cluster.topics["t"].partitions[0].leader == 1
+    assert bench.rollback().verdict == "nothing to roll back"
+    assert bench.apply().ok
+
+
+def test_rollback_of_a_plan_that_never_ran_does_nothing() -> None:
+    bench = make_bench()
+    assert bench.rollback().verdict == "nothing to roll back"
+    assert bench.cluster.calls == []
+    assert bench.file.data == b""
+
+
+def test_rollback_does_not_copy_onto_a_dead_broker_but_undoes_the_rest() -> None:
+    bench = make_bench()
+    bench.apply()
+    bench.cluster.kill(1)
+    outcome = bench.rollback()
+    assert not outcome.ok
+    assert "t-0 stays as it is" in outcome.problems[0]
+    assert bench.lists()["t", 0] == (4, 2, 3)
+
+
+def test_no_room_on_the_destination_is_refused() -> None:
+    cluster = FakeCluster({1: "a", 2: "b", 4: "a"}, dir_bytes=60 * MB)
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=50 * MB)
+    cluster.add_topic("fill", {0: (4,)}, size_bytes=20 * MB)
+    bench = Bench(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
+    with pytest.raises(RefusedError, match="broker 4 has room for"):
+        bench.apply()
