@@ -453,12 +453,8 @@ class FakeCluster:
         wish = self.wishes.pop(key, None)
         if wish:
             return wish
-        used = dict.fromkeys(sorted(self.brokers[key.broker].dirs), 0)
-        for _, partition in self.replication.partitions():
-            path = partition.dirs.get(key.broker)
-            if path is not None:
-                used[path] += 1
-        return min(used, key=lambda path: (used[path], path))
+        dirs = sorted(self.brokers[key.broker].dirs)
+        return dirs[(key.partition + len(key.topic)) % len(dirs)]
 
     def _cancel(self, key: TopicPartition) -> ItemResult:
         partition = self._find(key)

@@ -1,0 +1,428 @@
+"""What `ports.ClusterAdmin` promises, as tests that run against the fake and against real brokers.
+
+A subclass gives the `rig` fixture. Reads after writes are polled, because Kafka may show them late.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kafkakit.model import BrokerState, TopicPartition, TopicPartitionReplica
+from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ItemError, ResourceKind
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+UNKNOWN_BROKER = 99_999
+LEADERS = "leader.replication.throttled.replicas"
+FOLLOWERS = "follower.replication.throttled.replicas"
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+TP = TopicPartition
+
+
+class Rig(Protocol):
+    """A cluster with three live brokers and what a test may do to it."""
+
+    admin: ClusterAdmin
+    brokers: tuple[int, int, int]
+
+    def new_name(self) -> str:
+        """A topic name that nobody else uses."""
+        ...
+
+    def fill(self, topic: str, partition: int, size: int) -> None:
+        """Produce about that many bytes, acknowledged by all in-sync replicas."""
+        ...
+
+    def pass_time(self) -> None:
+        """Let the cluster work for a moment."""
+        ...
+
+    def kill(self, broker: int) -> None:
+        """End a broker without warning and wait until the cluster has noticed."""
+        ...
+
+    def revive(self, broker: int) -> None:
+        """Start a killed broker again."""
+        ...
+
+
+def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 150) -> None:
+    """Fail unless the condition comes true while the cluster works."""
+    for _ in range(tries):
+        if holds():
+            return
+        rig.pass_time()
+    assert holds()
+
+
+def error_name(error: ItemError | None) -> str | None:
+    return error.name if error else None
+
+
+def topic_change(name: str, key: str, op: ConfigOp, value: str | None = None) -> ConfigChange:
+    return ConfigChange(kind=ResourceKind.TOPIC, name=name, key=key, op=op, value=value)
+
+
+def rate_change(broker: int, key: str, value: str | None) -> ConfigChange:
+    op = ConfigOp.DELETE if value is None else ConfigOp.SET
+    return ConfigChange(kind=ResourceKind.BROKER, name=str(broker), key=key, op=op, value=value)
+
+
+def make_topic(rig: Rig, *lists: tuple[int, ...], size: int = 0, **configs: str) -> str:
+    name = rig.new_name()
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    assert rig.admin.create_topic(name, dict(enumerate(lists)), settings) is None
+    for number in range(len(lists) if size else 0):
+        rig.fill(name, number, size)
+    return name
+
+
+def replicas_of(rig: Rig, key: TopicPartition) -> tuple[int, ...]:
+    return rig.admin.partition_states([key.topic])[key].replicas
+
+
+def moving(rig: Rig, topic: str) -> bool:
+    return any(move.topic == topic for move in rig.admin.reassignments())
+
+
+def hold_moves(rig: Rig, key: TopicPartition, source: int, destination: int) -> None:
+    """Throttle one move to nothing, by the exact replicas."""
+    changes = [
+        topic_change(key.topic, LEADERS, ConfigOp.APPEND, f"{key.partition}:{source}"),
+        topic_change(key.topic, FOLLOWERS, ConfigOp.APPEND, f"{key.partition}:{destination}"),
+        rate_change(source, LEADER_RATE, "0"),
+        rate_change(destination, FOLLOWER_RATE, "0"),
+    ]
+    assert set(rig.admin.alter_configs(changes).values()) == {None}
+    eventually(rig, lambda: LEADERS in rig.admin.dynamic_configs(ResourceKind.TOPIC, [key.topic])[key.topic])
+
+
+def release_moves(rig: Rig, source: int, destination: int) -> None:
+    changes = [rate_change(source, LEADER_RATE, None), rate_change(destination, FOLLOWER_RATE, None)]
+    assert set(rig.admin.alter_configs(changes).values()) == {None}
+
+
+class AdminContract:
+    """Promises that hold on a healthy cluster."""
+
+    def test_cluster_lists_the_brokers_with_their_racks(self, rig: Rig) -> None:
+        info = rig.admin.cluster()
+        assert info.cluster_id
+        assert [b.id for b in info.brokers] == sorted(rig.brokers)
+        assert {b.state for b in info.brokers} == {BrokerState.ALIVE}
+        assert len({b.rack for b in info.brokers}) == 3
+
+    def test_a_new_topic_shows_its_lists_in_preference_order(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        name = make_topic(rig, (c, a), (b, c))
+        states = rig.admin.partition_states([name, "no-such-topic"])
+        assert list(states) == [TP(name, 0), TP(name, 1)]
+        assert [s.replicas for s in states.values()] == [(c, a), (b, c)]
+        assert [s.leader for s in states.values()] == [c, b]
+        assert all(s.topic_id for s in states.values())
+
+    def test_creating_answers_with_the_reason_of_a_refusal(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        name = make_topic(rig, (a, b))
+        assert error_name(rig.admin.create_topic(name, {0: (a,)}, {})) == "TopicAlreadyExistsError"
+        wrong: list[dict[int, tuple[int, ...]]] = [
+            {0: (UNKNOWN_BROKER,)},
+            {0: (a, a)},
+            {0: (a,), 2: (b,)},
+            {0: (a, b), 1: (a,)},
+        ]
+        answers = [error_name(rig.admin.create_topic(rig.new_name(), lists, {})) for lists in wrong]
+        assert answers == ["InvalidReplicationAssignmentError"] * 4
+
+    def test_snapshot_holds_every_copy_with_size_and_dir(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        name = make_topic(rig, (a, b), (c, a), size=5_000, retention_ms="7200000")
+        snapshot = rig.admin.snapshot(now=NOW)
+        topic = next(t for t in snapshot.topics if t.name == name)
+        first, second = topic.partitions
+        assert snapshot.taken_at == NOW
+        assert snapshot.sizes_taken
+        assert snapshot.unanswered_brokers == {}
+        assert dict(topic.configs) == {"retention.ms": "7200000"}
+        assert (first.replicas, second.replicas) == ((a, b), (c, a))
+        assert set(first.replica_bytes) == set(first.replica_dirs) == {a, b}
+        assert min(first.replica_bytes.values()) >= 5_000
+        dirs = {broker.id: {d.path for d in broker.log_dirs} for broker in snapshot.brokers}
+        assert all(path in dirs[broker] for broker, path in first.replica_dirs.items())
+        assert [t.name for t in snapshot.topics] == sorted(t.name for t in snapshot.topics)
+
+    def test_snapshot_without_sizes_or_of_some_topics(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        one, two = make_topic(rig, (a, b)), make_topic(rig, (b, a))
+        snapshot = rig.admin.snapshot(now=NOW, topics=[one, "no-such-topic"], sizes=False)
+        assert [t.name for t in snapshot.topics] == [one]
+        assert not snapshot.sizes_taken
+        assert dict(snapshot.topics[0].partitions[0].replica_bytes) == {}
+        assert [t.name for t in rig.admin.snapshot(now=NOW, topics=[two, one]).topics] == sorted([one, two])
+
+    def test_one_bad_target_does_not_hurt_the_others(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        name = make_topic(rig, (a, b), (a, b), (a, b), (a, b), (a, b))
+        answers = rig.admin.reassign(
+            {
+                TP(name, 0): (a, UNKNOWN_BROKER),
+                TP(name, 1): (c, c),
+                TP(name, 2): (-1, a),
+                TP(name, 3): (),
+                TP(name, 4): (c, b),
+                TP(name, 77): (a,),
+                TP("no-such-topic", 0): (a,),
+            }
+        )
+        refused = "InvalidReplicationAssignmentError"
+        unknown = "UnknownTopicOrPartitionError"
+        assert [error_name(e) for e in answers.values()] == [refused] * 4 + [None, unknown, unknown]
+        eventually(rig, lambda: not moving(rig, name))
+        assert [s.replicas for s in rig.admin.partition_states([name]).values()] == [(a, b)] * 4 + [(c, b)]
+
+    def test_a_move_ends_with_the_target_order_and_no_old_copy(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b), size=20_000), 0)
+        assert rig.admin.reassign({key: (c, a)}) == {key: None}
+        eventually(rig, lambda: not moving(rig, key.topic))
+        assert replicas_of(rig, key) == (c, a)
+        eventually(rig, lambda: set(rig.admin.partition_states([key.topic])[key].isr) == {a, c})
+        eventually(rig, lambda: key not in rig.admin.log_dirs([b])[b].replicas)
+        assert rig.admin.log_dirs([c])[c].replicas[key].size_bytes >= 20_000
+
+    def test_a_new_order_alone_is_done_at_once_and_election_follows_it(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b, c)), 0)
+        assert rig.admin.elect_preferred_leaders([key]) == {key: None}
+        assert rig.admin.reassign({key: (b, c, a)}) == {key: None}
+        eventually(rig, lambda: replicas_of(rig, key) == (b, c, a))
+        assert not moving(rig, key.topic)
+        answers = rig.admin.elect_preferred_leaders([key, TP(key.topic, 9)])
+        assert [error_name(e) for e in answers.values()] == [None, "UnknownTopicOrPartitionError"]
+        eventually(rig, lambda: rig.admin.partition_states([key.topic])[key].leader == b)
+
+    def test_replicas_can_become_more_and_fewer(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a,)), 0)
+        for target in ((a, b, c), (c, b)):
+            assert rig.admin.reassign({key: target}) == {key: None}
+            eventually(rig, lambda: not moving(rig, key.topic))
+            eventually(rig, lambda want=target: replicas_of(rig, key) == want)  # type: ignore[misc]
+
+    def test_a_running_move_shows_the_union_and_cancel_restores_the_set_alone(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b), size=300_000), 0)
+        hold_moves(rig, key, a, c)
+        try:
+            assert rig.admin.reassign({key: (c, b)}) == {key: None}
+            rig.pass_time()
+            move = next(m for m in rig.admin.reassignments() if m.topic == key.topic)
+            assert (move.replicas, move.adding, move.removing, move.target) == ((c, b, a), (c,), (a,), (c, b))
+            eventually(rig, lambda: replicas_of(rig, key) == (c, b, a))
+            seen = rig.admin.snapshot(now=NOW, topics=[key.topic], sizes=False).topics[0].partitions[0]
+            assert (seen.replicas, seen.adding, seen.removing) == ((c, b, a), (c,), (a,))
+            assert rig.admin.cancel([key]) == {key: None}
+            eventually(rig, lambda: replicas_of(rig, key) == (b, a))
+            assert not moving(rig, key.topic)
+            assert rig.admin.cancel([key]) == {key: None}
+        finally:
+            release_moves(rig, a, c)
+
+    def test_a_throttled_move_goes_on_when_the_rate_is_removed(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b), size=300_000), 0)
+        hold_moves(rig, key, a, c)
+        assert rig.admin.reassign({key: (c, b)}) == {key: None}
+        rig.pass_time()
+        assert moving(rig, key.topic)
+        release_moves(rig, a, c)
+        eventually(rig, lambda: not moving(rig, key.topic))
+        assert replicas_of(rig, key) == (c, b)
+
+    def test_cancelling_what_does_not_exist_is_an_error(self, rig: Rig) -> None:
+        answers = rig.admin.cancel([TP("no-such-topic", 0)])
+        assert [error_name(e) for e in answers.values()] == ["UnknownTopicOrPartitionError"]
+
+    def test_list_values_grow_shrink_and_stay_empty(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        name = make_topic(rig, (a, b))
+
+        def alter(op: ConfigOp, value: str | None = None) -> str | None:
+            change = topic_change(name, LEADERS, op, value)
+            return error_name(rig.admin.alter_configs([change])[change])
+
+        def reads(value: str | None) -> bool:
+            return rig.admin.dynamic_configs(ResourceKind.TOPIC, [name])[name].get(LEADERS) == value
+
+        assert alter(ConfigOp.DELETE) is None
+        assert alter(ConfigOp.APPEND, "0:1") is None
+        assert alter(ConfigOp.APPEND, "0:1,1:2") is None
+        eventually(rig, lambda: reads("0:1,1:2"))
+        assert alter(ConfigOp.SUBTRACT, "0:1,7:7") is None
+        eventually(rig, lambda: reads("1:2"))
+        assert alter(ConfigOp.SUBTRACT, "1:2") is None
+        eventually(rig, lambda: reads(""))
+        assert alter(ConfigOp.DELETE) is None
+        eventually(rig, lambda: reads(None))
+
+    def test_changes_of_one_key_apply_in_their_order(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        name = make_topic(rig, (a, b))
+        changes = [
+            topic_change(name, LEADERS, ConfigOp.SET, "0:1,0:2"),
+            topic_change(name, LEADERS, ConfigOp.APPEND, "0:3"),
+            topic_change(name, LEADERS, ConfigOp.SUBTRACT, "0:1"),
+        ]
+        assert rig.admin.alter_configs(changes) == dict.fromkeys(changes)
+        eventually(rig, lambda: rig.admin.dynamic_configs(ResourceKind.TOPIC, [name])[name].get(LEADERS) == "0:2,0:3")
+
+    def test_a_refused_value_is_an_answer_and_changes_nothing(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        name = make_topic(rig, (a, b))
+        long_list = ",".join(f"{n}:1" for n in range(7_000))
+        changes = [
+            topic_change(name, LEADERS, ConfigOp.SET, "abc"),
+            topic_change("no-such-topic", LEADERS, ConfigOp.SET, "0:1"),
+            rate_change(a, LEADER_RATE, "abc"),
+            rate_change(UNKNOWN_BROKER, LEADER_RATE, "1000"),
+        ]
+        answers = rig.admin.alter_configs(changes)
+        assert list(answers) == changes
+        assert None not in answers.values()
+        assert error_name(answers[changes[0]]) == "InvalidConfigurationError"
+        too_long = topic_change(name, LEADERS, ConfigOp.SET, long_list)
+        assert error_name(rig.admin.alter_configs([too_long])[too_long]) == "InvalidConfigurationError"
+        assert rig.admin.dynamic_configs(ResourceKind.TOPIC, [name, "no-such-topic"]) == {name: {}}
+
+    def test_a_value_at_the_limit_is_accepted_and_growing_it_is_refused(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        name = make_topic(rig, (a, b))
+        value = ",".join(f"{n:05d}:1" for n in range(4_095))
+        assert 32_700 < len(value) <= 32_767
+        change = topic_change(name, LEADERS, ConfigOp.SET, value)
+        assert rig.admin.alter_configs([change]) == {change: None}
+        more = topic_change(name, LEADERS, ConfigOp.APPEND, "70000:1,70001:1")
+        assert error_name(rig.admin.alter_configs([more])[more]) == "InvalidConfigurationError"
+        eventually(rig, lambda: rig.admin.dynamic_configs(ResourceKind.TOPIC, [name])[name].get(LEADERS) == value)
+
+    def test_broker_rates_are_set_read_and_removed(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+
+        def read() -> dict[str, str | None]:
+            values = rig.admin.dynamic_configs(ResourceKind.BROKER, [str(a), str(b), str(UNKNOWN_BROKER)])
+            assert set(values) == {str(a), str(b)}
+            return {name: settings.get(LEADER_RATE) for name, settings in values.items()}
+
+        changes = [rate_change(a, LEADER_RATE, "123456"), rate_change(b, LEADER_RATE, "654321")]
+        assert rig.admin.alter_configs(changes) == dict.fromkeys(changes)
+        eventually(rig, lambda: read() == {str(a): "123456", str(b): "654321"})
+        undo = [rate_change(a, LEADER_RATE, None), rate_change(b, LEADER_RATE, None)]
+        assert rig.admin.alter_configs(undo) == dict.fromkeys(undo)
+        eventually(rig, lambda: read() == {str(a): None, str(b): None})
+
+    def test_log_dirs_of_an_unknown_broker_do_not_spoil_the_rest(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        key = TP(make_topic(rig, (a, b), (a, b)), 1)
+        answers = rig.admin.log_dirs([a, b, UNKNOWN_BROKER], [key])
+        assert [answers[broker].error is None for broker in (a, b, UNKNOWN_BROKER)] == [True, True, False]
+        assert set(answers[a].replicas) == {key}
+        empty = rig.admin.log_dirs([a], [])[a]
+        assert dict(empty.replicas) == {}
+        assert len(empty.log_dirs) == 2
+        assert all((d.total_bytes or 0) >= (d.usable_bytes or 0) > 0 for d in empty.log_dirs)
+
+    def test_copies_move_between_dirs_and_wishes_are_kept(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b)), 0)
+        here = rig.admin.log_dirs([a], [key])[a]
+        other = next(d.path for d in here.log_dirs if d.path != here.replicas[key].log_dir)
+        wish = max(d.path for d in rig.admin.log_dirs([c], [])[c].log_dirs)
+        answers = rig.admin.move_log_dirs(
+            {
+                TopicPartitionReplica(key.topic, 0, a): other,
+                TopicPartitionReplica(key.topic, 0, b): "/no/such/dir",
+                TopicPartitionReplica(key.topic, 0, c): wish,
+                TopicPartitionReplica(key.topic, 0, UNKNOWN_BROKER): other,
+            }
+        )
+        assert [error_name(e) for e in answers.values()][:3] == [None, "LogDirNotFoundError", None]
+        assert answers[TopicPartitionReplica(key.topic, 0, UNKNOWN_BROKER)] is not None
+        eventually(rig, lambda: rig.admin.log_dirs([a], [key])[a].replicas[key].log_dir == other)
+        assert rig.admin.reassign({key: (a, c)}) == {key: None}
+        eventually(rig, lambda: not moving(rig, key.topic))
+        eventually(rig, lambda: key in rig.admin.log_dirs([c], [key])[c].replicas)
+        assert rig.admin.log_dirs([c], [key])[c].replicas[key].log_dir == wish
+
+    def test_deleting_a_topic_ends_its_move(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b), size=300_000), 0)
+        hold_moves(rig, key, a, c)
+        try:
+            assert rig.admin.reassign({key: (c, b)}) == {key: None}
+            assert rig.admin.delete_topic(key.topic) is None
+            eventually(rig, lambda: rig.admin.partition_states([key.topic]) == {})
+            eventually(rig, lambda: not moving(rig, key.topic))
+            assert error_name(rig.admin.delete_topic(key.topic)) == "UnknownTopicOrPartitionError"
+        finally:
+            release_moves(rig, a, c)
+
+    def test_empty_requests_ask_nothing(self, rig: Rig) -> None:
+        assert rig.admin.reassign({}) == {}
+        assert rig.admin.cancel([]) == {}
+        assert rig.admin.alter_configs([]) == {}
+        assert rig.admin.elect_preferred_leaders([]) == {}
+        assert rig.admin.move_log_dirs({}) == {}
+        assert rig.admin.log_dirs([]) == {}
+        assert rig.admin.partition_states([]) == {}
+        assert rig.admin.dynamic_configs(ResourceKind.TOPIC, []) == {}
+
+
+class DeadBrokerContract:
+    """Promises that hold while a broker is dead but registered (KRaft)."""
+
+    def test_a_dead_broker_is_named_and_its_sizes_are_absent(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        key = TP(make_topic(rig, (a, b, c), size=5_000), 0)
+        rig.kill(b)
+        try:
+            snapshot = rig.admin.snapshot(now=NOW)
+            partition = next(t for t in snapshot.topics if t.name == key.topic).partitions[0]
+            assert list(snapshot.unanswered_brokers) == [b]
+            assert snapshot.broker_by_id()[b].state is BrokerState.FENCED
+            assert set(partition.replica_bytes) == {a, c}
+            assert set(partition.isr or ()) == {a, c}
+            assert rig.admin.log_dirs([a, b])[b].error is not None
+            assert set(rig.admin.dynamic_configs(ResourceKind.BROKER, [str(a), str(b)])) == {str(a)}
+            answers = rig.admin.alter_configs([rate_change(b, LEADER_RATE, "1"), rate_change(a, LEADER_RATE, None)])
+            assert [error is None for error in answers.values()] == [False, True]
+        finally:
+            rig.revive(b)
+        eventually(rig, lambda: set(rig.admin.partition_states([key.topic])[key].isr) == {a, b, c})
+
+    def test_a_move_to_a_dead_broker_waits_and_can_be_cancelled(self, rig: Rig) -> None:
+        a, b, c = rig.brokers
+        stuck, waits = TP(make_topic(rig, (a, b)), 0), TP(make_topic(rig, (b, a)), 0)
+        rig.kill(c)
+        try:
+            assert rig.admin.reassign({stuck: (a, c), waits: (b, c)}) == {stuck: None, waits: None}
+            rig.pass_time()
+            assert {m.topic for m in rig.admin.reassignments()} >= {stuck.topic, waits.topic}
+            assert rig.admin.cancel([stuck]) == {stuck: None}
+            eventually(rig, lambda: set(replicas_of(rig, stuck)) == {a, b})
+        finally:
+            rig.revive(c)
+        eventually(rig, lambda: not moving(rig, waits.topic))
+        assert replicas_of(rig, waits) == (b, c)
+
+    def test_a_dead_preferred_leader_is_not_elected(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        key = TP(make_topic(rig, (b, a)), 0)
+        rig.kill(b)
+        try:
+            eventually(rig, lambda: rig.admin.partition_states([key.topic])[key].leader == a)
+            answers = rig.admin.elect_preferred_leaders([key])
+            assert [error_name(e) for e in answers.values()] == ["PreferredLeaderNotAvailableError"]
+        finally:
+            rig.revive(b)
+        eventually(rig, lambda: rig.admin.elect_preferred_leaders([key]) == {key: None})
+        eventually(rig, lambda: rig.admin.partition_states([key.topic])[key].leader == b)
