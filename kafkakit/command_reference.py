@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import typer
+
 from kafkakit.cli import PROGRAM, build_root, load
 from kafkakit.command import shared_option_names
 from kafkakit.errors import EXIT_CODE_MEANING
 from kafkakit.groups import ENTRIES
+
+# Only asked for a token normaliser, which the kit does not have.
+_CONTEXT: Any = typer.Context(build_root())
 
 HEAD = f"""# Command reference
 
@@ -66,7 +71,7 @@ def reference_json() -> str:
 
 def reference_markdown() -> str:
     """The whole reference as Markdown."""
-    parts = [HEAD, "## Options of every command", "They stand before or after the command's name.", ""]
+    parts = [HEAD, "## Options of every command", "", "They stand before or after the command's name.", ""]
     parts += [*_option_lines(root_options()), ""]
     for command in commands():
         parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
@@ -104,7 +109,7 @@ def _entry(param: Any) -> OptionEntry:
         names=(*param.opts, *param.secondary_opts)
         if param.param_type_name == "option"
         else (param.metavar or param.name,),
-        value=None if is_flag else param.metavar or param.bare_type(),
+        value=None if is_flag else param.metavar or param.display_type(_CONTEXT).strip("<>"),
         help=param.help or "",
         env=(env,) if isinstance(env, str) else tuple(env),
         default=shown,

@@ -63,6 +63,8 @@ def _judge(visit: Visit) -> Iterator[Check]:
         yield Check(name="address", status=Status.WARN, detail="none is configured", hint=hint)
         return
     yield from (_reachable(listener) for listener in visit.listeners)
+    if not any(listener.speaks_kafka for listener in visit.listeners):
+        return
     yield from _protocol(visit.listeners, visit.security)
     yield from _cluster(visit)
     yield from _data(visit)
@@ -106,10 +108,7 @@ def _reachable(listener: Listener) -> Check:
 
 
 def _protocol(listeners: tuple[Listener, ...], security: Security) -> Iterator[Check]:
-    speaking = [listener for listener in listeners if listener.speaks_kafka]
-    if not speaking:
-        return
-    faults = [fault for listener in speaking for fault in _misfits(listener, security)]
+    faults = [fault for listener in listeners if listener.speaks_kafka for fault in _misfits(listener, security)]
     if not faults:
         yield Check(name="protocol", status=Status.OK, detail=f"{security.protocol} is what the brokers speak")
     for detail, hint in dict.fromkeys(faults):
@@ -140,10 +139,7 @@ def _misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]
 def _cluster(visit: Visit) -> Iterator[Check]:
     info = visit.cluster
     if info is None:
-        judged_unreachable = all(listener.refused is not None for listener in visit.listeners)
-        detail = visit.cluster_error or "unknown"
-        hint = _login_hint(visit) if not judged_unreachable else None
-        yield Check(name="admin client", status=Status.FAIL, detail=detail, hint=hint, unreachable=judged_unreachable)
+        yield _fail("admin client", visit.cluster_error or "unknown", _login_hint(visit))
         return
     version = f", Kafka {info.kafka_version}" if info.kafka_version else ""
     detail = f"cluster {info.cluster_id}, {len(info.brokers)} brokers{version}"
@@ -174,9 +170,8 @@ def _rights(operations: frozenset[str] | None) -> Check:
 def _data(visit: Visit) -> Iterator[Check]:
     if visit.data_brokers is not None:
         yield Check(name="data client", status=Status.OK, detail=f"sees {len(visit.data_brokers)} brokers")
-    elif visit.data_error is not None:
-        unreachable = all(listener.refused is not None for listener in visit.listeners)
-        yield Check(name="data client", status=Status.FAIL, detail=visit.data_error, unreachable=unreachable)
+    else:
+        yield _fail("data client", visit.data_error or "unknown", _login_hint(visit))
 
 
 def _login_hint(visit: Visit) -> str:

@@ -1,0 +1,141 @@
+import sys
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkakit.errors import RefusedError
+from kafkakit.output import Output, OutputFormat, Result, format_result
+from kafkakit.security import Secret
+from kafkakit.tables import plain_value, text_table, tsv_lines
+
+RESULT = Result(
+    command="tool list",
+    data={"items": ({"name": "a", "count": 3},), "at": datetime(2026, 1, 2, tzinfo=UTC)},
+    text="a 3",
+    columns=("name", "count"),
+    rows=(("a", 3), ("b\tc", None)),
+)
+
+
+class Kind(Enum):
+    ONE = "one"
+
+
+def test_text_ends_with_one_line_end() -> None:
+    assert format_result(RESULT, OutputFormat.TEXT) == "a 3\n"
+
+
+def test_tsv_has_a_record_a_line_and_a_dash_for_nothing() -> None:
+    assert format_result(RESULT, OutputFormat.TSV) == "a\t3\nb c\t-\n"
+
+
+def test_json_and_yaml_carry_the_header_and_the_same_data() -> None:
+    expected = {
+        "kafkakit": {"command": "tool list", "schema": 1},
+        "items": [{"name": "a", "count": 3}],
+        "at": "2026-01-02T00:00:00+00:00",
+    }
+    assert yaml.safe_load(format_result(RESULT, OutputFormat.JSON)) == expected
+    assert yaml.safe_load(format_result(RESULT, OutputFormat.YAML)) == expected
+
+
+def test_values_without_a_json_form_become_plain() -> None:
+    assert plain_value({1: Kind.ONE, "s": Secret("x"), "f": frozenset({2, 1}), "p": Path("/a")}) == {
+        "1": "one",
+        "s": "***",
+        "f": [1, 2],
+        "p": "/a",
+    }
+
+
+def test_a_table_aligns_numbers_right_and_names_without_blanks() -> None:
+    table = text_table(("broker id", "rack"), ((1, "a"), (1002, None)))
+    assert table.splitlines() == ["BROKER-ID  RACK", "        1  a", "     1002  -"]
+
+
+def test_a_table_without_rows_is_its_heading() -> None:
+    assert text_table(("a", "b"), ()) == "A  B"
+
+
+def test_tsv_of_lists_and_switches() -> None:
+    assert tsv_lines([((1, 2), True, False, "")]) == "1,2\tyes\tno\t-\n"
+
+
+def test_the_result_goes_to_stdout_and_words_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    output.say("hello")
+    output.warn("careful")
+    output.result(RESULT)
+    caught = capsys.readouterr()
+    assert caught.out == "a 3\n"
+    assert caught.err == "hello\nwarning: careful\n"
+
+
+def test_colour_is_only_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(color=True)
+    output.error("no", "try")
+    output.result(RESULT)
+    caught = capsys.readouterr()
+    assert "\x1b[31merror:\x1b[0m no\n" in caught.err
+    assert "\x1b" not in caught.out
+
+
+def test_an_error_is_one_line_whatever_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().error("first\nsecond", "do\nthis")
+    assert capsys.readouterr().err == "error: first second\nhint: do this\n"
+
+
+def test_a_failure_after_the_result_does_not_make_two_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(output_format=OutputFormat.JSON)
+    output.result(RESULT)
+    output.failure("tool list", {"message": "half done"})
+    assert "half done" not in capsys.readouterr().out
+
+
+def test_the_result_file_is_written_and_stdout_stays_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Output(output_file=tmp_path / "out", output_format=OutputFormat.TSV).result(RESULT)
+    assert (tmp_path / "out").read_text() == "a\t3\nb c\t-\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_elsewhere_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with Output().progress("copying") as progress:
+        progress.update(1, 2)
+        progress.update(2, 2)
+    assert capsys.readouterr().err == "copying\n"
+
+
+def test_progress_on_a_terminal_shows_the_note(capsys: pytest.CaptureFixture[str]) -> None:
+    with Output(animate=True).progress("copying") as progress:
+        progress.update(1, 2, "half of it")
+    assert "half of it" in capsys.readouterr().err
+
+
+def test_where_nobody_can_answer_the_question_is_refused() -> None:
+    with pytest.raises(RefusedError, match="confirmation needed") as caught:
+        Output(input_allowed=False).ask_typed("Apply 3 moves?")
+    assert caught.value.hint == "pass --yes"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"), [("yes\n", True), ("  yes \n", True), ("y\n", False), ("\n", False), ("", False)]
+)
+def test_only_the_typed_word_confirms(
+    typed: str, expected: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert Output(input_allowed=True).ask_typed("Apply 3 moves?") is expected
+    caught = capsys.readouterr()
+    assert caught.out == ""
+    assert "Apply 3 moves?" in caught.err
+
+
+def test_text_that_the_stream_cannot_hold_is_escaped(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    Output().say("topic \udcff")
+    assert capsysbinary.readouterr().err == b"topic \\udcff\n"
