@@ -11,6 +11,7 @@ import typer
 
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
 from kafkakit.output import Output, Progress, Result
+from kafkakit.sandbox.demo.cli import demo
 from kafkakit.sandbox.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode, Secure, build_spec, check_name
 from kafkakit.settings_folders import find_folders
 
@@ -71,9 +72,11 @@ def up(
 ) -> None:
     """Start a cluster, wait until every broker is registered and unfenced, and write a profile of its name.
 
-    One that runs already is left as it is. On a failure or Ctrl-C nothing stays running.
+    One that runs already is left as it is; with a larger --brokers it gets that many brokers more. On a
+    failure or Ctrl-C nothing that was started stays running.
     """
     from kafkakit.sandbox import run
+    from kafkakit.sandbox.grow.run import grow
 
     kit = kit_of(ctx)
     spec = build_spec(
@@ -87,7 +90,9 @@ def up(
     )
     store = _store(name)
     with _failures_told(kit.output), kit.output.progress(f"starting {run.describe(spec)}") as progress:
-        state, started = run.up(_machine(), store, spec, _Told(kit.output, progress))
+        told = _Told(kit.output, progress)
+        grown = grow(_machine(), store, spec, told)
+        state, started = (grown, True) if grown else run.up(_machine(), store, spec, told)
     if not started:
         kit.output.say(f"sandbox {name} runs already")
     first = f"kafkakit --profile {shlex.quote(name)} snapshot --output-file snapshot.json"
@@ -216,6 +221,9 @@ def load(
             rows=rows,
         )
     )
+
+
+app.command("demo", cls=KitCommand)(demo)
 
 
 def _machine() -> "Machine":

@@ -1,6 +1,6 @@
 """Which processes a sandbox has: ids, racks, ports and folders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -109,19 +109,20 @@ def lay_out(spec: SandboxSpec, root: str, ports: Sequence[int], directory_ids: S
             ports={CONTROLLER: next(port)},
             log_dirs=(f"{folder}/metadata",),
         )
-    brokers = []
-    for index in range(spec.brokers):
-        node_id = FIRST_BROKER_ID + index
-        folder = f"{root}/broker-{node_id}"
-        brokers.append(
-            Node(
-                id=node_id,
-                role=Role.BROKER,
-                folder=folder,
-                ports={name: next(port) for name in broker_listeners(spec)},
-                rack=rack_name(index % spec.racks),
-                log_dirs=tuple(f"{folder}/data-{number}" for number in range(spec.log_dirs)),
-                directory_ids=tuple(next(directory) for _ in range(spec.log_dirs)),
-            )
-        )
+    brokers = [broker_node(spec, root, index, port, directory) for index in range(spec.brokers)]
     return Layout(keeper=keeper, brokers=tuple(brokers))
+
+
+def broker_node(spec: SandboxSpec, root: str, index: int, ports: Iterator[int], directory_ids: Iterator[str]) -> Node:
+    """The broker of that index (0 is the first); takes what it needs from the free ports and directory ids."""
+    node_id = FIRST_BROKER_ID + index
+    folder = f"{root}/broker-{node_id}"
+    return Node(
+        id=node_id,
+        role=Role.BROKER,
+        folder=folder,
+        ports={name: next(ports) for name in broker_listeners(spec)},
+        rack=rack_name(index % spec.racks),
+        log_dirs=tuple(f"{folder}/data-{number}" for number in range(spec.log_dirs)),
+        directory_ids=tuple(next(directory_ids) for _ in range(spec.log_dirs)),
+    )

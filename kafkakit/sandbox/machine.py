@@ -46,8 +46,8 @@ class Processes(Protocol):
         """Every process that this object started."""
         ...
 
-    def run(self, command: Sequence[str], log_file: str, timeout_s: float) -> int:
-        """Run a short process to its end and return its exit status; it is killed after `timeout_s`."""
+    def wait(self, record: ProcessRecord, timeout_s: float) -> int:
+        """The exit status of a process that this object started; it is killed after `timeout_s`."""
         ...
 
     def is_alive(self, record: ProcessRecord) -> bool:

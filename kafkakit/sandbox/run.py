@@ -116,9 +116,9 @@ def _start(
 ) -> SandboxState:
     root = str(store.root)
     ports = machine.processes.free_ports(ports_needed(spec))
-    directories = [_uuid(machine.random_bytes) for _ in range(directories_needed(spec))]
+    directories = [kafka_uuid(machine.random_bytes) for _ in range(directories_needed(spec))]
     layout = lay_out(spec, root, ports, directories)
-    state = new_state(spec, layout, _uuid(machine.random_bytes), java)
+    state = new_state(spec, layout, kafka_uuid(machine.random_bytes), java)
     store.make_root()
     try:
         store.save(state)
@@ -141,7 +141,7 @@ def _start(
     return state
 
 
-def _uuid(random_bytes: Callable[[int], bytes]) -> str:
+def kafka_uuid(random_bytes: Callable[[int], bytes]) -> str:
     """A Kafka uuid: 16 bytes in URL-safe base64 that do not start with a dash (it would look like an option)."""
     while (text := base64.urlsafe_b64encode(random_bytes(16)).decode().rstrip("=")).startswith("-"):
         continue
@@ -225,7 +225,9 @@ def _format(
     path = f"{node.folder}/format.args"
     store.write(path, jvm.format_arguments(node, state.cluster_id, class_path, users))
     log = f"{node.folder}/format.log"
-    status = machine.processes.run((state.java, jvm.marker(node), f"@{path}"), log, _FORMAT_LIMIT_S)
+    record = machine.processes.start((state.java, jvm.marker(node), f"@{path}"), log)
+    store.save(state.with_process(node, record))
+    status = machine.processes.wait(record, _FORMAT_LIMIT_S)
     if status != 0:
         raise NodeFailedError(f"Kafka's storage tool ended with status {status}", tail=store.tail(log))
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.sandbox.jvm import MARKER
 from kafkakit.sandbox.state import SandboxState, decode_state, encode_state
 
 TAIL_LINES = 15
@@ -50,7 +51,15 @@ class Store:
             data = self.state_file.read_bytes()
         except FileNotFoundError:
             return None
-        return decode_state(data, str(self.state_file))
+        try:
+            return decode_state(data, str(self.state_file))
+        except InputError as error:
+            marker = f"{MARKER}{self.root}/"
+            raise InputError(
+                error.source,
+                error.problem,
+                hint=f"end what `pgrep -f -- {marker}` lists, then delete {self.root}",
+            ) from None
 
     def save(self, state: SandboxState) -> None:
         """Replace the record."""
@@ -70,6 +79,13 @@ class Store:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+    def read_text(self, path: Path | str) -> str:
+        """Read a file of the sandbox; raises `InputError` when it is gone."""
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(str(path), f"cannot be read: {error.strerror}") from None
 
     def make_root(self) -> None:
         """Make an empty private folder; what an earlier run left there goes."""

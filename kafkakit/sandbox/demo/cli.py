@@ -1,0 +1,160 @@
+"""`kafkakit sandbox demo`: a real cluster loses a broker and gets its replicas back, with the commands shown."""
+
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.command import Kit, kit_of
+from kafkakit.errors import OperationFailedError
+from kafkakit.output import Result
+from kafkakit.sandbox.spec import Mode, Secure
+
+if TYPE_CHECKING:
+    from kafkakit.ports import Clock
+    from kafkakit.sandbox.demo.run import Traffic
+
+DEAD, NEW = 1004, 1007
+SURVIVORS = (1001, 1002, 1003, 1005, 1006)
+PARTITIONS = 12
+
+
+def demo(
+    ctx: typer.Context,
+    mode: Annotated[Mode, typer.Option("--mode", help="Who keeps the metadata.")] = Mode.KRAFT,
+    secure: Annotated[
+        Secure, typer.Option("--secure", help="What clients need: certificates (tls), passwords (scram), or both.")
+    ] = Secure.NONE,
+    data: Annotated[
+        str, typer.Option("--data", metavar="SIZE", help="Bytes to load before the broker dies.")
+    ] = "300MB",
+    throttle: Annotated[str, typer.Option("--throttle", metavar="RATE", help="Throttle of the moves.")] = "20MB",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox that the demo starts.")] = "demo",
+) -> None:
+    """Start six brokers, kill one under load, plan and apply its replacement, and count that nothing was lost.
+
+    Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
+    """
+    kit = kit_of(ctx)
+    shape = ["--racks", "3", "--log-dirs", "2", "--mode", mode, "--secure", secure, "--name", name]
+    began = _clock().monotonic()
+    with tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder, _sandbox(kit, name):
+        _act(kit, "1. A cluster of six brokers in three racks")
+        _run(kit, ["sandbox", "up", "--brokers", "6", *shape])
+        _act(kit, "2. Topics of very different sizes, with real data")
+        _run(
+            kit,
+            ["sandbox", "load", "--topics", "6", "--partitions", "6", "--data", data, "--seed", "7", "--name", name],
+        )
+        _act(kit, "3. A producer keeps writing (acks=all) and a consumer keeps reading")
+        with _traffic(kit, name) as traffic:
+            kit.output.say(f"records acknowledged and read so far: {_so_far(traffic)}")
+            _act(kit, f"4. Broker {DEAD} dies")
+            _run(kit, ["sandbox", "kill", str(DEAD), "--name", name])
+            _act(kit, f"5. An empty broker {NEW} takes its place in rack a")
+            _run(kit, ["sandbox", "up", "--brokers", "7", *shape])
+            kit.output.say(f"records acknowledged and read so far: {_so_far(traffic)}")
+            plan = str(Path(folder) / "plan.json")
+            brokers = ",".join(map(str, (*SURVIVORS, NEW)))
+            _act(kit, "6. Plan: the fewest moves, with a proof")
+            words = ["topicmappr", "rebuild", "--topics", ".*", "--brokers", brokers, "--skip-no-ops"]
+            _run(kit, ["--profile", name, *words, "--out-path", folder, "--plan", plan])
+            _act(kit, "7. Apply, throttled")
+            _run(kit, ["--profile", name, "reassign", "apply", plan, "--yes", "--throttle", throttle])
+            _act(kit, "8. Verify")
+            _run(kit, ["--profile", name, "reassign", "verify", plan])
+            _act(kit, "9. Count: data in and data out")
+            counted = traffic.stop(drain_s=60)
+    seconds = _clock().monotonic() - began
+    lost = f"{len(counted.lost)} lost"
+    kit.output.result(
+        Result(
+            command="sandbox demo",
+            data={
+                "acknowledged": counted.acknowledged,
+                "read": counted.read,
+                "repeated": counted.repeated,
+                "lost": counted.lost,
+                "seconds": round(seconds, 1),
+            },
+            text=(
+                f"\nbroker {DEAD} died under load; its replicas are back in place, on {NEW} and the survivors\n"
+                f"records acknowledged: {counted.acknowledged}, read back: {counted.read}, "
+                f"read twice: {counted.repeated}, {lost}\n"
+                f"the whole demo took {seconds:.0f} s"
+            ),
+            columns=("acknowledged", "read", "repeated", "lost"),
+            rows=((counted.acknowledged, counted.read, counted.repeated, len(counted.lost)),),
+        )
+    )
+    if not counted.is_whole:
+        raise OperationFailedError(f"{lost} of {counted.acknowledged} acknowledged records")
+
+
+def _clock() -> "Clock":
+    from kafkakit.wiring import system_clock
+
+    return system_clock()
+
+
+def _act(kit: Kit, title: str) -> None:
+    kit.output.say(f"\n== {title}")
+
+
+def _run(kit: Kit, words: list[str]) -> None:
+    """Show a command and run it as the reader would."""
+    kit.output.say(f"$ kafkakit {shlex.join(words)}")
+    code = subprocess.run([sys.executable, "-m", "kafkakit", *words], check=False, stdout=sys.stderr).returncode
+    if code:
+        raise OperationFailedError(f"kafkakit {shlex.join(words[:4])} ... ended with exit code {code}")
+
+
+@contextmanager
+def _sandbox(kit: Kit, name: str) -> Iterator[None]:
+    """Take the cluster down at the end, whatever happened."""
+    try:
+        yield
+    finally:
+        _act(kit, "10. Take the cluster down")
+        _run(kit, ["sandbox", "down", "--name", name])
+
+
+@contextmanager
+def _traffic(kit: Kit, name: str) -> Iterator["Traffic"]:
+    from kafkakit.sandbox.demo.run import Traffic, make_topic
+    from kafkakit.wiring import open_admin, open_data
+
+    settings = kit.load_settings(name)
+    admin = open_admin(settings)
+    try:
+        make_topic(admin, _spread())
+    finally:
+        admin.close()
+    traffic = Traffic(open_data(settings), _clock(), PARTITIONS)
+    traffic.start()
+    _clock().sleep(2)
+    try:
+        yield traffic
+    finally:
+        traffic.stop(drain_s=5)
+
+
+def _spread() -> dict[int, tuple[int, ...]]:
+    """One replica in each rack; every broker leads two partitions."""
+    racks = ((1001, 1004), (1002, 1005), (1003, 1006))
+    rows = {}
+    for n in range(PARTITIONS):
+        row = [racks[(n + k) % 3][(n // 3) % 2] for k in range(3)]
+        rows[n] = tuple(row)
+    return rows
+
+
+def _so_far(traffic: "Traffic") -> str:
+    acknowledged, read = traffic.so_far
+    return f"{acknowledged} and {read}"
