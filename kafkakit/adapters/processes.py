@@ -4,14 +4,17 @@ A process is recognised by pid, start time and marker together: after a reboot, 
 again, none of ours is found and nothing is signalled.
 """
 
+import contextlib
 import os
 import secrets
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 from kafkakit.errors import OperationFailedError, UsageError
 from kafkakit.sandbox.state import ProcessRecord
@@ -21,6 +24,9 @@ _LOWEST_PORT = 10_000
 _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of proc(5), counted after the command name
 _POLL_S = 0.02
+_KILL_LIMIT_S = 10
+_EXEC_LIMIT_S = 2
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 class LocalProcesses:
@@ -32,41 +38,44 @@ class LocalProcesses:
 
     def start(self, command: Sequence[str], log_file: str) -> ProcessRecord:
         """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log_file`."""
-        try:
-            with open(log_file, "ab") as log:
-                child = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    env=_child_environment(),
-                    cwd="/",
-                )
-        except OSError as error:
-            raise UsageError(f"cannot start {command[0]}: {error.strerror}") from None
-        self._children[child.pid] = child
-        stat = _stat(child.pid)
-        if stat is None:
-            raise OperationFailedError("cannot read /proc, which the sandbox needs", hint="run it on Linux")
-        record = ProcessRecord(pid=child.pid, started_ticks=stat[1], marker=command[1])
-        self._started.append(record)
+        with _signals_deferred():
+            try:
+                with open(log_file, "ab") as log:
+                    child = subprocess.Popen(
+                        list(command),
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                        env=_child_environment(),
+                        cwd="/",
+                    )
+            except OSError as error:
+                raise UsageError(f"cannot start {command[0]}: {error.strerror}") from None
+            stat = _stat(child.pid)
+            if stat is None:
+                child.kill()
+                raise OperationFailedError("cannot read /proc, which the sandbox needs", hint="run it on Linux")
+            record = ProcessRecord(pid=child.pid, started_ticks=stat[1], marker=command[1])
+            self._children[child.pid] = child
+            self._started.append(record)
+            # The kernel shows the new command line a moment after exec; until then it would not be ours.
+            end = time.monotonic() + _EXEC_LIMIT_S
+            while child.poll() is None and not self.is_alive(record) and time.monotonic() < end:
+                time.sleep(_POLL_S / 10)
         return record
 
     def started(self) -> Collection[ProcessRecord]:
         """Every process that this object started, dead ones too."""
         return tuple(self._started)
 
-    def run(self, command: Sequence[str], log_file: str, timeout_s: float) -> int:
-        """Run a process to its end; its output goes to `log_file`."""
-        record = self.start(command, log_file)
-        child = self._children[record.pid]
+    def wait(self, record: ProcessRecord, timeout_s: float) -> int:
+        """Wait for a process that this object started; negative is the signal that ended it."""
         try:
-            return child.wait(timeout=timeout_s)
+            return self._children[record.pid].wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            return -signal.SIGKILL
-        finally:
             self.kill([record])
+            return -signal.SIGKILL
 
     def is_alive(self, record: ProcessRecord) -> bool:
         """True when pid, start time and marker all match a process that is not a zombie."""
@@ -84,12 +93,13 @@ class LocalProcesses:
 
     def kill(self, records: Collection[ProcessRecord], *, graceful_s: float = 0) -> Collection[ProcessRecord]:
         """Signal our processes and wait until they are gone; a process that is not ours is left alone."""
-        alive = [record for record in records if self.is_alive(record)]
-        if graceful_s > 0:
-            self._signal(alive, signal.SIGTERM)
-            self._wait(alive, graceful_s)
-        self._signal(alive, signal.SIGKILL)
-        left = self._wait(alive, 10)
+        with _signals_deferred():
+            alive = [record for record in records if self.is_alive(record)]
+            if graceful_s > 0:
+                self._signal(alive, signal.SIGTERM)
+                self._wait(alive, graceful_s)
+            self._signal(alive, signal.SIGKILL)
+            left = self._wait(alive, _KILL_LIMIT_S)
         if left:
             pids = ", ".join(str(record.pid) for record in left)
             raise OperationFailedError(f"processes do not end after SIGKILL: {pids}")
@@ -134,6 +144,28 @@ class LocalProcesses:
                 return True
         except OSError:
             return False
+
+
+@contextlib.contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """Keep Ctrl-C and its kin waiting: between fork and record nobody would know of the process.
+
+    Python delivers signals to the main thread alone, so other threads have nothing to defer.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[tuple[int, FrameType | None]] = []
+    earlier = {number: handler for number in _STOPS if callable(handler := signal.getsignal(number))}
+    for number in earlier:
+        signal.signal(number, lambda *arrived: held.append(arrived))
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+        for arrived, frame in held:
+            earlier[signal.Signals(arrived)](arrived, frame)
 
 
 def _stat(pid: int) -> tuple[str, int] | None:

@@ -1,0 +1,383 @@
+"""Bringing up and down on a made-up machine, where every failure can be had at will."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from kafkakit.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
+from kafkakit.model import Broker, BrokerState
+from kafkakit.ports import ClusterAdmin, ClusterInfo
+from kafkakit.sandbox import jvm, run
+from kafkakit.sandbox.machine import Java, Machine, NodeFailedError
+from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec
+from kafkakit.sandbox.state import ProcessRecord
+from kafkakit.sandbox.store import Store
+from kafkakit.security import Security
+
+
+@dataclass
+class FakeProcesses:
+    """Processes by pid; `on_start` may do anything to the process that was just started."""
+
+    alive: dict[int, ProcessRecord] = field(default_factory=dict)
+    all: list[ProcessRecord] = field(default_factory=list)
+    killed: list[int] = field(default_factory=list)
+    on_start: Callable[[ProcessRecord, Path], None] = lambda record, log: None
+    format_status: int = 0
+    next_port: int = 20_000
+
+    def start(self, command: Sequence[str], log_file: str) -> ProcessRecord:
+        record = ProcessRecord(pid=100 + len(self.all), started_ticks=1, marker=command[1])
+        self.all.append(record)
+        self.alive[record.pid] = record
+        Path(log_file).write_text(f"starting {command[1]}\n")
+        self.on_start(record, Path(log_file))
+        return record
+
+    def started(self) -> Collection[ProcessRecord]:
+        return tuple(self.all)
+
+    def wait(self, record: ProcessRecord, timeout_s: float) -> int:
+        self.die(record)
+        return self.format_status
+
+    def is_alive(self, record: ProcessRecord) -> bool:
+        return self.alive.get(record.pid) == record
+
+    def kill(self, records: Collection[ProcessRecord], *, graceful_s: float = 0) -> Collection[ProcessRecord]:
+        found = [record for record in records if self.is_alive(record)]
+        for record in found:
+            del self.alive[record.pid]
+            self.killed.append(record.pid)
+        return found
+
+    def free_ports(self, count: int) -> tuple[int, ...]:
+        self.next_port += count
+        return tuple(range(self.next_port - count, self.next_port))
+
+    def answers(self, port: int) -> bool:
+        return True
+
+    def die(self, record: ProcessRecord) -> None:
+        self.alive.pop(record.pid, None)
+
+
+class FakeJars:
+    def class_path(self, version: str, say: Callable[[str], None]) -> tuple[str, ...]:
+        return ("/kafka.jar",)
+
+
+class FakeCertificates:
+    def make(self, brokers: Collection[str], users: Collection[str]) -> Mapping[str, bytes]:
+        return {"ca.pem": b"ca", **{f"{name}.keystore.pem": b"k" for name in brokers}}
+
+
+class FakeAdmin:
+    """Names every broker whose process lives as registered."""
+
+    def __init__(self, processes: FakeProcesses) -> None:
+        self._processes = processes
+
+    def cluster(self) -> ClusterInfo:
+        ids = [int(r.marker.rsplit("-", 1)[1]) for r in self._processes.alive.values() if "broker-" in r.marker]
+        if not ids:
+            raise TryLaterError("nobody answers")
+        brokers = tuple(Broker(id=broker, state=BrokerState.ALIVE) for broker in sorted(ids))
+        return ClusterInfo(cluster_id="the-real-id", brokers=brokers)
+
+    def close(self) -> None:
+        pass
+
+
+class FakeTime:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class Lines:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def update(self, done: float, total: float, note: str = "") -> None:
+        pass
+
+
+@dataclass
+class Stage:
+    """A fake machine, a real folder, and shorthand for what tests do with them."""
+
+    processes: FakeProcesses
+    store: Store
+    said: Lines
+    machine: Machine
+
+    def spec(self, secure: Secure = Secure.NONE, mode: Mode = Mode.KRAFT, brokers: int = 3) -> SandboxSpec:
+        return build_spec(
+            name="box", brokers=brokers, racks=min(3, brokers), log_dirs=1, kafka=None, mode=mode, secure=secure
+        )
+
+    def up(self, secure: Secure = Secure.NONE, mode: Mode = Mode.KRAFT, brokers: int = 3) -> bool:
+        return run.up(self.machine, self.store, self.spec(secure, mode, brokers), self.said)[1]
+
+    def nothing_is_left(self) -> bool:
+        return not self.processes.alive and not self.store.state_file.exists() and not self.profiles()
+
+    def profiles(self) -> list[str]:
+        return sorted(path.name for path in self.store.profiles.glob("*"))
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    processes = FakeProcesses()
+    draws = iter(range(1, 10_000))
+
+    def open_admin(servers: str, security: Security) -> ClusterAdmin:
+        return cast(ClusterAdmin, FakeAdmin(processes))
+
+    machine = Machine(
+        processes=processes,
+        jars=FakeJars(),
+        certificates=FakeCertificates(),
+        clock=FakeTime(),
+        find_java=lambda: Java(path="/java", major=21, source="PATH"),
+        open_admin=open_admin,
+        random_bytes=lambda count: next(draws).to_bytes(count, "big"),
+    )
+    store = Store(root=tmp_path / "state" / "sandbox" / "box", profiles=tmp_path / "config" / "profiles.d")
+    return Stage(processes=processes, store=store, said=Lines(), machine=machine)
+
+
+def test_up_starts_everything_and_down_removes_everything(stage: Stage) -> None:
+    assert stage.up()
+    assert len(stage.processes.alive) == 4
+    assert stage.profiles() == ["box.yaml"]
+    assert "the-real-id" in (stage.store.profiles / "box.yaml").read_text()
+    assert stage.store.root.stat().st_mode & 0o777 == 0o700
+    assert stage.store.state_file.stat().st_mode & 0o777 == 0o600
+    assert (stage.store.profiles / "box.yaml").stat().st_mode & 0o777 == 0o600
+    assert run.down(stage.machine, stage.store) == 4
+    assert stage.nothing_is_left()
+    assert not stage.store.root.exists()
+    assert run.down(stage.machine, stage.store) is None
+
+
+def test_up_twice_changes_nothing(stage: Stage) -> None:
+    stage.up()
+    before = stage.store.state_file.read_bytes()
+    assert not stage.up()
+    assert stage.store.state_file.read_bytes() == before
+    assert len(stage.processes.all) == 5, "three brokers, the formatter and the controller"
+
+
+def test_up_with_another_shape_is_refused(stage: Stage) -> None:
+    stage.up()
+    with pytest.raises(RefusedError) as caught:
+        stage.up(brokers=2)
+    assert "3 brokers" in caught.value.message
+    assert len(stage.processes.alive) == 4
+
+
+def test_up_reports_a_dead_broker_and_how_to_restart_it(stage: Stage) -> None:
+    stage.up()
+    assert run.kill(stage.machine, stage.store, 1002)
+    assert not run.kill(stage.machine, stage.store, 1002)
+    with pytest.raises(NodeFailedError) as caught:
+        stage.up()
+    assert "broker 1002 is dead" in caught.value.message
+    assert caught.value.hint == "kafkakit sandbox restart 1002 --name box"
+    run.restart(stage.machine, stage.store, 1002, stage.said)
+    assert not stage.up()
+
+
+def test_up_starts_anew_when_everything_is_dead(stage: Stage) -> None:
+    stage.up()
+    stage.processes.alive.clear()
+    assert stage.up()
+    assert len(stage.processes.alive) == 4
+
+
+def test_up_cleans_away_what_a_killed_up_left(stage: Stage) -> None:
+    stage.up()
+    text = stage.store.state_file.read_text().replace('"phase":"up"', '"phase":"starting"')
+    stage.store.state_file.write_text(text)
+    with pytest.raises(TryLaterError):
+        run.loaded(stage.store)
+    assert stage.up()
+    assert sorted(stage.processes.killed) == [100, 101, 102, 104]
+    assert len(stage.processes.alive) == 4
+
+
+def test_a_broker_that_exits_takes_the_rest_with_it_and_shows_its_log(stage: Stage) -> None:
+    def die_with_words(record: ProcessRecord, log: Path) -> None:
+        if record.marker.endswith("broker-1003"):
+            log.write_text("ERROR out of luck\n")
+            stage.processes.die(record)
+
+    stage.processes.on_start = die_with_words
+    with pytest.raises(NodeFailedError) as caught:
+        stage.up()
+    assert caught.value.message == "broker 1003 exited"
+    assert caught.value.tail == ("ERROR out of luck",)
+    assert stage.nothing_is_left()
+
+
+def test_a_taken_port_is_tried_again_with_others(stage: Stage) -> None:
+    used: list[str] = []
+
+    def taken_once(record: ProcessRecord, log: Path) -> None:
+        if record.marker.endswith("broker-1001"):
+            used.append((log.parent / "node.properties").read_text().splitlines()[0])
+            if len(used) == 1:
+                log.write_text("Socket server failed to bind to 127.0.0.1:1: Address already in use.\n")
+                stage.processes.die(record)
+
+    stage.processes.on_start = taken_once
+    assert stage.up()
+    assert len(set(used)) == 2
+    assert any("port taken" in line for line in stage.said.lines)
+    assert len(stage.processes.alive) == 4
+
+
+def test_ports_that_are_always_taken_end_in_an_error(stage: Stage) -> None:
+    def always_taken(record: ProcessRecord, log: Path) -> None:
+        log.write_text("java.net.BindException\n")
+        stage.processes.die(record)
+
+    stage.processes.on_start = always_taken
+    with pytest.raises(NodeFailedError, match="port taken"):
+        stage.up()
+    assert stage.nothing_is_left()
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, OSError])
+@pytest.mark.parametrize("victim", ["broker-1001", "broker-1003", "controller"])
+def test_an_interrupted_up_leaves_nothing_running(stage: Stage, stop: type[BaseException], victim: str) -> None:
+    def interrupt(record: ProcessRecord, log: Path) -> None:
+        if record.marker.endswith(victim):
+            # The process runs, and its record was not saved yet: the worst moment.
+            raise stop("now")
+
+    stage.processes.on_start = interrupt
+    with pytest.raises(stop):
+        stage.up()
+    assert stage.nothing_is_left()
+
+
+def test_a_failed_format_shows_the_tools_words(stage: Stage) -> None:
+    def format_badly(record: ProcessRecord, log: Path) -> None:
+        if log.name == "format.log":
+            log.write_text("formatting\nbad config\n")
+
+    stage.processes.on_start = format_badly
+    stage.processes.format_status = 1
+    with pytest.raises(NodeFailedError) as caught:
+        stage.up()
+    assert caught.value.tail[-1] == "bad config"
+    assert stage.nothing_is_left()
+
+
+def test_a_cluster_that_never_registers_ends_with_the_time_limit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeProcesses, "answers", lambda self, port: port != 20_002)
+    with pytest.raises(NodeFailedError, match=r"not ready after 120 s: broker 1002 is late"):
+        stage.up()
+    assert stage.nothing_is_left()
+
+
+def test_down_leaves_a_process_with_a_recycled_pid_alone(stage: Stage) -> None:
+    stage.up()
+    stranger = ProcessRecord(pid=101, started_ticks=999, marker="vim")
+    stage.processes.alive[101] = stranger
+    assert run.down(stage.machine, stage.store) == 3
+    assert stage.processes.alive == {101: stranger}
+
+
+def test_secrets_are_private_files_and_stay_out_of_the_state(stage: Stage) -> None:
+    stage.up(secure=Secure.SCRAM_TLS)
+    folder = stage.store.root / "secrets"
+    password = (folder / "admin.password").read_text().strip()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert password not in stage.store.state_file.read_text()
+    assert all(password not in (stage.store.profiles / name).read_text() for name in stage.profiles())
+    assert stage.profiles() == ["box-guest.yaml", "box.yaml"]
+    state = run.loaded(stage.store)
+    secret = run.admin_security(state, stage.store).password
+    assert secret is not None
+    assert secret.reveal() == password
+    run.down(stage.machine, stage.store)
+    assert stage.profiles() == []
+
+
+def test_a_zookeeper_broker_that_is_still_remembered_is_started_again(stage: Stage) -> None:
+    stage.up(mode=Mode.ZOOKEEPER)
+    run.kill(stage.machine, stage.store, 1001)
+    attempts: list[int] = []
+
+    def refused_twice(record: ProcessRecord, log: Path) -> None:
+        attempts.append(record.pid)
+        if len(attempts) <= 2:
+            log.write_text("org.apache.zookeeper.KeeperException$NodeExistsException\n")
+            stage.processes.die(record)
+
+    stage.processes.on_start = refused_twice
+    run.restart(stage.machine, stage.store, 1001, stage.said)
+    assert len(attempts) == 3
+
+
+def test_commands_on_a_sandbox_that_is_not_there_say_so(stage: Stage) -> None:
+    actions: list[Callable[[], object]] = [
+        lambda: run.loaded(stage.store),
+        lambda: run.kill(stage.machine, stage.store, 1001),
+        lambda: run.restart(stage.machine, stage.store, 1001, stage.said),
+    ]
+    for action in actions:
+        with pytest.raises(UsageError, match="no sandbox box"):
+            action()
+    stage.up()
+    with pytest.raises(UsageError, match="no broker 7"):
+        run.kill(stage.machine, stage.store, 7)
+
+
+def test_a_second_command_at_the_same_time_is_told_to_wait(stage: Stage) -> None:
+    with stage.store.locked(), pytest.raises(TryLaterError, match="another command"):
+        run.down(stage.machine, stage.store)
+
+
+def test_a_damaged_state_file_stops_up_and_down_with_one_line(stage: Stage) -> None:
+    stage.up()
+    stage.store.state_file.write_bytes(b"\xff{")
+    with pytest.raises(InputError):
+        stage.up()
+    with pytest.raises(InputError, match="pgrep -f"):
+        run.down(stage.machine, stage.store)
+
+
+def test_look_tells_dead_from_alive(stage: Stage) -> None:
+    stage.up()
+    run.kill(stage.machine, stage.store, 1003)
+    seen = {node.node.id: node.state for node in run.look(stage.machine, stage.store, run.loaded(stage.store))}
+    assert seen == {1: "running", 1001: "alive", 1002: "alive", 1003: "dead"}
+
+
+def test_the_command_line_of_every_process_carries_its_folder(stage: Stage) -> None:
+    stage.up()
+    assert {record.marker for record in stage.processes.all} == {
+        jvm.marker(node) for node in run.loaded(stage.store).layout.nodes
+    }
+    assert issubclass(NodeFailedError, KafkakitError)
