@@ -126,7 +126,7 @@ def _invoke(kit: Kit, arguments: list[str], stops: "_Stops") -> int:
         root = build_root()
         if os.environ.get("_KAFKAKIT_COMPLETE"):
             root.main(args=arguments, prog_name=PROGRAM)
-        with root.make_context(PROGRAM, arguments, obj=kit) as ctx:
+        with root.make_context(PROGRAM, list(arguments), obj=kit) as ctx:
             answer = root.invoke(ctx)
         return answer if isinstance(answer, int) else int(ExitCode.DONE)
     except typer.Exit as ended:

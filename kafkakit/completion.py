@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kafkakit.errors import DeadlineReached
+
 if TYPE_CHECKING:
     from kafkakit.settings import Settings
 
@@ -100,7 +102,8 @@ def _write_cache(path: Path, names: list[str]) -> None:
 @contextmanager
 def _limit(seconds: float) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError
+        # Not an Exception, which a client that retries would swallow.
+        raise DeadlineReached
 
     earlier = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,0 +1,430 @@
+"""The root command: help without heavy imports, shared options anywhere, every failure as one line and a code."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import typer
+import yaml
+
+from kafkakit import cli
+from kafkakit.command import KitCommand, kit_of, new_group
+from kafkakit.errors import (
+    EXIT_CODE_MEANING,
+    InfeasibleError,
+    InterruptedRunError,
+    OperationFailedError,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.groups import ENTRIES, Entry
+from kafkakit.output import Result
+from tests.command_line import Home
+
+HEAVY = [
+    "ortools", "numpy", "networkx", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
+    "kazoo", "msgspec", "yaml", "asyncio",
+]  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    home.work.mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=home.environment(env), timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["profile", "--help"], ["topicmappr", "rebuild", "--help"]]
+)
+def test_help_loads_nothing_heavy(home: Home, arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom kafkakit.cli import run\n"
+        f"code = run({arguments!r})\n"
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)\nsys.exit(code)"
+    )
+    ran = python(home, code)
+    assert (ran.returncode, ran.stderr) == (0, "[]\n")
+    assert "kafkakit" in ran.stdout
+
+
+def test_the_table_of_groups_agrees_with_the_modules(home: Home) -> None:
+    for entry in ENTRIES:
+        app = import_module(entry.module).app
+        assert isinstance(app, typer.Typer)
+        assert entry.is_group or len(app.registered_commands) == 1
+        command = cli.load(entry)
+        assert command.name == entry.name
+        assert command.help, f"{entry.name} has no help"
+        ran = home.run(entry.name, "--help")
+        assert (ran.code, ran.stderr) == (0, "")
+        assert f"Usage: kafkakit {entry.name}" in ran.stdout
+
+
+def test_help_names_every_group(home: Home) -> None:
+    ran = home.run("--help")
+    assert ran.code == 0
+    assert [entry.name for entry in ENTRIES if f"\n  {entry.name} " not in ran.stdout] == []
+
+
+def test_version(home: Home) -> None:
+    assert home.run("--version").stdout.startswith("kafkakit ")
+    ran = home.run("version", "-o", "json")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.json["kafkakit"] == {"command": "version", "schema": 1}
+    assert ran.json["python"] == ".".join(str(part) for part in sys.version_info[:3])
+    assert ran.json["schemas"] == {"plan": 1, "cluster-snapshot": 1}
+    assert {"kafka-python", "confluent-kafka", "ortools"} <= set(ran.json["packages"])
+
+
+@pytest.mark.parametrize("output", ["text", "json", "yaml", "tsv"])
+def test_shared_options_stand_before_or_after_the_command(home: Home, output: str) -> None:
+    before = home.run("-o", output, "version")
+    after = home.run("version", "--output", output)
+    by_env = home.run("version", env={"KAFKAKIT_OUTPUT": output})
+    assert before == after == by_env
+    assert before.code == 0
+    assert home.run("-o", "json", "version", "-o", output) == after
+    assert home.run("-o", output, "version", env={"KAFKAKIT_OUTPUT": "json"}) == after
+
+
+def test_the_result_can_go_to_a_file(home: Home) -> None:
+    ran = home.run("version", "-o", "yaml", "--output-file", "v.yaml")
+    assert (ran.code, ran.stdout, ran.stderr) == (0, "", "")
+    assert yaml.safe_load((home.work / "v.yaml").read_text())["kafkakit"]["command"] == "version"
+
+
+def test_overrides_before_and_after_add_up(home: Home) -> None:
+    ran = home.run("-X", "cluster_id=a", "profile", "show", "-X", "request_timeout=9s", "-o", "json")
+    values = ran.json["values"]
+    assert (values["cluster_id"]["value"], values["request_timeout"]["value"]) == ("a", "9s")
+
+
+def test_the_list_of_keys(home: Home) -> None:
+    ran = home.run("profile", "show", "-X", "list", "-o", "tsv")
+    assert ran.code == 0
+    keys = {line.split("\t")[0] for line in ran.stdout.splitlines()}
+    assert {"bootstrap_server", "security.sasl.password_file"} <= keys
+    assert "security.sasl.password" not in keys
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--no-such",), "no such option: --no-such"),
+        (("versoin",), "no such command 'versoin'. Did you mean 'version'?"),
+        (("profile",), "missing command"),
+        (("version", "-o", "xml"), "invalid value for '-o' / '--output'"),
+        (("version", "extra"), "got unexpected extra argument(s) (extra)"),
+        (("version", "-X", "nonsense=1"), "-X 'nonsense' is not a known key"),
+        (("version", "--timeout", "soon"), "--timeout 'soon' is not a duration"),
+        (("--profile", "nowhere", "profile", "show"), "there is no profile 'nowhere'"),
+        (("profile", "use"), "name one profile, or pass --none"),
+        (("profile", "use", "a", "--none"), "name one profile, or pass --none"),
+        (("profile", "check"), "no Kafka address is configured"),
+    ],
+)
+def test_wrong_usage_is_one_line_a_hint_and_2(home: Home, arguments: tuple[str, ...], message: str) -> None:
+    ran = home.run(*arguments)
+    assert (ran.code, ran.stdout) == (2, "")
+    error, hint = ran.stderr.splitlines()
+    assert error.startswith(f"error: {message}")
+    assert hint.startswith("hint: ")
+    as_json = home.run("-o", "json", *arguments)
+    assert (as_json.code, as_json.stderr) == (2, ran.stderr)
+    if "-o" not in arguments:
+        told = as_json.json["error"]
+        assert (told["exit_code"], f"hint: {told['hint']}") == (2, hint)
+        assert error == f"error: {told['message']}"
+
+
+def test_no_command_at_all_is_wrong_usage(home: Home) -> None:
+    ran = home.run()
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: missing command")
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A command `tool act` that does what a test puts into `act`."""
+    actions: dict[str, Any] = {}
+    app = new_group("A tool for tests.")
+
+    @app.callback()
+    def group() -> None:
+        """Make it a group."""
+
+    @app.command("act", cls=KitCommand)
+    def act(ctx: typer.Context) -> None:
+        """Do it."""
+        actions["act"](kit_of(ctx))
+
+    module = type(sys)("tests_tool")
+    module.app = app  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tests_tool", module)
+    monkeypatch.setattr(cli, "ENTRIES", (*ENTRIES, Entry("tool", "tests_tool", "A tool for tests.")))
+    return actions
+
+
+def raising(error: BaseException) -> Any:
+    def act(kit: Any) -> None:
+        raise error
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "stderr"),
+    [
+        (UsageError("bad", hint="good"), 2, "error: bad\nhint: good\n"),
+        (OperationFailedError("failed"), 1, "error: failed\n"),
+        (InfeasibleError("cannot", reasons=("r1", "r2")), 4, "  r1\n  r2\nerror: cannot\n"),
+        (TryLaterError("busy"), 75, "error: busy\n"),
+        (InterruptedRunError("stopped", hint="kafkakit go on"), 130, "error: stopped\nhint: kafkakit go on\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (typer.Abort(), 1, "error: aborted\n"),
+        (typer.Exit(3), 3, ""),
+    ],
+)
+def test_an_error_becomes_its_line_and_code(
+    home: Home, tool: dict[str, Any], error: BaseException, code: int, stderr: str
+) -> None:
+    tool["act"] = raising(error)
+    ran = home.run("tool", "act")
+    assert (ran.code, ran.stdout, ran.stderr) == (code, "", stderr)
+    as_json = home.run("tool", "act", "-o", "json")
+    if stderr:
+        assert as_json.json["kafkakit"] == {"command": "tool act", "schema": 1}
+        assert as_json.json["error"]["exit_code"] == code
+    assert as_json.stderr == stderr
+
+
+def test_reasons_stand_in_the_json(home: Home, tool: dict[str, Any]) -> None:
+    tool["act"] = raising(InfeasibleError("cannot", reasons=("r1", "r2"), hint="add one"))
+    assert home.run("tool", "act", "-o", "json").json["error"] == {
+        "message": "cannot",
+        "hint": "add one",
+        "exit_code": 4,
+        "reasons": ["r1", "r2"],
+    }
+
+
+def test_an_unexpected_error_goes_to_a_private_file(home: Home, tool: dict[str, Any]) -> None:
+    home.write_config(
+        "bootstrap_server: a:1\nsecurity: {protocol: SASL_PLAINTEXT, sasl: {mechanism: PLAIN, username: a}}\n",
+        "profiles.d/p.yaml",
+    )
+
+    def act(kit: Any) -> None:
+        raise ZeroDivisionError(f"it is {kit.settings.security.password.reveal()}\nreally")
+
+    tool["act"] = act
+    ran = home.run("tool", "act", "--profile", "p", env={"KAFKAKIT_SASL_PASSWORD": "hunter2"})
+    assert (ran.code, ran.stdout) == (1, "")
+    error, hint = ran.stderr.splitlines()
+    assert error == "error: unexpected ZeroDivisionError: it is *** really"
+    (report,) = (home.state / "crashes").iterdir()
+    assert hint == f"hint: this is a fault of kafkakit; the traceback is in {report}"
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    text = report.read_text()
+    assert "Traceback" in text
+    assert "hunter2" not in text
+
+
+def test_where_no_report_can_be_written_the_error_is_still_one_line(home: Home, tool: dict[str, Any]) -> None:
+    tool["act"] = raising(RecursionError("deep"))
+    ran = home.run("tool", "act", env={"KAFKAKIT_STATE_DIR": "/proc/nowhere"})
+    assert ran.code == 1
+    assert ran.stderr == (
+        "error: unexpected RecursionError: deep\n"
+        "hint: this is a fault of kafkakit; the traceback could not be written\n"
+    )
+
+
+def test_the_time_limit_stops_a_command_and_lets_it_clean_up(home: Home, tool: dict[str, Any]) -> None:
+    cleaned: list[bool] = []
+
+    def act(kit: Any) -> None:
+        assert kit.timeout_s == 0.05
+        try:
+            signal.pause()
+        finally:
+            cleaned.append(True)
+
+    tool["act"] = act
+    ran = home.run("--timeout", "50ms", "tool", "act")
+    assert (ran.code, ran.stdout, ran.stderr) == (75, "", "error: stopped after --timeout (0.05 s)\n")
+    assert cleaned == [True]
+
+
+def test_an_interrupted_run_that_sigterm_stopped_exits_143(home: Home, tool: dict[str, Any]) -> None:
+    def act(kit: Any) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        except KeyboardInterrupt:
+            raise InterruptedRunError("the move goes on", hint="kafkakit reassign apply p.json") from None
+
+    tool["act"] = act
+    ran = home.run("tool", "act")
+    assert (ran.code, ran.stderr) == (143, "error: the move goes on\nhint: kafkakit reassign apply p.json\n")
+
+
+def test_handlers_are_put_back(home: Home) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)]
+    home.run("version")
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)] == before
+
+
+SLEEPER = """
+import sys, time, typer
+from kafkakit import cli, command
+from kafkakit.groups import Entry
+app = command.new_group("t")
+@app.command("wait", cls=command.KitCommand)
+def wait(ctx: typer.Context) -> None:
+    "Wait."
+    try:
+        print("ready", file=sys.stderr, flush=True)
+        time.sleep(60)
+    finally:
+        print("cleaned", file=sys.stderr, flush=True)
+module = type(sys)("m"); module.app = app; sys.modules["m"] = module
+cli.ENTRIES = (Entry("wait", "m", "t", is_group=False),)
+sys.exit(cli.run(["wait"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_signal_lets_finally_run(home: Home, number: signal.Signals, code: int, word: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stderr=subprocess.PIPE, text=True, env=home.environment()
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stderr) == (code, f"cleaned\nerror: {word}\n")
+
+
+def test_a_reader_that_goes_away_is_not_an_error_message(home: Home) -> None:
+    kafkakit = Path(sys.executable).parent / "kafkakit"
+    command = f"{kafkakit} --help-json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env=home.environment(), timeout=60, check=False
+    )
+    assert ran.stderr == ""
+    assert ran.stdout.strip() in ("0", "1")
+
+
+def test_colour_on_request_only(home: Home) -> None:
+    assert "\x1b" not in home.run("profile", "show", "nowhere").stderr
+    assert "\x1b[31merror:" in home.run("--color", "always", "profile", "show", "nowhere").stderr
+    assert "\x1b" not in home.run("--help", env={"FORCE_COLOR": "1", "GITHUB_ACTIONS": "true"}).stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "expected"),
+    [({}, (), True), ({"CI": "true"}, (), False), ({"CI": "false"}, (), True), ({}, ("--no-input",), False),
+     ({"KAFKAKIT_NO_INPUT": "1"}, (), False)],
+)  # fmt: skip
+def test_who_may_be_asked(
+    home: Home, tool: dict[str, Any], environment: dict[str, str], arguments: tuple[str, ...], expected: bool
+) -> None:
+    seen: list[bool] = []
+    tool["act"] = lambda kit: seen.append(kit.input_allowed)
+    with mock.patch("kafkakit.settings._is_terminal", return_value=True):
+        assert home.run("tool", "act", *arguments, env=environment).code == 0
+    assert seen == [expected]
+
+
+def test_no_terminal_means_nobody_is_asked(home: Home, tool: dict[str, Any]) -> None:
+    tool["act"] = lambda kit: kit.output.ask_typed("Apply?")
+    ran = home.run("tool", "act", stdin="yes\n")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr == "error: confirmation needed, and nobody can be asked here: Apply?\nhint: pass --yes\n"
+
+
+def test_no_variable_is_invented_for_an_option(home: Home, tool: dict[str, Any]) -> None:
+    tool["act"] = lambda kit: kit.output.result(Result(command="tool act", data={}, text="done"))
+    ran = home.run("tool", "act", env={"KAFKAKIT_OUTPUT_FILE": "stolen", "KAFKAKIT_TOOL_ACT_OUTPUT": "json"})
+    assert ran.stdout == "done\n"
+    assert not (home.work / "stolen").exists()
+
+
+def test_help_json_is_the_whole_reference(home: Home) -> None:
+    ran = home.run("--help-json")
+    assert ran.code == 0
+    assert "profile check" in [command["words"] for command in ran.json["commands"]]
+    assert ran.json["exit_codes"] == {str(int(code)): meaning for code, meaning in EXIT_CODE_MEANING.items()}
+
+
+def complete(home: Home, line: str, **env: str) -> list[str]:
+    words = line.split(" ")
+    ran = subprocess.run(
+        [Path(sys.executable).parent / "kafkakit"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=home.environment(
+            {"_KAFKAKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **env}
+        ),
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout.split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_touch_no_file(home: Home, shell: str) -> None:
+    ran = python(home, "from kafkakit.cli import run; run([])", _KAFKAKIT_COMPLETE=f"source_{shell}")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "_KAFKAKIT_COMPLETE" in ran.stdout
+    assert [path for path in home.folder.rglob("*") if path.is_file()] == []
+
+
+def test_names_are_completed(home: Home) -> None:
+    for name in ("prod", "staging"):
+        home.write_config("bootstrap_server: a:1\n", f"profiles.d/{name}.yaml")
+    assert complete(home, "kafkakit prof") == ["profile"]
+    assert complete(home, "kafkakit --profile ") == ["prod", "staging"]
+    assert complete(home, "kafkakit profile show s") == ["staging"]
+    assert complete(home, "kafkakit version -o ") == ["text", "json", "yaml", "tsv"]
+    home.write_config("[")
+    assert complete(home, "kafkakit --profile ") == []
+
+
+def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
+    assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics ") == []
+    assert complete(home, "kafkakit topicmappr rebuild --topics ") == []
+    from kafkakit.completion import _cache_file
+    from kafkakit.settings import Given, load_settings
+
+    given = Given(flags={"bootstrap_server": ("127.0.0.1:1", "flag")})
+    settings = load_settings(given, home.environment(), warn=lambda _: None, input_allowed=False)
+    cache = _cache_file(settings)
+    cache.parent.mkdir(parents=True)
+    cache.write_text(json.dumps(["orders", "orders-dlq", "users"]))
+    assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics or") == ["orders", "orders-dlq"]
+    assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics users,or") == [
+        "users,orders",
+        "users,orders-dlq",
+    ]
+    cache.write_text("{")
+    assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics or") == []
