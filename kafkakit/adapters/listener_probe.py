@@ -7,12 +7,14 @@ login; nothing secret is sent.
 import socket
 import ssl
 import struct
+from contextlib import suppress
 
 from kafkakit.doctor.facts import Listener
 
 _SASL_HANDSHAKE = 17
 _ILLEGAL_SASL_STATE = 34
 _LONGEST_ANSWER = 64 * 1024
+_REFUSAL_WAIT_S = 0.5
 
 
 def probe_listener(host: str, port: int, timeout_s: float, ca_file: str | None, check_hostname: bool) -> Listener:
@@ -35,6 +37,7 @@ def _probe_tls(host: str, port: int, timeout_s: float, ca_file: str | None, chec
     mechanisms: tuple[str, ...] | None = None
     try:
         with _tls(host, port, timeout_s, lenient) as stream:
+            _hear_refusal(stream)
             mechanisms = _ask(stream, strict=True)
     except ssl.SSLError as error:
         text = str(error).upper()
@@ -68,6 +71,18 @@ def _distrust(host: str, port: int, timeout_s: float, ca_file: str | None, check
         return None if "ALERT" in text else _reason(error)
     except OSError as error:
         return _reason(error)
+
+
+def _hear_refusal(stream: ssl.SSLSocket) -> None:
+    """Wait for the alert of a listener that wants our certificate; TLS 1.3 sends it after the handshake.
+
+    Sending a request at once could lose the alert to a connection reset.
+    """
+    limit = stream.gettimeout()
+    stream.settimeout(_REFUSAL_WAIT_S)
+    with suppress(TimeoutError):
+        stream.recv(1)
+    stream.settimeout(limit)
 
 
 def _tls(host: str, port: int, timeout_s: float, context: ssl.SSLContext) -> ssl.SSLSocket:
@@ -108,6 +123,8 @@ def _mechanisms(answer: bytes) -> tuple[str, ...] | None:
     at = 10
     for _ in range(count):
         (length,) = struct.unpack_from(">h", answer, at)
+        if not 0 < length <= len(answer) - at - 2:
+            return None
         names.append(answer[at + 2 : at + 2 + length].decode("ascii"))
         at += 2 + length
     return tuple(sorted(names))
