@@ -8,6 +8,7 @@ from typing import Any
 from kafkakit.reassign.outcome import Commands, Outcome, Request
 from kafkakit.reassign.run import Run
 from kafkakit.reassign.store_journal import Journal
+from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.topicmappr.plan import Plan
 from tests.fakes import FakeClock, FakeCluster
 
@@ -74,6 +75,7 @@ class Bench:
         self.clock.on_sleep.append(cluster.advance)
         self.file = MemoryFile()
         self.voice = Recorder()
+        self.others: list[MemoryFile] = []
 
     def journal(self) -> Journal:
         return Journal(self.file, self.clock, cluster_id=self.plan.cluster_id, fingerprint=self.plan.fingerprint)
@@ -84,7 +86,8 @@ class Bench:
             plan_path="/plans/p.json",
             **{"confirm": lambda: True, **options},
         )
-        return Run(self.plan, self.cluster, self.clock, self.journal(), self.voice, request)
+        leftovers = Leftovers(self.others, self.cluster, self.clock, self.voice, request.commands)
+        return Run(self.plan, self.cluster, self.clock, self.journal(), self.voice, request, leftovers)
 
     def apply(self, **options: Any) -> Outcome:
         return self.run(**options).apply()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from kafkakit.ports import Clock, ClusterAdmin
     from kafkakit.reassign.outcome import Outcome, Request
     from kafkakit.reassign.store_journal import Journal
+    from kafkakit.reassign.store_leftovers import Leftovers
     from kafkakit.topicmappr.plan import Plan
 
 PLAN_LIMIT_BYTES = 512 * 2**20
+DEFAULT_BATCH = 500  # as in schedule.py, which is not imported before a command runs
 
 app = new_group("Carry out a plan: apply, status, verify, rollback.")
 
@@ -54,7 +56,7 @@ def apply(
     yes: Yes = False,
     dry_run: DryRun = False,
     throttle: Throttle = None,
-    batch_size: BatchSize = 500,
+    batch_size: BatchSize = DEFAULT_BATCH,
     allow_drift: AllowDrift = False,
     stall_timeout: StallTimeout = "5m",
 ) -> None:
@@ -70,18 +72,8 @@ def apply(
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     """
-    with _job(kit_of(ctx), plan_file, dry_run=dry_run) as job:
-        request = job.request(
-            yes=yes,
-            dry_run=dry_run,
-            throttle=throttle,
-            batch_size=batch_size,
-            allow_drift=allow_drift,
-            stall_timeout=stall_timeout,
-        )
-        from kafkakit.reassign.run import Run
-
-        _finish(job, Run(job.plan, job.admin, job.clock, job.journal, job.kit.output, request).apply())
+    options = _Options(yes, dry_run, throttle, batch_size, allow_drift, stall_timeout)
+    _run(kit_of(ctx), plan_file, options, "apply")
 
 
 @app.command("rollback", cls=KitCommand)
@@ -91,7 +83,7 @@ def rollback(
     yes: Yes = False,
     dry_run: DryRun = False,
     throttle: Throttle = None,
-    batch_size: BatchSize = 500,
+    batch_size: BatchSize = DEFAULT_BATCH,
     allow_drift: AllowDrift = False,
     stall_timeout: StallTimeout = "5m",
 ) -> None:
@@ -106,18 +98,8 @@ def rollback(
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    with _job(kit_of(ctx), plan_file, dry_run=dry_run) as job:
-        request = job.request(
-            yes=yes,
-            dry_run=dry_run,
-            throttle=throttle,
-            batch_size=batch_size,
-            allow_drift=allow_drift,
-            stall_timeout=stall_timeout,
-        )
-        from kafkakit.reassign.run import Run
-
-        _finish(job, Run(job.plan, job.admin, job.clock, job.journal, job.kit.output, request).rollback())
+    options = _Options(yes, dry_run, throttle, batch_size, allow_drift, stall_timeout)
+    _run(kit_of(ctx), plan_file, options, "rollback")
 
 
 @app.command("verify", cls=KitCommand)
@@ -135,9 +117,10 @@ def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     """
     from kafkakit.reassign.status.run import verify as run_verify
 
-    with _job(kit_of(ctx), plan_file, must_lock=False) as job:
-        request = job.request()
-        outcome = run_verify(job.plan, job.admin, job.clock, job.journal, job.kit.output, request, may_clean=job.locked)
+    with _job(kit_of(ctx), plan_file, _Options(), must_lock=False) as job:
+        outcome = run_verify(
+            job.plan, job.admin, job.clock, job.journal, job.kit.output, job.request, may_clean=job.locked
+        )
         _finish(job, outcome)
 
 
@@ -179,66 +162,81 @@ def status(
     )
 
 
+class _Options(NamedTuple):
+    """What `apply` and `rollback` were given."""
+
+    yes: bool = False
+    dry_run: bool = False
+    throttle: str | None = None
+    batch_size: int = DEFAULT_BATCH
+    allow_drift: bool = False
+    stall_timeout: str = "5m"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Job:
     """One command at work on one plan."""
 
     kit: Kit
     plan: Plan
-    plan_file: str
     admin: ClusterAdmin
     clock: Clock
     journal: Journal
+    leftovers: Leftovers
+    request: Request
     locked: bool
 
-    def request(
-        self,
-        *,
-        yes: bool = False,
-        dry_run: bool = False,
-        throttle: str | None = None,
-        batch_size: int = 500,
-        allow_drift: bool = False,
-        stall_timeout: str = "5m",
-    ) -> Request:
-        """The options as a request; raises `UsageError` for a rate or duration that cannot be read."""
-        from kafkakit.durations import parse_duration
-        from kafkakit.quantities import parse_rate
-        from kafkakit.reassign.outcome import Commands, Request
 
-        off = throttle is not None and throttle.strip().lower() == "none"
-        return Request(
-            commands=Commands(program=_program(self.kit), plan=_quoted(self.plan_file)),
-            plan_path=str(Path(self.plan_file).absolute()) if self.plan_file != "-" else "-",
-            confirm=lambda: yes or self.kit.output.ask_typed(f"Change cluster {self.plan.cluster_id}?"),
-            pinned_cluster_id=self.kit.settings.cluster_id,
-            rate=None if throttle is None or off else parse_rate(throttle),
-            throttle_off=off,
-            batch_size=batch_size,
-            allow_drift=allow_drift,
-            dry_run=dry_run,
-            stall_timeout_s=parse_duration(stall_timeout, "--stall-timeout"),
-        )
+def _run(kit: Kit, plan_file: str, options: _Options, direction: str) -> None:
+    from kafkakit.reassign.run import Run
+
+    with _job(kit, plan_file, options) as job:
+        run = Run(job.plan, job.admin, job.clock, job.journal, kit.output, job.request, job.leftovers)
+        _finish(job, run.apply() if direction == "apply" else run.rollback())
+
+
+def _read_request(kit: Kit, plan: Plan, plan_file: str, options: _Options) -> Request:
+    """The options as a request; raises `UsageError` for a rate or duration that cannot be read."""
+    from kafkakit.durations import parse_duration
+    from kafkakit.quantities import parse_rate
+    from kafkakit.reassign.outcome import Commands, Request
+
+    throttle = options.throttle
+    off = throttle is not None and throttle.strip().lower() == "none"
+    return Request(
+        commands=Commands(program=_program(kit), plan=_quoted(plan_file)),
+        plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
+        confirm=lambda: options.yes or kit.output.ask_typed(f"Change cluster {plan.cluster_id}?"),
+        pinned_cluster_id=kit.settings.cluster_id,
+        rate=None if throttle is None or off else parse_rate(throttle),
+        throttle_off=off,
+        batch_size=options.batch_size,
+        allow_drift=options.allow_drift,
+        dry_run=options.dry_run,
+        stall_timeout_s=parse_duration(options.stall_timeout, "--stall-timeout"),
+    )
 
 
 @contextmanager
-def _job(kit: Kit, plan_file: str, *, dry_run: bool = False, must_lock: bool = True) -> Iterator[_Job]:
+def _job(kit: Kit, plan_file: str, options: _Options, *, must_lock: bool = True) -> Iterator[_Job]:
     """Read the plan, connect, and lock the cluster on this host; everything is let go of at the end."""
     from contextlib import ExitStack, closing
 
     from kafkakit.adapters.lock import FileLock
     from kafkakit.documents import decode_plan
     from kafkakit.errors import TryLaterError
-    from kafkakit.reassign.store_journal import DiskFile, Journal, journal_path, lock_path
+    from kafkakit.reassign.store_journal import DiskFile, Journal, journal_files, journal_path, lock_path
+    from kafkakit.reassign.store_leftovers import Leftovers
     from kafkakit.topicmappr.plan_rules import check_plan
     from kafkakit.wiring import open_admin, read_input, system_clock
 
     source = "stdin" if plan_file == "-" else plan_file
     plan = decode_plan(read_input(plan_file, PLAN_LIMIT_BYTES), source)
     check_plan(plan, source)
+    request = _read_request(kit, plan, plan_file, options)
     state_dir = kit.settings.state_dir
     with ExitStack() as stack:
-        locked = not dry_run
+        locked = not options.dry_run
         if locked:
             try:
                 stack.enter_context(FileLock(lock_path(state_dir, plan.cluster_id), f"cluster {plan.cluster_id}"))
@@ -246,11 +244,21 @@ def _job(kit: Kit, plan_file: str, *, dry_run: bool = False, must_lock: bool = T
                 if must_lock:
                     raise
                 locked = False
-        admin = stack.enter_context(closing(open_admin(kit.settings, read_only=dry_run)))
+        admin = stack.enter_context(closing(open_admin(kit.settings, read_only=options.dry_run)))
         clock = system_clock()
         file = DiskFile(journal_path(state_dir, plan.cluster_id, plan.fingerprint))
         journal = Journal(file, clock, cluster_id=plan.cluster_id, fingerprint=plan.fingerprint)
-        yield _Job(kit=kit, plan=plan, plan_file=plan_file, admin=admin, clock=clock, journal=journal, locked=locked)
+        others = [f for f in journal_files(state_dir, plan.cluster_id) if f.path != file.path]
+        yield _Job(
+            kit=kit,
+            plan=plan,
+            admin=admin,
+            clock=clock,
+            journal=journal,
+            leftovers=Leftovers(others, admin, clock, kit.output, request.commands),
+            request=request,
+            locked=locked,
+        )
 
 
 def _finish(job: _Job, outcome: Outcome) -> None:

@@ -29,6 +29,7 @@ from kafkakit.reassign.schedule import Goal, apply_goals, batches, rollback_goal
 from kafkakit.reassign.service import BatchWatch, Lookout, Patient
 from kafkakit.reassign.space import require_space
 from kafkakit.reassign.store_journal import Journal
+from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.reassign.store_moves import Moves
 from kafkakit.reassign.store_throttle import Throttles
 from kafkakit.reassign.throttle import LIST_KEYS, taken_bytes
@@ -43,10 +44,18 @@ class Run:
     """One run of one plan in one direction; made for a single call of `apply` or `rollback`."""
 
     def __init__(
-        self, plan: Plan, admin: ClusterAdmin, clock: Clock, journal: Journal, voice: Voice, request: Request
+        self,
+        plan: Plan,
+        admin: ClusterAdmin,
+        clock: Clock,
+        journal: Journal,
+        voice: Voice,
+        request: Request,
+        leftovers: Leftovers,
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
         self._journal, self._voice, self._request = journal, voice, request
+        self._leftovers = leftovers
         self._patient = Patient(clock, voice, request.patience_s)
         self._lookout = Lookout(admin, clock, self._patient)
         self._throttles = Throttles(admin, clock, journal, voice, self._patient)
@@ -99,6 +108,7 @@ class Run:
 
     def _begin(self, direction: Direction, live: Live, assessment: Assessment, goals: tuple[Goal, ...]) -> Outcome:
         require_rights(live, throttled=self._rate() is not None or self._journal.state.throttled)
+        self._leftovers.require_idle(live)
         for line in render_changes(self._plan, goals, direction, rate=self._rate(), live=live):
             self._voice.say(line)
         if self._request.dry_run:
@@ -108,6 +118,7 @@ class Run:
         started = self._clock.monotonic()
         rate = self._rate()
         try:
+            self._leftovers.lift(live, self._request.patience_s)
             self._journal.check(
                 What.START, {"direction": direction.value, "plan_path": self._request.plan_path, "rate": rate}
             )

@@ -140,10 +140,14 @@ def lock_path(state_dir: Path, cluster_id: str) -> Path:
     return state_dir / "locks" / f"{cluster_id}.lock"
 
 
+def journal_files(state_dir: Path, cluster_id: str) -> tuple[DiskFile, ...]:
+    """All journals of a cluster on this host, by file name."""
+    return tuple(DiskFile(p) for p in sorted((state_dir / "journals" / cluster_id).glob("*.journal")))
+
+
 def read_states(state_dir: Path, cluster_id: str) -> tuple[RunState, ...]:
-    """What this host's journals of a cluster say, by file name; a damaged one raises `InputError`."""
-    folder = state_dir / "journals" / cluster_id
-    files = [DiskFile(p) for p in sorted(folder.glob("*.journal"))]
+    """What this host's journals of a cluster say; a damaged one raises `InputError`."""
+    files = journal_files(state_dir, cluster_id)
     return tuple(replay(decode_journal(f.read(), f.name).records, f.name) for f in files)
 
 

@@ -327,3 +327,23 @@ def test_no_room_on_the_destination_is_refused() -> None:
     bench = Bench(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
     with pytest.raises(RefusedError, match="broker 4 has room for"):
         bench.apply()
+
+
+def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_removed_first() -> None:
+    first = make_bench(line_rate=1 * MB)
+    at(first, 2, stop_pressed)
+    with pytest.raises(InterruptedRunError):
+        first.apply(rate=20 * MB)
+    second = Bench(first.cluster, make_plan(first.cluster, {("t", 2): (4, 1, 2)}, topics=["t"]))
+    second.others.append(first.file)
+    with pytest.raises(RefusedError, match=r"3 moves of /plans/p\.json run under its throttle") as caught:
+        second.apply(rate=5 * MB, allow_drift=True)
+    assert "reassign rollback /plans/p.json --yes" in (caught.value.hint or "")
+    first.cluster.advance(1000)
+    assert second.apply(rate=5 * MB, allow_drift=True).ok
+    assert not any(first.configs().values())
+    verify_journal(first.file.data)
+
+
+def stop_pressed() -> None:
+    raise KeyboardInterrupt
