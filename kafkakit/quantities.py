@@ -4,7 +4,7 @@ import re
 
 from kafkakit.errors import UsageError
 
-_AMOUNT = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?\s*([kKMGT]i?)?(?:B|b)?(?:/s|ps)?")
+_AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([kKMGT]i?)?(?:B|b)?(?:/s|ps)?")
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 MAX_RATE = 2**63 - 1  # Kafka keeps rates as a signed 64-bit number
 

@@ -1,0 +1,90 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kafkakit.errors import ExitCode, InputError
+from kafkakit.model import PartitionAssignment, PartitionMap
+from kafkakit.topicmappr.plan import Plan, PlanBroker, ScopeEntry, fingerprint_of
+from kafkakit.topicmappr.plan_rules import check_plan
+from tests.fakes import FakeCluster
+from tests.plans import make_plan, plan_of
+
+
+def good_plan() -> Plan:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
+    cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=1000)
+    return make_plan(cluster, {("t", 0): (3, 2)})
+
+
+def resealed(plan: Plan, **changes: object) -> Plan:
+    """The plan with changes and a fitting fingerprint, as a careful forger would make it."""
+    changed = replace(plan, **changes)  # type: ignore[arg-type]
+    return replace(changed, fingerprint=fingerprint_of(changed.cluster_id, changed.brokers, changed.scope))
+
+
+def moved(plan: Plan, **changes: object) -> Plan:
+    """The plan with its one move changed, and the maps made to fit."""
+    move = replace(plan.moves[0], **changes)  # type: ignore[arg-type]
+    return plan_of(plan.cluster_id, plan.brokers, plan.scope, (move,))
+
+
+def scoped(plan: Plan, entry: ScopeEntry) -> Plan:
+    return resealed(plan, scope=(*plan.scope, entry))
+
+
+def mapped(plan: Plan, *entries: tuple[str, int, tuple[int, ...]]) -> PartitionMap:
+    return PartitionMap(partitions=tuple(PartitionAssignment(topic=t, partition=p, replicas=r) for t, p, r in entries))
+
+
+WRONG: list[tuple[str, Callable[[Plan], Plan]]] = [
+    ("fingerprint does not match", lambda p: replace(p, fingerprint="sha256:00")),
+    ("is not a Kafka cluster id", lambda p: resealed(p, cluster_id="../../etc")),
+    ("is not a Kafka cluster id", lambda p: resealed(p, cluster_id="")),
+    ("brokers: an id is listed twice", lambda p: resealed(p, brokers=(*p.brokers, PlanBroker(id=1)))),
+    ("brokers: id -1 is out of range", lambda p: resealed(p, brokers=(PlanBroker(id=-1),))),
+    ("not a Kafka topic name", lambda p: scoped(p, ScopeEntry(topic="../x", partition=0, replicas=(1,)))),
+    ("not a Kafka topic name", lambda p: scoped(p, ScopeEntry(topic="..", partition=0, replicas=(1,)))),
+    ("partition number out of range", lambda p: scoped(p, ScopeEntry(topic="u", partition=-1, replicas=(1,)))),
+    ("partition number out of range", lambda p: scoped(p, ScopeEntry(topic="u", partition=2**31, replicas=(1,)))),
+    ("the replica list is empty", lambda p: scoped(p, ScopeEntry(topic="u", partition=0, replicas=()))),
+    ("a broker is listed twice", lambda p: scoped(p, ScopeEntry(topic="u", partition=0, replicas=(1, 1)))),
+    ("broker id -1", lambda p: scoped(p, ScopeEntry(topic="u", partition=0, replicas=(-1,)))),
+    ("more than 1000", lambda p: scoped(p, ScopeEntry(topic="u", partition=0, replicas=tuple(range(2000))))),
+    ("scope: 't' partition 0 is listed twice", lambda p: scoped(p, p.scope[0])),
+    ("is not in the plan's scope", lambda p: moved(p, partition=7)),
+    ("differs from the scope's", lambda p: moved(p, before=(1, 3))),
+    ("topic id differs", lambda p: moved(p, topic_id="forged")),
+    ("before and after are the same", lambda p: moved(p, after=(1, 2))),
+    ("after: a broker is listed twice", lambda p: moved(p, after=(3, 3))),
+    ("not among the plan's brokers", lambda p: moved(p, after=(9, 2))),
+    ("size -1 is out of range", lambda p: moved(p, size_bytes=-1)),
+    ("moves: 't' partition 0: is listed twice", lambda p: replace(p, moves=p.moves * 2)),
+    ("reassignment: 't' partition 0 is missing", lambda p: replace(p, reassignment=mapped(p))),
+    ("reassignment: 't' partition 0 has [2,3]", lambda p: replace(p, reassignment=mapped(p, ("t", 0, (2, 3))))),
+    ("reassignment: 'x' partition 0 is not", lambda p: replace(p, reassignment=mapped(p, ("x", 0, (2, 3))))),
+    ("reassignment: version 2", lambda p: replace(p, reassignment=replace(p.reassignment, version=2))),
+    ("rollback: 't' partition 0 has [3,2]", lambda p: replace(p, rollback=p.reassignment)),
+    (
+        "rollback: 't' partition 0 is listed twice",
+        lambda p: replace(p, rollback=mapped(p, ("t", 0, (1, 2)), ("t", 0, (1, 2)))),
+    ),
+    ("certificate", lambda p: replace(p, certificate=replace(p.certificate, lower_bound=9))),
+]
+
+
+def test_a_good_plan_passes_also_with_unchanged_partitions_in_its_maps() -> None:
+    plan = good_plan()
+    check_plan(plan, "p.json")
+    whole = mapped(plan, ("t", 0, (3, 2)), ("t", 1, (2, 1)))
+    check_plan(replace(plan, reassignment=whole), "p.json")
+
+
+@pytest.mark.parametrize(("problem", "forge"), WRONG)
+def test_a_plan_that_makes_no_sense_is_refused(problem: str, forge: Callable[[Plan], Plan]) -> None:
+    with pytest.raises(InputError) as caught:
+        check_plan(forge(good_plan()), "p.json")
+    assert problem in caught.value.message
+    assert caught.value.message.startswith("p.json: ")
+    assert "\n" not in caught.value.message
+    assert caught.value.exit_code is ExitCode.USAGE

@@ -1,0 +1,46 @@
+import pytest
+
+from kafkakit.errors import UsageError
+from kafkakit.quantities import format_bytes, format_rate, format_rough_time, parse_rate
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("20MB", 20_000_000),
+        ("20MiB", 20 * 2**20),
+        ("20 MB/s", 20_000_000),
+        ("500kB", 500_000),
+        ("10M", 10_000_000),
+        ("1.5G", 1_500_000_000),
+        ("1048576", 1_048_576),
+        (" 1B ", 1),
+        ("0.5kB", 500),
+        ("999999999999999999", 999_999_999_999_999_999),
+    ],
+)
+def test_rates_are_read(text: str, expected: int) -> None:
+    assert parse_rate(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "0MB", "-5MB", "fast", "20XB", "1e6", "20MB/h", "0.0001B", "9" * 18 + "TB", "9" * 10_000, "٣MB"]
+)
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1_440_000_000_000, "1.31 TiB"), (2**20, "1 MiB"), (None, "?")],
+)
+def test_bytes_are_printed(count: int | None, text: str) -> None:
+    assert format_bytes(count) == text
+
+
+def test_rates_and_times_are_printed() -> None:
+    assert format_rate(20_000_000) == "20 MB/s"
+    assert format_rate(999_600) == "1 MB/s"
+    assert format_rate(1234) == "1.23 kB/s"
+    assert [format_rough_time(s) for s in (0.4, 12, 200, 7500, 90_000)] == ["0s", "12s", "3m 20s", "2h 5m", "1d 1h"]
