@@ -1,0 +1,64 @@
+"""Every command and option has help and is documented, and the documents say what the program does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkakit.command_reference import CommandEntry, OptionEntry, commands, reference_markdown, root_options
+from kafkakit.config_keys import VARIABLES
+from kafkakit.errors import EXIT_CODE_MEANING
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+COMMANDS = commands()
+
+
+def names(command: CommandEntry) -> str:
+    return command.words
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=names)
+def test_a_command_and_its_options_have_help_and_are_documented(command: CommandEntry) -> None:
+    assert command.help.strip(), f"{command.words} has no help"
+    assert f"kafkakit {command.words}" in README + REFERENCE
+    for option in (*command.arguments, *command.options):
+        assert_documented(option, command.words)
+
+
+def test_the_shared_options_have_help_and_are_documented() -> None:
+    assert {"--output", "--profile", "-X", "--help-json"} <= {
+        name for option in root_options() for name in option.names
+    }
+    for option in root_options():
+        assert_documented(option, "kafkakit")
+
+
+def assert_documented(option: OptionEntry, where: str) -> None:
+    assert option.help.strip(), f"{where} {option.names} has no help"
+    assert not option.help.endswith(" "), option.names
+    for name in option.names:
+        assert re.search(rf"`[^`\n]*{re.escape(name)}[^`\n]*`", README + REFERENCE), f"{where} {name}"
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    assert reference_markdown() == REFERENCE, "docs/commands.md is not up to date: run make docs"
+
+
+def test_the_exit_code_table_is_the_one_in_the_program() -> None:
+    section = README.partition("## Exit codes")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", section, flags=re.MULTILINE)
+    assert [(int(code), meaning) for code, meaning in rows] == [(int(c), m) for c, m in EXIT_CODE_MEANING.items()]
+
+
+def test_no_option_that_acts_can_be_set_by_a_variable() -> None:
+    acting = {"--yes", "--apply", "--force", "--allow-drift", "--exit-code"}
+    for command in COMMANDS:
+        for option in command.options:
+            assert not (acting & set(option.names) and option.env), f"{command.words} {option.names}"
+
+
+def test_variables_of_the_program_are_known_to_the_settings() -> None:
+    told = {name for option in root_options() for name in option.env}
+    assert told <= set(VARIABLES)
