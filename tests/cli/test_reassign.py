@@ -1,0 +1,227 @@
+"""`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.lock import FileLock
+from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.documents import encode_plan
+from kafkakit.ports import ClusterAdmin
+from kafkakit.reassign.store_journal import lock_path
+from kafkakit.topicmappr.plan import Plan
+from tests.command_line import Home, Ran
+from tests.fakes import FakeClock, FakeCluster
+from tests.journal_invariants import verify_effects, verify_journal
+from tests.plans import make_plan, plan_of
+
+MB = 1_000_000
+
+
+class Desk:
+    """An operator's host: a home, a plan file, and a cluster behind profile `p`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=10 * MB)
+        self.cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=20 * MB)
+        self.clock = FakeClock()
+        self.clock.on_sleep.append(self.cluster.advance)
+        self.plan = make_plan(self.cluster, {("t", 0): (3, 2)})
+        self.path = folder / "my plan.json"
+        self.write(self.plan)
+
+    def write(self, plan: Plan) -> None:
+        self.path.write_bytes(encode_plan(plan))
+
+    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+        assert settings.bootstrap_servers == "fake:1"
+        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
+
+    def run(self, verb: str, *words: str, stdin: str = "") -> Ran:
+        plan = () if verb == "status" else (str(self.path),)
+        return self.home.run("--profile", "p", "reassign", verb, *plan, *words, stdin=stdin)
+
+    def lists(self) -> list[tuple[int, ...]]:
+        return [tuple(p.replicas) for p in self.cluster.topics["t"].partitions.values()]
+
+    def journals(self) -> list[Path]:
+        return sorted(self.home.state.rglob("*.journal"))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    return desk
+
+
+def test_apply_verify_and_apply_again(desk: Desk) -> None:
+    ran = desk.run("apply", "--yes", "--throttle", "5MB")
+    assert ran.code == 0
+    assert ran.stdout.splitlines() == [
+        "applied: 1 of 1 planned partitions are in place and in sync",
+        ran.stdout.splitlines()[1],
+        "throttles: none of ours is left",
+    ]
+    assert "t-0: [1,2] -> [3,2]" in ran.stderr
+    assert "throttle: 5 MB/s per broker" in ran.stderr
+    assert desk.lists() == [(3, 2), (2, 1)]
+    (journal,) = desk.journals()
+    assert journal.stat().st_mode & 0o777 == 0o600
+    verify_effects(verify_journal(journal.read_bytes()), desk.cluster.calls)
+    calls = len(desk.cluster.calls)
+    again = desk.run("apply", "--yes", "-o", "json")
+    assert (again.code, again.json["verdict"], again.json["kafkakit"]["command"]) == (
+        0,
+        "already applied",
+        "reassign apply",
+    )
+    assert len(desk.cluster.calls) == calls
+    verified = desk.run("verify", "-o", "tsv")
+    assert (verified.code, verified.stdout) == (0, "t\t0\tdone\t3,2\t3,2\t3\t-\n")
+
+
+def test_dry_run_shows_the_changes_and_leaves_no_trace(desk: Desk) -> None:
+    ran = desk.run("apply", "--dry-run", "--throttle", "5MB", "-o", "json")
+    assert (ran.code, ran.json["verdict"]) == (0, "planned")
+    assert "t-0: [1,2] -> [3,2]" in ran.stderr
+    assert desk.cluster.calls == []
+    assert desk.journals() == []
+    assert desk.run("rollback", "--dry-run").code == 0
+
+
+def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
+    ran = desk.run("apply", stdin="yes\n")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "--yes" in ran.stderr
+    assert desk.cluster.calls == []
+    assert desk.journals() == []
+
+
+def test_rollback_undoes_and_verify_then_fails(desk: Desk) -> None:
+    assert desk.run("rollback", "--yes").stdout.startswith("nothing to roll back")
+    assert desk.run("apply", "--yes").code == 0
+    ran = desk.run("rollback", "--yes")
+    assert (ran.code, desk.lists()) == (0, [(1, 2), (2, 1)])
+    assert ran.stdout.startswith("rolled back: 1 of 1")
+    verified = desk.run("verify")
+    assert verified.code == 1
+    assert "1 partition is not started: t-0 is [1,2], wanted [3,2]" in verified.stdout
+    assert "hint: kafkakit --profile p reassign apply '" in verified.stderr
+
+
+def test_refusals_exit_with_2_and_one_line(desk: Desk) -> None:
+    desk.write(plan_of("elsewhere", desk.plan.brokers, desk.plan.scope, desk.plan.moves))
+    other = desk.run("apply", "--yes")
+    desk.write(desk.plan)
+    desk.cluster.kill(3)
+    dead = desk.run("apply", "--yes", "-o", "json")
+    bad_rate = desk.run("apply", "--yes", "--throttle", "fast")
+    bad_time = desk.run("apply", "--yes", "--stall-timeout", "soon")
+    assert [other.code, dead.code, bad_rate.code, bad_time.code] == [2, 2, 2, 2]
+    assert other.stderr.startswith("error: the plan is for cluster elsewhere, this is fake-cluster\n")
+    assert dead.json["error"]["message"] == "the plan adds copies on broker 3, which is not alive"
+    assert bad_rate.stderr.startswith("error: 'fast' is not a rate\n")
+    assert "--stall-timeout" in bad_time.stderr
+    assert desk.cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 10_000,
+        b'{"kafkakit": {"kind": "plan", "schema": 9}}',
+        b'{"kafkakit": {"kind": "journal", "schema": 1}}',
+        b'{"kafkakit": {"kind": "plan", "schema": 1}, "cluster_id": 1' + b"0" * 5000 + b"}",
+    ],
+)
+def test_bad_plan_files_exit_with_2_and_name_the_file(desk: Desk, text: bytes) -> None:
+    desk.path.write_bytes(text)
+    for verb in ("apply", "verify", "rollback"):
+        ran = desk.run(verb)
+        assert ran.code == 2
+        assert ran.stdout == ""
+        assert ran.stderr.startswith(f"error: {desk.path}: ")
+        assert "Traceback" not in ran.stderr
+
+
+def test_forged_plan_and_missing_plan_are_refused(desk: Desk) -> None:
+    desk.path.write_bytes(desk.path.read_bytes().replace(b'"partition":1', b'"partition":7'))
+    forged = desk.run("apply", "--yes")
+    desk.path.unlink()
+    missing = desk.run("apply", "--yes")
+    assert (forged.code, missing.code) == (2, 2)
+    assert "fingerprint does not match" in forged.stderr
+
+
+def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
+    idle = desk.run("status")
+    assert idle.stdout == "cluster fake-cluster: 0 moves running\nthrottles: none set\n"
+
+    def press(_: float) -> None:
+        desk.clock.on_sleep.remove(press)
+        raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+    stopped = desk.run("apply", "--yes", "--throttle", "5MB")
+    assert (stopped.code, stopped.stdout) == (130, "")
+    assert "1 of 1 moves still run on the cluster, the throttle of 5 MB/s stays set" in stopped.stderr
+    assert f"kafkakit --profile p reassign apply '{desk.path}' --yes" in stopped.stderr
+    busy = desk.run("status", "-o", "json").json
+    assert [(m["topic"], m["target"], m["adding"]) for m in busy["moves"]] == [("t", [3, 2], [3])]
+    assert busy["broker_rates"]["3"] == {"follower.replication.throttled.rate": "5000000"}
+    assert busy["topic_lists"]["t"] == {
+        "leader.replication.throttled.replicas": 2,
+        "follower.replication.throttled.replicas": 1,
+    }
+    assert busy["unfinished"] == [f"apply of {desk.path}"]
+    assert "apply of" in desk.run("status").stdout
+    unverified = desk.run("verify")
+    assert unverified.code == 1
+    assert "1 partition is in progress" in unverified.stdout
+    watched = desk.run("status", "--watch", "-o", "tsv")
+    assert (watched.code, watched.stdout) == (0, "")
+    # All moves are complete now, so verify takes the throttle away.
+    verified = desk.run("verify")
+    assert verified.code == 0
+    assert "were removed" in verified.stderr
+    assert not any(b.configs for b in desk.cluster.brokers.values())
+    assert not desk.cluster.topics["t"].configs
+
+
+def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
+    with FileLock(lock_path(desk.home.state, "fake-cluster"), "test"):
+        ran = desk.run("apply", "--yes")
+        assert (ran.code, ran.stdout) == (75, "")
+        assert "another kafkakit is at work" in ran.stderr
+        assert desk.run("verify").code == 1
+        assert desk.run("status").code == 0
+    assert desk.run("apply", "--yes").code == 0
+
+
+def test_damaged_journal_is_named_and_nothing_is_done(desk: Desk) -> None:
+    desk.run("apply", "--yes")
+    (journal,) = desk.journals()
+    journal.write_bytes(journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"'))
+    calls = len(desk.cluster.calls)
+    ran = desk.run("rollback", "--yes")
+    assert ran.code == 2
+    assert ran.stderr.startswith(f"error: {journal}: journal line ")
+    assert len(desk.cluster.calls) == calls
+
+
+def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Desk) -> None:
+    desk.home.state.mkdir(parents=True, exist_ok=True)
+    (desk.home.state / "journals").write_text("in the way")
+    ran = desk.run("apply", "--yes")
+    assert ran.code in (1, 2)
+    assert "Traceback" not in ran.stderr
+    assert desk.cluster.calls == []
