@@ -24,6 +24,7 @@ class Rig(Protocol):
 
     admin: ClusterAdmin
     brokers: tuple[int, int, int]
+    kraft: bool
 
     def new_name(self) -> str:
         """A topic name that nobody else uses."""
@@ -178,14 +179,15 @@ class AdminContract:
         unknown = "UnknownTopicOrPartitionError"
         assert [error_name(e) for e in answers.values()] == [refused] * 4 + [None, unknown, unknown]
         eventually(rig, lambda: not moving(rig, name))
-        assert [s.replicas for s in rig.admin.partition_states([name]).values()] == [(a, b)] * 4 + [(c, b)]
+        final = [(a, b)] * 4 + [(c, b)]
+        eventually(rig, lambda: [s.replicas for s in rig.admin.partition_states([name]).values()] == final)
 
     def test_a_move_ends_with_the_target_order_and_no_old_copy(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         key = TP(make_topic(rig, (a, b), size=20_000), 0)
         assert rig.admin.reassign({key: (c, a)}) == {key: None}
         eventually(rig, lambda: not moving(rig, key.topic))
-        assert replicas_of(rig, key) == (c, a)
+        eventually(rig, lambda: replicas_of(rig, key) == (c, a))
         eventually(rig, lambda: set(rig.admin.partition_states([key.topic])[key].isr) == {a, c})
         eventually(rig, lambda: key not in rig.admin.log_dirs([b])[b].replicas)
         assert rig.admin.log_dirs([c])[c].replicas[key].size_bytes >= 20_000
@@ -223,7 +225,7 @@ class AdminContract:
             assert (seen.replicas, seen.adding, seen.removing) == ((c, b, a), (c,), (a,))
             assert rig.admin.cancel([key]) == {key: None}
             eventually(rig, lambda: replicas_of(rig, key) == (b, a))
-            assert not moving(rig, key.topic)
+            eventually(rig, lambda: not moving(rig, key.topic))
             assert rig.admin.cancel([key]) == {key: None}
         finally:
             release_moves(rig, a, c)
@@ -237,11 +239,12 @@ class AdminContract:
         assert moving(rig, key.topic)
         release_moves(rig, a, c)
         eventually(rig, lambda: not moving(rig, key.topic))
-        assert replicas_of(rig, key) == (c, b)
+        eventually(rig, lambda: replicas_of(rig, key) == (c, b))
 
     def test_cancelling_what_does_not_exist_is_an_error(self, rig: Rig) -> None:
-        answers = rig.admin.cancel([TP("no-such-topic", 0)])
-        assert [error_name(e) for e in answers.values()] == ["UnknownTopicOrPartitionError"]
+        (error,) = rig.admin.cancel([TP("no-such-topic", 0)]).values()
+        # With ZooKeeper the broker says that no such move is running, which counts as done.
+        assert error_name(error) == ("UnknownTopicOrPartitionError" if rig.kraft else None)
 
     def test_list_values_grow_shrink_and_stay_empty(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
@@ -323,6 +326,7 @@ class AdminContract:
     def test_log_dirs_of_an_unknown_broker_do_not_spoil_the_rest(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
         key = TP(make_topic(rig, (a, b), (a, b)), 1)
+        eventually(rig, lambda: key in rig.admin.log_dirs([a], [key])[a].replicas)
         answers = rig.admin.log_dirs([a, b, UNKNOWN_BROKER], [key])
         assert [answers[broker].error is None for broker in (a, b, UNKNOWN_BROKER)] == [True, True, False]
         assert set(answers[a].replicas) == {key}
@@ -334,6 +338,7 @@ class AdminContract:
     def test_copies_move_between_dirs_and_wishes_are_kept(self, rig: Rig) -> None:
         a, b, c = rig.brokers
         key = TP(make_topic(rig, (a, b)), 0)
+        eventually(rig, lambda: key in rig.admin.log_dirs([a], [key])[a].replicas)
         here = rig.admin.log_dirs([a], [key])[a]
         other = next(d.path for d in here.log_dirs if d.path != here.replicas[key].log_dir)
         wish = max(d.path for d in rig.admin.log_dirs([c], [])[c].log_dirs)
@@ -412,7 +417,7 @@ class DeadBrokerContract:
         finally:
             rig.revive(c)
         eventually(rig, lambda: not moving(rig, waits.topic))
-        assert replicas_of(rig, waits) == (b, c)
+        eventually(rig, lambda: replicas_of(rig, waits) == (b, c))
 
     def test_a_dead_preferred_leader_is_not_elected(self, rig: Rig) -> None:
         a, b, _ = rig.brokers

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from kafkakit.adapters import kafka_admin_configs as resource_configs
 from kafkakit.adapters import kafka_admin_read as read
 from kafkakit.adapters import kafka_admin_write as write
 from kafkakit.adapters.kafka_admin_session import KafkaSession
@@ -46,7 +47,8 @@ class KafkaAdmin:
     ) -> None:
         self._session = KafkaSession(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
         self._source = bootstrap_servers
-        self._timeout_ms = int(request_timeout_s * 1000)
+        # Brokers get a little less, so that their answer to a slow request still arrives.
+        self._timeout_ms = int(request_timeout_s * 800)
 
     def close(self) -> None:
         """Drop all connections; harmless when there are none."""
@@ -120,36 +122,11 @@ class KafkaAdmin:
 
     def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         """See `ports.ClusterAdmin`; a broker that does not answer is absent. A write may show up late: poll."""
-        from kafka.protocol.admin import DescribeConfigsRequest
-
-        code = write.RESOURCE_CODE[kind]
-        wanted = sorted(set(names))
-        results: list[Any] = []
-        if kind is ResourceKind.BROKER:
-            requests = {int(n): DescribeConfigsRequest(resources=[(code, n, None)]) for n in wanted if n.isdigit()}
-            answers = self._session.ask_brokers(requests) if requests else {}
-            for answer in answers.values():
-                results += [] if isinstance(answer, Exception) else answer.results
-        else:
-            for start in range(0, len(wanted), NAMES_PER_REQUEST):
-                batch = wanted[start : start + NAMES_PER_REQUEST]
-                request = DescribeConfigsRequest(resources=[(code, name, None) for name in batch])
-                results += self._session.ask("read configurations", request).results
-        return dict(sorted(read.configs_of(kind, results).items()))
+        return resource_configs.read_configs(self._session, kind, names)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         """See `ports.ClusterAdmin`; changes of one resource stand or fall together within a request."""
-        told: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
-        for round_ in write.config_rounds([c for c in changes if c not in told]):
-            to_brokers: dict[int, tuple[Any, dict[tuple[int, str], write.Changes]]] = {}
-            for broker, request, groups in write.config_batches(round_):
-                if broker is None:
-                    response = self._session.ask("change configurations", request)
-                    told |= write.config_results(response, groups)
-                else:
-                    to_brokers[broker] = (request, groups)
-            told |= self._alter_brokers(to_brokers)
-        return {change: told[change] for change in changes}
+        return resource_configs.alter_configs(self._session, changes)
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
         """See `ports.ClusterAdmin`."""
@@ -220,19 +197,6 @@ class KafkaAdmin:
             return {}
         request = write.reassign_request(targets, self._timeout_ms)
         return write.reassign_results(self._session.ask("move replicas", request, errors=_top_code), targets)
-
-    def _alter_brokers(
-        self, batches: Mapping[int, tuple[Any, dict[tuple[int, str], write.Changes]]]
-    ) -> dict[ConfigChange, ItemResult]:
-        told: dict[ConfigChange, ItemResult] = {}
-        answers = self._session.ask_brokers({b: request for b, (request, _) in batches.items()}) if batches else {}
-        for broker, answer in answers.items():
-            groups = batches[broker][1]
-            if isinstance(answer, Exception):
-                told |= dict.fromkeys([c for group in groups.values() for c in group], read.error_from(answer))
-            else:
-                told |= write.config_results(answer, groups)
-        return told
 
     def _version(self) -> str | None:
         version = self._session.version

@@ -7,6 +7,7 @@ from kafkakit.errors import OperationFailedError
 from kafkakit.model import Broker, BrokerState, LogDir, Reassignment, TopicPartition
 from kafkakit.ports import BrokerLogDirs, ClusterInfo, ItemError, LiveReplica, PartitionState, ResourceKind
 
+UNKNOWN_FAULT = -1
 UNKNOWN_TOPIC = 3
 TOPIC_DENIED = 29
 CLUSTER_DENIED = 31

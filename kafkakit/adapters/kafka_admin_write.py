@@ -122,9 +122,15 @@ def config_rounds(changes: Sequence[ConfigChange]) -> list[Changes]:
     return rounds
 
 
-def too_long(change: ConfigChange) -> ItemResult:
-    """Refuse a value that would make the broker close the connection without a word."""
-    if change.value is not None and len(change.value.encode()) > MAX_CONFIG_BYTES:
+def too_long(change: ConfigChange, present: str = "") -> ItemResult:
+    """Refuse a value that the broker cannot hold, on its own or appended to the `present` list.
+
+    Sent all the same, it would make the broker close the connection without a word.
+    """
+    value = change.value or ""
+    if present:
+        value = ",".join(dict.fromkeys([*present.split(","), *value.split(",")]))
+    if len(value.encode()) > MAX_CONFIG_BYTES:
         return ItemError(name="InvalidConfigurationError", message=f"value longer than {MAX_CONFIG_BYTES} bytes")
     return None
 

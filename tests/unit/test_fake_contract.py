@@ -3,16 +3,18 @@
 import pytest
 
 from kafkakit.model import TopicPartition
-from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ItemError, ResourceKind
 from tests.admin_contract import AdminContract, DeadBrokerContract
 from tests.fakes import FakeClock, FakeCluster
 
 
 class FakeRig:
+    kraft = True
+
     def __init__(self) -> None:
         self.brokers = (1, 2, 3)
         self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, dirs_per_broker=2)
-        self.admin = self.cluster
+        self.admin: ClusterAdmin = self.cluster
         self.names = 0
 
     def new_name(self) -> str:

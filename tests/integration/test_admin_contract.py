@@ -1,0 +1,239 @@
+"""Real brokers keep the promises of `ports.ClusterAdmin`, in every mode the sandbox offers."""
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.kafka_admin import KafkaAdmin
+from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.model import BrokerState
+from kafkakit.ports import ClusterAdmin, ConfigOp, ResourceKind
+from kafkakit.sandbox import run
+from kafkakit.sandbox.credentials import GUEST, client_security, password_file
+from kafkakit.sandbox.spec import Mode
+from kafkakit.security import Protocol, Secret, Security, to_kafka_python
+from tests.admin_contract import (
+    LEADERS,
+    NOW,
+    TP,
+    AdminContract,
+    DeadBrokerContract,
+    eventually,
+    make_topic,
+    topic_change,
+)
+from tests.integration.conftest import SandboxCluster, StartCluster
+
+pytestmark = pytest.mark.kafka
+
+_names = itertools.count()
+
+
+class KafkaRig:
+    """A sandbox as `tests.admin_contract.Rig`."""
+
+    def __init__(self, cluster: SandboxCluster) -> None:
+        first, second, third = cluster.broker_ids
+        self.brokers = (first, second, third)
+        self.cluster = cluster
+        self.kraft = cluster.state.spec.mode is Mode.KRAFT
+        self.admin: ClusterAdmin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)
+
+    def new_name(self) -> str:
+        return f"contract-{next(_names)}"
+
+    def fill(self, topic: str, partition: int, size: int) -> None:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap_servers.split(","),
+            acks="all",
+            **to_kafka_python(self.cluster.security),
+        )
+        try:
+            for start in range(0, size, 50_000):
+                producer.send(topic, b"x" * min(50_000, size - start), partition=partition).get(timeout=30)
+        finally:
+            producer.close(timeout=5)
+
+    def pass_time(self) -> None:
+        time.sleep(0.2)
+
+    def kill(self, broker: int) -> None:
+        self.cluster.kill(broker)
+        eventually(self, lambda: broker not in self.live())
+
+    def revive(self, broker: int) -> None:
+        self.cluster.restart(broker)
+
+    def live(self) -> set[int]:
+        return {b.id for b in self.admin.cluster().brokers if b.is_alive}
+
+
+@pytest.fixture(scope="module")
+def kraft_rig(cluster: SandboxCluster) -> Iterator[KafkaRig]:
+    rig = KafkaRig(cluster)
+    yield rig
+    rig.admin.close()
+
+
+@pytest.fixture(scope="module")
+def zookeeper_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
+    cluster = sandbox_cluster(brokers=3, mode="zookeeper")
+    rig = KafkaRig(cluster)
+    yield rig
+    rig.admin.close()
+    cluster.down()
+
+
+@pytest.fixture(scope="module")
+def scram_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
+    cluster = sandbox_cluster(brokers=3, secure="scram-tls")
+    rig = KafkaRig(cluster)
+    yield rig
+    rig.admin.close()
+    cluster.down()
+
+
+class TestKraft(AdminContract):
+    @pytest.fixture
+    def rig(self, kraft_rig: KafkaRig) -> KafkaRig:
+        return kraft_rig
+
+
+class TestKraftDeadBroker(DeadBrokerContract):
+    @pytest.fixture
+    def rig(self, kraft_rig: KafkaRig) -> KafkaRig:
+        return kraft_rig
+
+
+class TestZooKeeper(AdminContract):
+    @pytest.fixture
+    def rig(self, zookeeper_rig: KafkaRig) -> KafkaRig:
+        return zookeeper_rig
+
+    def test_the_last_one_a_dead_broker_is_missing(self, rig: KafkaRig) -> None:
+        """Kafka 3.9 forgets a dead broker; also when it was the controller."""
+        _, b, c = rig.brokers
+        name = make_topic(rig, (b, c))
+        victim = rig.admin.cluster().controller_id
+        assert victim is not None
+        rig.kill(victim)
+        snapshot = rig.admin.snapshot(now=NOW)
+        assert victim in snapshot.unanswered_brokers or victim not in {b, c}
+        if victim in (b, c):
+            assert snapshot.broker_by_id()[victim].state is BrokerState.MISSING
+        survivor = next(broker for broker in rig.brokers if broker != victim)
+        answers = rig.admin.reassign({TP(name, 0): (survivor,)})
+        assert set(answers.values()) == {None}
+
+
+class TestScramTls(AdminContract):
+    @pytest.fixture
+    def rig(self, scram_rig: KafkaRig) -> KafkaRig:
+        return scram_rig
+
+    @pytest.fixture
+    def guest(self, rig: KafkaRig) -> Iterator[KafkaAdmin]:
+        """A user who may connect and nothing else."""
+        state, root = rig.cluster.state, str(rig.cluster.store.root)
+        password = Secret(Path(password_file(root, GUEST)).read_text(encoding="utf-8").strip())
+        admin = KafkaAdmin(state.layout.bootstrap_servers, client_security(state.spec.secure, root, GUEST, password))
+        yield admin
+        admin.close()
+
+    def test_missing_rights_are_refusals_not_empty_data(self, rig: KafkaRig, guest: KafkaAdmin) -> None:
+        name = make_topic(rig, rig.brokers)
+        assert guest.cluster().operations == frozenset()
+        assert "alter" in (rig.admin.cluster().operations or ())
+        reads: list[Callable[[], object]] = [
+            lambda: guest.snapshot(now=NOW),
+            lambda: guest.snapshot(now=NOW, sizes=False),
+            lambda: guest.log_dirs(rig.brokers),
+            guest.reassignments,
+            lambda: guest.partition_states([name]),
+            lambda: guest.dynamic_configs(ResourceKind.TOPIC, [name]),
+            lambda: guest.dynamic_configs(ResourceKind.BROKER, [str(rig.brokers[0])]),
+            lambda: guest.reassign({TP(name, 0): rig.brokers}),
+            lambda: guest.cancel([TP(name, 0)]),
+            lambda: guest.elect_preferred_leaders([TP(name, 0)]),
+        ]
+        for read in reads:
+            with pytest.raises(OperationFailedError):
+                read()
+        change = topic_change(name, LEADERS, ConfigOp.SET, "0:1")
+        assert guest.alter_configs([change])[change] is not None
+        assert guest.create_topic(rig.new_name(), {0: rig.brokers}, {}) is not None
+        assert guest.delete_topic(name) is not None
+
+    def test_wrong_credentials_and_protocols_say_what_to_check(self, rig: KafkaRig) -> None:
+        right = rig.cluster.security
+        wrong = [
+            replace(right, password=Secret("wrong")),
+            Security(),
+            Security(protocol=Protocol.SSL, ca_file=right.ca_file),
+            replace(right, ca_file=None),
+        ]
+        for security in wrong:
+            admin = KafkaAdmin(rig.cluster.bootstrap_servers, security, bootstrap_timeout_s=3)
+            with pytest.raises(TryLaterError, match="cannot connect to") as caught:
+                admin.cluster()
+            assert "credentials" in (caught.value.hint or "")
+            assert "wrong" not in str(caught.value)
+            admin.close()
+
+
+def test_a_hung_broker_costs_its_own_sizes_only(cluster: SandboxCluster) -> None:
+    rig = KafkaRig(cluster)
+    a, b, c = rig.brokers
+    name = make_topic(rig, (a, b, c), size=5_000)
+    admin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=3)
+    process = next(r.process for r in run.loaded(cluster.store).nodes if r.node.id == b)
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        snapshot = admin.snapshot(now=NOW)
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+        admin.close()
+    (partition,) = next(t for t in snapshot.topics if t.name == name).partitions
+    assert list(snapshot.unanswered_brokers) == [b]
+    assert snapshot.unanswered_brokers[b]
+    assert set(partition.replica_bytes) == set(partition.replica_dirs) == {a, c}
+    assert snapshot.broker_by_id()[b].log_dirs_error == snapshot.unanswered_brokers[b]
+    eventually(rig, lambda: rig.live() == set(rig.brokers))
+    eventually(rig, lambda: set(rig.admin.partition_states([name])[TP(name, 0)].isr) == set(rig.brokers))
+    rig.admin.close()
+
+
+def test_the_loss_of_the_broker_it_talks_to_is_healed(cluster: SandboxCluster) -> None:
+    rig = KafkaRig(cluster)
+    name = make_topic(rig, rig.brokers)
+    admin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)
+    assert admin.reassignments() == ()
+    home = admin._session._home
+    assert home is not None
+    first, second = (broker for broker in rig.brokers if broker != home)
+    cluster.kill(home)
+    try:
+        assert admin.reassignments() == ()
+        assert admin.reassign({TP(name, 0): (second, first)}) == {TP(name, 0): None}
+        assert admin.elect_preferred_leaders([TP(name, 0)])
+    finally:
+        cluster.restart(home)
+    assert home in admin.log_dirs([home], [])
+    eventually(rig, lambda: admin.log_dirs([home], [])[home].error is None)
+    admin.close()
+    rig.admin.close()
+
+
+def test_nobody_at_the_address_is_said_soon() -> None:
+    for address in ("127.0.0.1:1", "no-such-host.invalid:9092", "127.0.0.1:notaport", "", ","):
+        with pytest.raises(TryLaterError, match="cannot connect to"):
+            KafkaAdmin(address, Security(), bootstrap_timeout_s=1).cluster()
