@@ -27,16 +27,18 @@ def read_input(path: Path | str, limit_bytes: int) -> bytes:
         raise InputError(source, f"cannot be opened: {error.strerror}") from None
     except ValueError:
         raise InputError(repr(source), "is not a possible file name") from None
-    with open(descriptor, "rb") as stream:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise InputError(source, "is not a regular file")
         if status.st_size > limit_bytes:
             raise InputError(source, _too_large(limit_bytes))
-        try:
+        with open(descriptor, "rb", closefd=False) as stream:
             return _within(stream.read(limit_bytes + 1), limit_bytes, source)
-        except OSError as error:
-            raise InputError(source, f"cannot be read: {error.strerror}") from None
+    except OSError as error:
+        raise InputError(source, f"cannot be read: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
 
 
 def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:

@@ -1,0 +1,79 @@
+"""Files are read within limits and replaced as a whole or not at all."""
+
+import io
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.files import read_input, write_file
+from kafkakit.errors import InputError, OperationFailedError
+
+
+def test_a_file_is_read_up_to_the_limit_and_not_beyond(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"12345")
+    assert read_input(path, 5) == b"12345"
+    with pytest.raises(InputError, match="is larger than 4 bytes"):
+        read_input(path, 4)
+
+
+def test_stdin_is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stdin(data: bytes) -> io.TextIOWrapper:
+        return io.TextIOWrapper(io.BytesIO(data))
+
+    monkeypatch.setattr("sys.stdin", stdin(b"12345"))
+    assert read_input("-", 5) == b"12345"
+    monkeypatch.setattr("sys.stdin", stdin(b"12345"))
+    with pytest.raises(InputError, match="stdin: is larger"):
+        read_input("-", 4)
+
+
+def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path, Path("/dev/zero")):
+        with pytest.raises(InputError, match="not a regular file"):
+            read_input(path, 10)
+    with pytest.raises(InputError, match="cannot be opened: No such file"):
+        read_input(tmp_path / "absent", 10)
+    with pytest.raises(InputError, match="not a possible file name"):
+        read_input("a\0b", 10)
+
+
+def test_a_written_file_has_its_content_and_mode_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    write_file(path, b"new", 0o600)
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["f"]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "os.rename"])
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(OperationFailedError, match="No space left on device"):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_link_is_written_through_and_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    write_file(link, b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    with pytest.raises(InputError, match="not a regular file"):
+        write_file(tmp_path, b"x")
+    with pytest.raises(OperationFailedError, match="No such file or directory"):
+        write_file(tmp_path / "no" / "f", b"x")
