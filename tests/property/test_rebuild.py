@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.documents import decode_plan, encode_plan, encode_snapshot
+from kafkakit.errors import OperationFailedError
 from kafkakit.topicmappr.rebuild import Rebuild, decide_rebuild
 from kafkakit.topicmappr.request import RebuildRequest
 from tests.exact import exact_forced, most_placeable
@@ -83,3 +85,25 @@ def test_minimal_movement_is_as_even_as_can_be(data: st.DataObject) -> None:
 
 def _squares(decided: Rebuild) -> int:
     return sum(n * n for n in Counter(b for row in decided.after for b in row).values())
+
+
+@RUNS
+@given(st.data())
+def test_substitution_affinity_keeps_the_invariants(data: st.DataObject) -> None:
+    snapshot = data.draw(snapshots())
+    asked = data.draw(requests(snapshot).filter(lambda r: not r.force_rebuild))
+    request = replace(asked, sub_affinity=True)
+    try:
+        decided = decide_rebuild(snapshot, request)
+    except OperationFailedError:  # too few new brokers, or none in the rack
+        return
+    verify_plan(
+        json.loads(encode_plan(decided.plan)),
+        json.loads(encode_snapshot(snapshot)),
+        allow_unplaced=any(decided.unplaced),
+    )
+    stand_in = {a.old: a.new for a in decided.affinities}
+    refused = any("cannot stand in" in w for w in decided.plan.warnings)
+    if not refused and not request.replication:
+        for old, new in zip(decided.before, decided.after, strict=True):
+            assert new == tuple(stand_in.get(b, b) for b in old)

@@ -1,0 +1,98 @@
+"""The shell blocks of the runbooks, run as they stand against a real cluster."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafkakit.sandbox.grow.run import grow
+from kafkakit.sandbox.load.run import load
+from kafkakit.sandbox.spec import build_spec
+from kafkakit.sandbox.workload import build_request, plan_load
+from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
+
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+BLOCK = re.compile(r"^```sh( undo)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(name: str, *, undo: bool) -> list[str]:
+    found = BLOCK.findall((RUNBOOKS / name).read_text(encoding="utf-8"))
+    return [text for kind, text in found if bool(kind) == undo]
+
+
+def run_blocks(texts: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    script = "set -eu\n" + "\n".join(texts)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={**env, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.kafka
+def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = sandbox_cluster(brokers=4, racks=3)
+    _load(cluster)
+    cluster.kill(1004)
+    spec = build_spec(
+        name=cluster.name,
+        brokers=5,
+        racks=3,
+        log_dirs=cluster.state.spec.log_dirs,
+        kafka=None,
+        mode=cluster.state.spec.mode,
+        secure=cluster.state.spec.secure,
+    )
+    grown = grow(cluster.machine, cluster.store, spec, SilentReporter())
+    assert grown is not None
+    cluster.state = grown
+    env = {
+        **cluster.env,
+        "KAFKAKIT_PROFILE": cluster.name,
+        "DEAD": "1004",
+        "TARGETS": "1001,1002,1003,1005",
+        "THROTTLE": "50MB",
+    }
+    steps = blocks("replace-a-broker.md", undo=False)
+    assert len(steps) >= 6
+    done = run_blocks(steps, tmp_path, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gap 0 (optimal)" in done.stdout
+    assert "complete" in done.stdout
+    admin = cluster.open_admin()
+    try:
+        states = admin.partition_states({"load-000", "load-001"})
+        assert all(1004 not in state.replicas for state in states.values())
+        cluster.restart(1004)
+        first = blocks("replace-a-broker.md", undo=False)[:1]
+        undone = run_blocks([*first, *blocks("replace-a-broker.md", undo=True)], tmp_path, env)
+        assert undone.returncode == 0, undone.stdout + undone.stderr
+    finally:
+        admin.close()
+    admin = cluster.open_admin()
+    try:
+        back = admin.partition_states({"load-000", "load-001"})
+        assert any(1004 in state.replicas for state in back.values())
+    finally:
+        admin.close()
+
+
+def _load(cluster: SandboxCluster) -> None:
+    from kafkakit.adapters.kafka_data import KafkaData
+
+    request = build_request(topics=2, partitions=6, data="20MB", seed=3, replication=3, brokers=4, prefix="load")
+    loads = plan_load(request, {node.id: node.rack or "" for node in cluster.state.layout.brokers})
+    admin = cluster.open_admin()
+    try:
+        plane = KafkaData(cluster.bootstrap_servers, cluster.security)
+        load(admin, plane, cluster.machine.clock, loads, 3, SilentReporter())
+    finally:
+        admin.close()
