@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkakit.quantities import format_bytes, format_rate, format_rough_time
-from kafkakit.reassign.outcome import Direction, Outcome
+from kafkakit.reassign.journal_state import RunState
+from kafkakit.reassign.outcome import Commands, Direction, Outcome
 from kafkakit.reassign.precheck import Live, ids
 from kafkakit.reassign.schedule import Goal
 from kafkakit.reassign.verdict import PartitionVerdict
@@ -71,6 +72,20 @@ def render_outcome(outcome: Outcome) -> str:
     if outcome.next_commands:
         lines += ["next:", *outcome.next_commands]
     return "\n".join(lines) + "\n"
+
+
+def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
+    """What to say when a run is stopped while moves are on their way: (message, hint with commands to paste)."""
+    message = f"stopped; {moving} of {planned} moves still run on the cluster"
+    resume, undo = commands.line(direction.value, "--yes"), commands.line("rollback", "--yes")
+    if not state.throttled:
+        return message, f"go on: {resume}; undo: {undo}"
+    brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
+    rate = f" of {format_rate(state.rate)}" if state.rate else ""
+    return (
+        f"{message}, the throttle{rate} stays set on brokers {brokers} until the run is resumed",
+        f"go on: {resume}; without the throttle: {resume} --throttle none; undo: {undo}",
+    )
 
 
 def outcome_data(outcome: Outcome) -> dict[str, object]:

@@ -4,11 +4,9 @@ Everything decided here comes from the pure modules; everything done to the clus
 before it is done, so that a run cut at any point can be resumed or undone.
 """
 
-from collections.abc import Sequence
 
 from kafkakit.errors import InterruptedRunError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
-from kafkakit.ports import Clock, ClusterAdmin, ResourceKind
-from kafkakit.quantities import format_rate
+from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
 from kafkakit.reassign.precheck import (
@@ -24,15 +22,15 @@ from kafkakit.reassign.precheck import (
     require_same_cluster,
 )
 from kafkakit.reassign.progress import SETTLE_S
-from kafkakit.reassign.render import render_changes
-from kafkakit.reassign.schedule import Goal, apply_goals, batches, rollback_goals
-from kafkakit.reassign.service import BatchWatch, Lookout, Patient
+from kafkakit.reassign.render import render_changes, stop_words
+from kafkakit.reassign.schedule import Goal, apply_goals, rollback_goals
+from kafkakit.reassign.service import Lookout, Patient
 from kafkakit.reassign.space import require_space
+from kafkakit.reassign.store_batches import Batches
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.reassign.store_moves import Moves
 from kafkakit.reassign.store_throttle import Throttles
-from kafkakit.reassign.throttle import LIST_KEYS, taken_bytes
 from kafkakit.reassign.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.topicmappr.plan import Plan
 
@@ -61,18 +59,15 @@ class Run:
         self._throttles = Throttles(admin, clock, journal, voice, self._patient)
         self._topics = {e.topic for e in plan.scope}
         self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
-        self._problems: list[str] = []
+        self._batches = Batches(
+            admin, clock, voice, self._patient, self._lookout, self._moves, self._throttles, request
+        )
+        self._problems = self._batches.problems
         self._owed: tuple[str, ...] = ()
-        self._submitted = 0
-        self._copied = 0
 
     def apply(self) -> Outcome:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
-        live, assessment = self._look(settle=True)
-        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
-        require_applicable(assessment, live, allow_drift=self._request.allow_drift)
-        goals = self._lookout.sized(apply_goals(assessment), live)
-        require_space(goals, self._lookout.dirs(goals, live))
+        live, assessment, goals = self._decide_apply()
         if not goals and not to_elect(assessment) and not self._journal.state.throttled:
             short = lacking(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
@@ -81,6 +76,15 @@ class Run:
             self._settle_journal()
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals)
+
+    def _decide_apply(self) -> tuple[Live, Assessment, tuple[Goal, ...]]:
+        """Look, refuse what must not be done, and give what is left to do."""
+        live, assessment = self._look(settle=True)
+        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        require_applicable(assessment, live, allow_drift=self._request.allow_drift)
+        goals = self._lookout.sized(apply_goals(assessment), live)
+        require_space(goals, self._lookout.dirs(goals, live))
+        return live, assessment, goals
 
     def rollback(self) -> Outcome:
         """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
@@ -115,6 +119,8 @@ class Run:
             return self._outcome(direction, "planned", live, assessment)
         if not self._request.confirm():
             return self._outcome(direction, "declined", live, assessment)
+        if direction is Direction.APPLY:  # the answer may have taken a while
+            live, assessment, goals = self._decide_apply()
         started = self._clock.monotonic()
         rate = self._rate()
         try:
@@ -148,56 +154,12 @@ class Run:
                 goals = self._cancel_running()
             if rate is None and self._journal.state.throttled:
                 self._throttles.lift(self._lookout.live(self._topics))
-            cut = list(batches(goals, self._request.batch_size, self._list_bytes(goals), LIST_KEYS))
-            for number, batch in enumerate(cut, 1):
-                label = f"{direction.value}: batch {number} of {len(cut)}, {len(batch)} partitions"
-                self._do_batch(batch, label, rate)
+            self._batches.carry(goals, direction.value, rate)
             self._elect(direction)
         except OperationFailedError as error:
             self._problems.append(error.message)
             return "stopped"
         return done
-
-    def _do_batch(self, batch: tuple[Goal, ...], label: str, rate: int | None) -> None:
-        live = self._lookout.live({g.key.topic for g in batch})
-        batch = self._still_there(batch, live)
-        lost = sorted({b for g in batch if not g.running for b in g.adding if not live.is_alive(b)})
-        if lost:
-            raise OperationFailedError(
-                f"broker {', '.join(str(b) for b in lost)} is not alive; no more moves are sent to it"
-            )
-        if rate is not None:
-            self._throttles.impose(batch, rate, live)
-        unsent = [g for g in batch if not g.running]
-        refused = self._moves.submit(unsent)
-        self._submitted += len(unsent) - len(refused)
-        self._problems += [f"{key} was not accepted: {error}" for key, error in sorted(refused.items())]
-
-        def keep_throttled(now: Live) -> None:
-            if rate is not None:
-                self._throttles.impose_rates(batch, rate, now)
-
-        watch = BatchWatch(self._lookout, self._clock, self._voice, stall_timeout_s=self._request.stall_timeout_s)
-        waiting = [g for g in batch if g.key not in refused]
-        seen, memory = watch.wait(waiting, label, keep_throttled)
-        self._copied += seen.copied_bytes
-        if seen.gone:
-            self._problems.append(f"deleted during the run: {listed([str(k) for k in sorted(seen.gone)])}")
-        if memory.withdrawn:
-            names = listed([str(k) for k in sorted(memory.withdrawn)])
-            self._problems.append(f"cancelled or changed by somebody else during the run: {names}")
-        self._throttles.lift_entries(batch)
-
-    def _still_there(self, batch: tuple[Goal, ...], live: Live) -> tuple[Goal, ...]:
-        """Leave out partitions whose topic was deleted (or made anew) since the run began."""
-        kept: list[Goal] = []
-        for goal in batch:
-            state = live.states.get(goal.key)
-            if state is None or (goal.topic_id and state.topic_id and goal.topic_id != state.topic_id):
-                self._problems.append(f"deleted during the run: {goal.key}")
-            else:
-                kept.append(goal)
-        return tuple(kept)
 
     def _elect(self, direction: Direction) -> None:
         """Give leadership to the first replicas, where they are in sync."""
@@ -244,16 +206,8 @@ class Run:
                 f"stopped; moves may still run on the cluster and throttles may be set ({error.message})",
                 hint=f"go on: {resume}",
             )
-        message = f"stopped; {len(moving)} of {len(self._plan.moves)} moves still run on the cluster"
-        if not state.throttled:
-            return InterruptedRunError(message, hint=f"go on: {resume}; undo: {commands.line('rollback', '--yes')}")
-        brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
-        rate = f" of {format_rate(state.rate)}" if state.rate else ""
-        return InterruptedRunError(
-            f"{message}, the throttle{rate} stays set on brokers {brokers} until the run is resumed",
-            hint=f"go on: {resume}; without the throttle: {resume} --throttle none; "
-            f"undo: {commands.line('rollback', '--yes')}",
-        )
+        message, hint = stop_words(direction, len(moving), len(self._plan.moves), state, commands)
+        return InterruptedRunError(message, hint=hint)
 
     def _cancel_running(self) -> tuple[Goal, ...]:
         """Cancel the plan's running moves; returns what is to be submitted then."""
@@ -279,15 +233,6 @@ class Run:
             self._clock.sleep(0.5)
         return live, assessment
 
-    def _list_bytes(self, goals: Sequence[Goal]) -> dict[tuple[str, str], int]:
-        names = sorted({g.key.topic for g in goals})
-        if not names:
-            return {}
-        configs = self._patient.call(
-            "reading throttles", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, names)
-        )
-        return taken_bytes(goals, configs)
-
     def _outcome(
         self,
         direction: Direction,
@@ -312,8 +257,8 @@ class Run:
             partitions=judge(assessment, undone=undone),
             problems=problems,
             owed=self._owed,
-            submitted=self._submitted,
-            copied_bytes=self._copied,
+            submitted=self._batches.submitted,
+            copied_bytes=self._batches.copied_bytes,
             seconds=seconds,
             rate=rate,
             next_commands=tuple(dict.fromkeys(next_commands)) if problems or self._owed else (),
