@@ -295,7 +295,7 @@ class KitGroup(TyperGroup):
 
 def shared_option_names(command: Any) -> frozenset[str]:
     """The names of a command's parameters that are shared options rather than its own."""
-    own = getattr(command, "_own_names", frozenset())
+    own: frozenset[str] = getattr(command, "_own_names", frozenset())
     return frozenset(param.name for param in _shared_params()) - own
 
 

@@ -1,6 +1,5 @@
 """Shell completion of names; a completion never fails, never asks and never takes longer than a second."""
 
-import hashlib
 import json
 import os
 import signal
@@ -76,8 +75,10 @@ def _ask_for_topics(settings: "Settings") -> list[str]:
 
 
 def _cache_file(settings: "Settings") -> Path:
+    from hashlib import sha256
+
     who = f"{settings.bootstrap_servers}\n{settings.profile}\n{settings.security.username}"
-    return settings.cache_dir / "topics" / f"{hashlib.sha256(who.encode()).hexdigest()[:32]}.json"
+    return settings.cache_dir / "topics" / f"{sha256(who.encode()).hexdigest()[:32]}.json"
 
 
 def _read_cache(path: Path) -> list[str] | None:
