@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -43,7 +43,7 @@ def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
 def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
     brokers.revive()
     found = brokers.open_admin()
-    until(lambda: sum(b.is_alive for b in found.cluster().brokers) == 4)
+    until(lambda: len(alive(found)) == 4)
     yield found
     found.close()
     brokers.revive()
@@ -55,6 +55,10 @@ def until(condition: Callable[[], Any]) -> Any:
         assert time.monotonic() < deadline, "nothing came of waiting"
         time.sleep(0.1)
     return answer
+
+
+def alive(admin: ClusterAdmin) -> set[int]:
+    return {b.id for b in admin.cluster().brokers if b.is_alive}
 
 
 def arguments(cluster: SandboxCluster, words: Sequence[str]) -> list[str]:
@@ -110,7 +114,7 @@ def replicas(admin: ClusterAdmin, topic: str) -> dict[int, tuple[int, ...]]:
 
 def throttles(admin: ClusterAdmin, topic: str) -> dict[str, dict[str, str]]:
     """What is set of throttles on living brokers and the topic."""
-    ids = [str(b.id) for b in admin.cluster().brokers if b.is_alive]
+    ids = [str(b) for b in alive(admin)]
     found = dict(admin.dynamic_configs(ResourceKind.BROKER, ids)) | dict(
         admin.dynamic_configs(ResourceKind.TOPIC, [topic])
     )
@@ -207,7 +211,7 @@ def test_broker_lost_between_plan_and_apply_is_refused_by_name(
     make_topic(brokers, admin, "lost", {0: (A, B)})
     path = save(make_plan(admin, {("lost", 0): (D, B)}), tmp_path)
     brokers.kill(D)
-    until(lambda: not {b.id: b for b in admin.cluster().brokers}[D].is_alive)
+    until(lambda: D not in alive(admin))
     refused = kit(brokers, "apply", path, "--yes", "--throttle", "5MB")
     assert refused.returncode == 2
     assert "broker 1004, which is not alive" in refused.stderr
@@ -324,6 +328,15 @@ def test_stop_says_what_still_runs_and_the_lock_keeps_others_out(
     assert undone.returncode == 0, undone.stderr
     assert throttles(admin, topic) == {}
     assert replicas(admin, topic) == {0: (A, B)}
+
+
+@pytest.mark.zookeeper
+def test_in_zookeeper_mode_too(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = sandbox_cluster(brokers=4, racks=2, mode="zookeeper")
+    with closing(cluster.open_admin()) as admin:
+        test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(cluster, admin, tmp_path)
+        test_destination_killed_mid_move_is_told_and_rolled_back_without_losing_a_record(cluster, admin, tmp_path)
+    cluster.down()
 
 
 @contextmanager
