@@ -12,9 +12,10 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from kafkakit.errors import OperationFailedError, UsageError
 from kafkakit.sandbox.state import ProcessRecord
@@ -22,10 +23,11 @@ from kafkakit.sandbox.state import ProcessRecord
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT = 10_000
 _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_STAT_STATE, _STAT_START = 0, 19  # fields 3 and 22 of proc(5), counted after the command name
+_STAT_STATE, _STAT_THREADS, _STAT_START = 0, 17, 19  # fields 3, 20 and 22 of proc(5), after the command name
 _POLL_S = 0.02
 _KILL_LIMIT_S = 10
-_EXEC_LIMIT_S = 2
+_EXEC_LOOKS = 500
+_GATE = 'IFS= read -r go && exec "$@"'
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
@@ -36,14 +38,20 @@ class LocalProcesses:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._started: list[ProcessRecord] = []
 
-    def start(self, command: Sequence[str], log_file: str) -> ProcessRecord:
-        """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log_file`."""
+    def start(self, command: Sequence[str], log_file: str, remember: Callable[[ProcessRecord], None]) -> ProcessRecord:
+        """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log_file`.
+
+        `remember` is called before the command begins. A shell waits for our word and becomes the command;
+        if we die first, even by SIGKILL, its input ends and so does it: nothing runs that nobody recorded.
+        """
+        if not os.access(command[0], os.X_OK):
+            raise UsageError(f"cannot start {command[0]}: it is not there, or not executable")
         with _signals_deferred():
             try:
                 with open(log_file, "ab") as log:
                     child = subprocess.Popen(
-                        list(command),
-                        stdin=subprocess.DEVNULL,
+                        ["/bin/sh", "-c", _GATE, "gate", *command],
+                        stdin=subprocess.PIPE,
                         stdout=log,
                         stderr=subprocess.STDOUT,
                         start_new_session=True,
@@ -56,13 +64,13 @@ class LocalProcesses:
             if stat is None:
                 child.kill()
                 raise OperationFailedError("cannot read /proc, which the sandbox needs", hint="run it on Linux")
-            record = ProcessRecord(pid=child.pid, started_ticks=stat[1], marker=command[1])
+            record = ProcessRecord(pid=child.pid, started_ticks=stat.started_ticks, marker=command[1])
             self._children[child.pid] = child
             self._started.append(record)
-            # The kernel shows the new command line a moment after exec; until then it would not be ours.
-            end = time.monotonic() + _EXEC_LIMIT_S
-            while child.poll() is None and not self.is_alive(record) and time.monotonic() < end:
-                time.sleep(_POLL_S / 10)
+            remember(record)
+            if child.stdin is not None:
+                with contextlib.suppress(BrokenPipeError), child.stdin as gate:
+                    gate.write(b"go\n")
         return record
 
     def started(self) -> Collection[ProcessRecord]:
@@ -79,17 +87,11 @@ class LocalProcesses:
 
     def is_alive(self, record: ProcessRecord) -> bool:
         """True when pid, start time and marker all match a process that is not a zombie."""
-        child = self._children.get(record.pid)
-        if child is not None:
-            child.poll()
+        self._reap(record)
         stat = _stat(record.pid)
-        if stat is None or stat[0] in "ZX" or stat[1] != record.started_ticks:
+        if stat is None or stat.state in "ZX" or stat.started_ticks != record.started_ticks:
             return False
-        try:
-            arguments = Path(f"/proc/{record.pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return False
-        return record.marker.encode() in arguments
+        return record.marker.encode() in _arguments(record.pid)
 
     def kill(self, records: Collection[ProcessRecord], *, graceful_s: float = 0) -> Collection[ProcessRecord]:
         """Signal our processes and wait until they are gone; a process that is not ours is left alone."""
@@ -115,9 +117,20 @@ class LocalProcesses:
 
     def _wait(self, records: Collection[ProcessRecord], seconds: float) -> list[ProcessRecord]:
         end = time.monotonic() + seconds
-        while (left := [record for record in records if self.is_alive(record)]) and time.monotonic() < end:
+        while (left := [record for record in records if not self._is_gone(record)]) and time.monotonic() < end:
             time.sleep(_POLL_S)
         return left
+
+    def _is_gone(self, record: ProcessRecord) -> bool:
+        """True when nothing of the process is left: its first thread may end before the others let go of ports."""
+        self._reap(record)
+        stat = _stat(record.pid)
+        return stat is None or stat.started_ticks != record.started_ticks or (stat.state in "ZX" and stat.threads <= 1)
+
+    def _reap(self, record: ProcessRecord) -> None:
+        child = self._children.get(record.pid)
+        if child is not None:
+            child.poll()
 
     def free_ports(self, count: int) -> tuple[int, ...]:
         """Ports that can be bound now, taken below the range that the system gives to outgoing connections.
@@ -168,15 +181,37 @@ def _signals_deferred() -> Iterator[None]:
             earlier[signal.Signals(arrived)](arrived, frame)
 
 
-def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time in clock ticks of a process, or None when there is none (proc(5))."""
+def _arguments(pid: int) -> list[bytes]:
+    """The command line of a process; the kernel shows an empty one for a moment while a program takes over."""
+    for _ in range(_EXEC_LOOKS):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return []
+        if line:
+            return line.split(b"\0")
+        stat = _stat(pid)
+        if stat is None or stat.state in "ZX":
+            return []
+        time.sleep(_POLL_S / 10)
+    return []
+
+
+class _Stat(NamedTuple):
+    state: str
+    threads: int
+    started_ticks: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    """What proc(5) says of a process, or None when there is none; the start time is in clock ticks since boot."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
     # The command name stands in parentheses and may itself hold spaces and parentheses.
     fields = text[text.rindex(")") + 2 :].split()
-    return fields[_STAT_STATE], int(fields[_STAT_START])
+    return _Stat(fields[_STAT_STATE], int(fields[_STAT_THREADS]), int(fields[_STAT_START]))
 
 
 def _first_ephemeral_port() -> int:

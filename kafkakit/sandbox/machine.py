@@ -38,8 +38,11 @@ class OldSessionError(NodeFailedError):
 class Processes(Protocol):
     """Start, recognise and signal processes; take free ports."""
 
-    def start(self, command: Sequence[str], log_file: str) -> ProcessRecord:
-        """Start a process that outlives us; `command[1]` is its marker. Raises `UsageError` if it cannot start."""
+    def start(self, command: Sequence[str], log_file: str, remember: Callable[[ProcessRecord], None]) -> ProcessRecord:
+        """Start a process that outlives us, once `remember` has recorded it; `command[1]` is its marker.
+
+        Raises `UsageError` if it cannot start.
+        """
         ...
 
     def started(self) -> Collection[ProcessRecord]:

@@ -26,7 +26,7 @@ from kafkakit.sandbox.properties import (
     zookeeper_properties,
 )
 from kafkakit.sandbox.spec import SandboxSpec
-from kafkakit.sandbox.state import NodeRecord, Phase, SandboxState, new_state
+from kafkakit.sandbox.state import NodeRecord, Phase, ProcessRecord, SandboxState, new_state
 from kafkakit.sandbox.store import Store
 from kafkakit.security import Secret, Security
 
@@ -207,11 +207,13 @@ def _start_processes(
 
 
 def start_node(machine: Machine, store: Store, state: SandboxState, node: Node) -> SandboxState:
-    """Start one process and record it at once."""
-    record = machine.processes.start(jvm.command(state.java, node), node.log_file)
-    state = state.with_process(node, record)
-    store.save(state)
-    return state
+    """Record one process and start it."""
+
+    def remember(process: ProcessRecord) -> None:
+        store.save(state.with_process(node, process))
+
+    record = machine.processes.start(jvm.command(state.java, node), node.log_file, remember)
+    return state.with_process(node, record)
 
 
 def _format(
@@ -225,8 +227,11 @@ def _format(
     path = f"{node.folder}/format.args"
     store.write(path, jvm.format_arguments(node, state.cluster_id, class_path, users))
     log = f"{node.folder}/format.log"
-    record = machine.processes.start((state.java, jvm.marker(node), f"@{path}"), log)
-    store.save(state.with_process(node, record))
+
+    def remember(process: ProcessRecord) -> None:
+        store.save(state.with_process(node, process))
+
+    record = machine.processes.start((state.java, jvm.marker(node), f"@{path}"), log, remember)
     status = machine.processes.wait(record, _FORMAT_LIMIT_S)
     if status != 0:
         raise NodeFailedError(f"Kafka's storage tool ended with status {status}", tail=store.tail(log))
@@ -245,7 +250,7 @@ def wait_until_up(
                 raise _exited(store, record.node)
         open_now = sum(machine.processes.answers(_client_port(record.node)) for record in wanted)
         reporter.update(open_now, len(wanted), "brokers listen")
-        if open_now == len(wanted) and _registered(machine, state, security) >= {r.node.id for r in wanted}:
+        if open_now == len(wanted) and _unfenced(machine, wanted, security) >= {r.node.id for r in wanted}:
             return state
         machine.clock.sleep(_POLL_S)
     late = next((r.node for r in wanted if not machine.processes.answers(_client_port(r.node))), wanted[0].node)
@@ -259,15 +264,19 @@ def _client_port(node: Node) -> int:
     return int(node.address.rsplit(":", 1)[1])
 
 
-def _registered(machine: Machine, state: SandboxState, security: Security) -> set[int]:
-    """The brokers that the cluster calls alive; empty while it does not answer."""
-    return {broker.id for broker in registered_brokers(machine, state, security) if broker.is_alive}
+def _unfenced(machine: Machine, wanted: Sequence[NodeRecord], security: Security) -> set[int]:
+    """The brokers that the wanted ones call alive; empty while none of them answers.
+
+    Others must not be asked: for a while they still call a broker alive that was killed a moment ago.
+    """
+    servers = ",".join(record.node.address for record in wanted)
+    return {broker.id for broker in _brokers_seen(machine, servers, security) if broker.is_alive}
 
 
-def registered_brokers(machine: Machine, state: SandboxState, security: Security) -> tuple[Broker, ...]:
+def _brokers_seen(machine: Machine, servers: str, security: Security) -> tuple[Broker, ...]:
     """What the cluster says of its brokers; empty when it does not answer."""
     try:
-        admin = machine.open_admin(state.layout.bootstrap_servers, security)
+        admin = machine.open_admin(servers, security)
     except KafkakitError:
         return ()
     try:
@@ -353,7 +362,8 @@ class NodeSeen:
 
 def look(machine: Machine, store: Store, state: SandboxState) -> tuple[NodeSeen, ...]:
     """Look at every process, and ask the cluster about its brokers (at most 5 s when it does not answer)."""
-    told = {broker.id: broker.state for broker in registered_brokers(machine, state, admin_security(state, store))}
+    brokers = _brokers_seen(machine, state.layout.bootstrap_servers, admin_security(state, store))
+    told = {broker.id: broker.state for broker in brokers}
     seen = []
     for record in state.nodes:
         alive = _is_alive(machine, record)

@@ -19,6 +19,13 @@ from kafkakit.sandbox.state import ProcessRecord
 SLEEPER = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
 )
+
+
+def forget(record: ProcessRecord) -> None:
+    """Record nothing."""
+    del record
+
+
 StartSleeper = Callable[[], ProcessRecord]
 
 
@@ -33,7 +40,7 @@ def processes() -> Iterator[LocalProcesses]:
 def start(processes: LocalProcesses, tmp_path: Path) -> StartSleeper:
     def start() -> ProcessRecord:
         log = tmp_path / f"log-{len(processes.started())}"
-        record = processes.start((sys.executable, "-Xmarker=1", "-c", SLEEPER), str(log))
+        record = processes.start((sys.executable, "-Xmarker=1", "-c", SLEEPER), str(log), forget)
         while b"ready" not in log.read_bytes():
             time.sleep(0.01)
         return record
@@ -90,14 +97,14 @@ def test_a_graceful_kill_ends_in_sigkill(processes: LocalProcesses, start: Start
 
 def test_a_command_that_does_not_exist_is_one_clear_error(processes: LocalProcesses, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        processes.start((str(tmp_path / "java"), "marker"), str(tmp_path / "log"))
-    assert "No such file" in str(caught.value)
+        processes.start((str(tmp_path / "java"), "marker"), str(tmp_path / "log"), forget)
+    assert "not there" in str(caught.value)
 
 
 def test_a_short_process_gives_its_status_and_is_killed_when_late(processes: LocalProcesses, tmp_path: Path) -> None:
     log = str(tmp_path / "log")
-    short = processes.start((sys.executable, "-Xm=1", "-c", "raise SystemExit(3)"), log)
-    late = processes.start((sys.executable, "-Xm=1", "-c", SLEEPER), log)
+    short = processes.start((sys.executable, "-Xm=1", "-c", "raise SystemExit(3)"), log, forget)
+    late = processes.start((sys.executable, "-Xm=1", "-c", SLEEPER), log, forget)
     assert processes.wait(short, 30) == 3
     assert processes.wait(late, 0.2) == -signal.SIGKILL
     assert not any(processes.is_alive(record) for record in processes.started())
@@ -141,10 +148,10 @@ def test_a_stop_that_comes_in_between_waits_until_the_process_is_known(
     if moment == "start":
         monkeypatch.setattr(subprocess, "Popen", spawn_and_stop)
         with pytest.raises(KeyboardInterrupt):
-            processes.start(command, str(tmp_path / "log"))
+            processes.start(command, str(tmp_path / "log"), forget)
         assert [processes.is_alive(record) for record in processes.started()] == [True]
         return
-    records = [processes.start(command, str(tmp_path / "log")) for _ in range(2)]
+    records = [processes.start(command, str(tmp_path / "log"), forget) for _ in range(2)]
     send = os.kill
 
     def kill_and_stop(pid: int, number: int) -> None:
@@ -156,3 +163,37 @@ def test_a_stop_that_comes_in_between_waits_until_the_process_is_known(
     with pytest.raises(KeyboardInterrupt):
         processes.kill(records)
     assert [processes.is_alive(record) for record in records] == [False, False]
+
+
+def test_a_process_begins_only_after_it_was_recorded(processes: LocalProcesses, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    seen: list[tuple[bool, bytes]] = []
+
+    def remember(record: ProcessRecord) -> None:
+        time.sleep(0.1)
+        seen.append((processes.is_alive(record), log.read_bytes()))
+
+    record = processes.start((sys.executable, "-Xm=1", "-c", "print('began')"), str(log), remember)
+    assert processes.wait(record, 30) == 0
+    assert seen == [(True, b"")], "known already, and not begun"
+    assert log.read_bytes() == b"began\n"
+
+
+def test_a_starter_that_is_killed_before_the_record_leaves_no_process(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    script = (
+        "import os, signal, sys\n"
+        "from kafkakit.adapters.processes import LocalProcesses\n"
+        "def die(record):\n"
+        "    print(record.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"LocalProcesses().start((sys.executable, '-Xm=1', '-c', 'print(1)'), {str(log)!r}, die)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    end = time.monotonic() + 20
+    stat = Path(f"/proc/{int(done.stdout)}/stat")
+    while stat.exists() and " Z " not in stat.read_text() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not stat.exists() or " Z " in stat.read_text()
+    assert log.read_bytes() == b""

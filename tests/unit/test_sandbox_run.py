@@ -30,10 +30,11 @@ class FakeProcesses:
     format_status: int = 0
     next_port: int = 20_000
 
-    def start(self, command: Sequence[str], log_file: str) -> ProcessRecord:
+    def start(self, command: Sequence[str], log_file: str, remember: Callable[[ProcessRecord], None]) -> ProcessRecord:
         record = ProcessRecord(pid=100 + len(self.all), started_ticks=1, marker=command[1])
         self.all.append(record)
         self.alive[record.pid] = record
+        remember(record)
         Path(log_file).write_text(f"starting {command[1]}\n")
         self.on_start(record, Path(log_file))
         return record
@@ -270,7 +271,6 @@ def test_ports_that_are_always_taken_end_in_an_error(stage: Stage) -> None:
 def test_an_interrupted_up_leaves_nothing_running(stage: Stage, stop: type[BaseException], victim: str) -> None:
     def interrupt(record: ProcessRecord, log: Path) -> None:
         if record.marker.endswith(victim):
-            # The process runs, and its record was not saved yet: the worst moment.
             raise stop("now")
 
     stage.processes.on_start = interrupt
