@@ -3,93 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kafkakit.completion import complete_profile_names
 from kafkakit.config_merge import parse_overrides
 from kafkakit.durations import parse_duration
 from kafkakit.output import ColorChoice, Output, OutputFormat, Result
-from kafkakit.settings import Given, Settings, Terminal, key_rows, load_settings, read_environment
+from kafkakit.settings import Given, Settings, key_rows, load_settings
+from kafkakit.settings_environment import Terminal, read_environment
+from kafkakit.shared_options import SHARED_TITLE, shared_params
 from kafkakit.tables import text_table
-
-SHARED_PANEL = "Shared options (before or after the command)"
-
-
-def _shared_options(
-    output: Annotated[
-        OutputFormat | None,
-        typer.Option("-o", "--output", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."),
-    ] = None,
-    output_file: Annotated[
-        Path | None, typer.Option("--output-file", help="Write the result to this file instead of stdout.")
-    ] = None,
-    color: Annotated[
-        ColorChoice | None,
-        typer.Option("--color", envvar="KAFKAKIT_COLOR", help="Colour on stderr; auto honours NO_COLOR and TERM=dumb."),
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(
-            "--timeout",
-            envvar="KAFKAKIT_TIMEOUT",
-            metavar="DURATION",
-            help="Stop after this long (500ms, 5s, 2m) and exit 75; no limit when not given.",
-        ),
-    ] = None,
-    no_input: Annotated[
-        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never ask; fail where an answer is needed.")
-    ] = False,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            "--profile",
-            envvar="KAFKAKIT_PROFILE",
-            metavar="NAME",
-            autocompletion=complete_profile_names,
-            help="Use the cluster profile of this name.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", envvar="KAFKAKIT_CONFIG", help="Read this config file instead of looking for them."),
-    ] = None,
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(
-            "-B",
-            "--bootstrap-server",
-            "--bootstrap-servers",
-            envvar=["KAFKAKIT_BOOTSTRAP_SERVER", "KAFKAKIT_BOOTSTRAP_SERVERS"],
-            metavar="HOST:PORT,...",
-            help="Kafka addresses to connect to first.",
-        ),
-    ] = None,
-    override: Annotated[
-        list[str] | None,
-        typer.Option("-X", metavar="KEY=VALUE", help="Set any configuration key; -X list names them. Repeatable."),
-    ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--command-config",
-            envvar="KAFKAKIT_COMMAND_CONFIG",
-            help="Read client settings from this Java properties file, as Kafka's own tools do.",
-        ),
-    ] = None,
-) -> None:
-    """Hold the declarations of the shared options; `_shared_params` turns them into parameters."""
-
-
-@cache
-def _shared_params() -> tuple[Any, ...]:
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command()(_shared_options)
-    return tuple(typer.main.get_command(app).params)
 
 
 class Kit:
@@ -203,14 +129,14 @@ def _key_list() -> Result:
 
 def _add_shared(params: list[Any]) -> list[Any]:
     taken = {option for param in params for option in param.opts} | {param.name for param in params}
-    free = [p for p in _shared_params() if p.name not in taken and not taken.intersection(p.opts)]
+    free = [p for p in shared_params() if p.name not in taken and not taken.intersection(p.opts)]
     return [*params, *free]
 
 
 def _take_shared(ctx: Any, own: frozenset[str]) -> None:
     if not isinstance(ctx.obj, Kit):
         ctx.obj = ctx.find_object(Kit) or Kit()
-    for param in _shared_params():
+    for param in shared_params():
         if param.name in own or param.name not in ctx.params:
             continue
         value = ctx.params.pop(param.name)
@@ -230,13 +156,13 @@ def _take_shared(ctx: Any, own: frozenset[str]) -> None:
 
 
 def _format_options(command: Any, ctx: Any, formatter: Any, own: frozenset[str]) -> None:
-    records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], SHARED_PANEL: []}
-    shared = {param.name for param in _shared_params()} - own
+    records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], SHARED_TITLE: []}
+    shared = {param.name for param in shared_params()} - own
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
         if record is not None:
             is_shared = param.param_type_name == "option" and param.name in shared
-            kind = "Arguments" if param.param_type_name == "argument" else SHARED_PANEL if is_shared else "Options"
+            kind = "Arguments" if param.param_type_name == "argument" else SHARED_TITLE if is_shared else "Options"
             records[kind].append(record)
     for title, rows in records.items():
         if rows:
@@ -296,7 +222,7 @@ class KitGroup(TyperGroup):
 def shared_option_names(command: Any) -> frozenset[str]:
     """The names of a command's parameters that are shared options rather than its own."""
     own: frozenset[str] = getattr(command, "_own_names", frozenset())
-    return frozenset(param.name for param in _shared_params()) - own
+    return frozenset(param.name for param in shared_params()) - own
 
 
 def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word

@@ -49,7 +49,8 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _topic_names(ctx: typer.Context) -> list[str]:
     from kafkakit.command import kit_of
-    from kafkakit.settings import load_settings, read_environment
+    from kafkakit.settings import load_settings
+    from kafkakit.settings_environment import read_environment
 
     settings = load_settings(kit_of(ctx).given, read_environment(), warn=lambda _: None, input_allowed=False)
     if not settings.bootstrap_servers:

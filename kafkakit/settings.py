@@ -1,7 +1,6 @@
 """The only reader of configuration files and environment: one frozen `Settings`, each value with its origin."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ from kafkakit.config_merge import Entry, Layer, Rank, defaults, is_true, merge, 
 from kafkakit.durations import parse_duration
 from kafkakit.errors import UsageError
 from kafkakit.security import Mechanism, Protocol, Secret, Security, problems_of
+from kafkakit.settings_environment import read_environment
 from kafkakit.settings_files import (
     Choice,
     ConfigFiles,
@@ -154,40 +154,6 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terminal:
-    """The facts about streams and environment that decide on colour, animation and questions."""
-
-    stdin_is_terminal: bool
-    stderr_is_terminal: bool
-    is_ci: bool
-    is_dumb: bool
-    no_color: bool
-
-    @classmethod
-    def now(cls) -> Self:
-        """Look at this process."""
-        environment = read_environment()
-        return cls(
-            stdin_is_terminal=_is_terminal(sys.stdin),
-            stderr_is_terminal=_is_terminal(sys.stderr),
-            is_ci=environment.get("CI", "").lower() not in ("", "0", "false"),
-            is_dumb=environment.get("TERM", "") == "dumb",
-            no_color=environment.get("NO_COLOR", "") != "",
-        )
-
-    def wants_color(self, choice: str) -> bool:
-        """Settle `--color`: auto means a terminal that is not dumb, without NO_COLOR."""
-        if choice == "auto":
-            return self.stderr_is_terminal and not self.is_dumb and not self.no_color
-        return choice == "always"
-
-
-def read_environment() -> Mapping[str, str]:
-    """A copy of this process's environment."""
-    return dict(os.environ)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profiles:
     """The profiles that can be chosen, without merging any of them."""
 
@@ -279,13 +245,6 @@ def _warn_about_misspelt_variables(environment: Mapping[str, str], warn: Callabl
         guess = nearest(name, VARIABLES, closeness=0.85)
         if guess is not None:
             warn(f"the environment variable {name} is not known; did you mean {guess}?")
-
-
-def _is_terminal(stream: object) -> bool:
-    try:
-        return bool(stream.isatty())  # type: ignore[attr-defined]
-    except (AttributeError, ValueError):
-        return False
 
 
 def key_rows() -> tuple[tuple[str, str, str], ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafkakit import __version__
 from kafkakit.security import MASK, Secret
-from kafkakit.settings import read_environment
+from kafkakit.settings_environment import read_environment
 from kafkakit.settings_folders import find_folders
 
 SUMMARY_CHARACTERS = 200

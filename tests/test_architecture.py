@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("completion", "cli"),
     ("output", "cli"),
     ("settings", "cli"),
+    ("shared_options", "cli"),
     ("settings_*", "cli"),
     ("*.run", "shell"),
     ("*.service", "shell"),

@@ -349,7 +349,7 @@ def test_who_may_be_asked(
 ) -> None:
     seen: list[bool] = []
     tool["act"] = lambda kit: seen.append(kit.input_allowed)
-    with mock.patch("kafkakit.settings._is_terminal", return_value=True):
+    with mock.patch("kafkakit.settings_environment._is_terminal", return_value=True):
         assert home.run("tool", "act", *arguments, env=environment).code == 0
     assert seen == [expected]
 
