@@ -4,7 +4,10 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.kafkakit-installed
-PYTHON ?= $(firstword $(foreach name,python3.14 python3.13 python3.12 python3.11 python3,$(if $(shell command -v $(name)),$(name))))
+# The first that runs, is new enough and can make environments; a name on the PATH alone proves nothing.
+SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$name -c '$(SUITABLE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
@@ -14,11 +17,10 @@ PYTEST_ARGS ?=
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "error: no Python found; install Python 3.11 or newer, or pass PYTHON=/path/to/python" >&2; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "error: $(PYTHON) is older than Python 3.11; pass PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@$(PYTHON) -c 'import ensurepip, venv' || \
-		{ echo "error: $(PYTHON) has no venv module; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	@python="$(PYTHON)"; test -n "$$python" || { echo "error: found no Python 3.11 or newer with venv; install one \
+	(on Debian: python3 and python3-venv) or pass PYTHON=/path/to/python3.11" >&2; exit 2; }; \
+	$$python -c '$(SUITABLE)' || { echo "error: $$python is not a Python 3.11 or newer with venv; \
+	pass PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox]'
 	@touch $@
