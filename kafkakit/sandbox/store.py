@@ -99,6 +99,10 @@ class Store:
         except OSError as error:
             raise OperationFailedError(f"cannot make the folder {folder}: {error.strerror}") from None
 
+    def remove(self, path: Path | str) -> None:
+        """Delete a file if it is there."""
+        Path(path).unlink(missing_ok=True)
+
     def remove_root(self) -> None:
         """Delete all data, logs and secrets of the sandbox."""
         # A process that was just killed may still be closing files; a second pass takes what is left.

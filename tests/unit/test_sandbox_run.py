@@ -14,7 +14,7 @@ from kafkakit.ports import ClusterAdmin, ClusterInfo
 from kafkakit.sandbox import jvm, run
 from kafkakit.sandbox.machine import Java, Machine, NodeFailedError
 from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec
-from kafkakit.sandbox.state import ProcessRecord
+from kafkakit.sandbox.state import Phase, ProcessRecord, SandboxState
 from kafkakit.sandbox.store import Store
 from kafkakit.security import Security
 
@@ -314,6 +314,8 @@ def test_secrets_are_private_files_and_stay_out_of_the_state(stage: Stage) -> No
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     assert password not in stage.store.state_file.read_text()
+    holders = [path for path in stage.store.root.rglob("*") if path.is_file() and password in path.read_text()]
+    assert holders == [folder / "admin.password"]
     assert all(password not in (stage.store.profiles / name).read_text() for name in stage.profiles())
     assert stage.profiles() == ["box-guest.yaml", "box.yaml"]
     state = run.loaded(stage.store)
@@ -381,3 +383,19 @@ def test_the_command_line_of_every_process_carries_its_folder(stage: Stage) -> N
         jvm.marker(node) for node in run.loaded(stage.store).layout.nodes
     }
     assert issubclass(NodeFailedError, KafkakitError)
+
+
+def test_a_profile_does_not_outlive_an_up_that_fails_at_its_very_end(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = Store.save
+
+    def full_disk_at_the_end(store: Store, state: SandboxState) -> None:
+        if state.phase is Phase.UP:
+            raise OSError("disk full")
+        save(store, state)
+
+    monkeypatch.setattr(Store, "save", full_disk_at_the_end)
+    with pytest.raises(OSError, match="disk full"):
+        stage.up()
+    assert stage.nothing_is_left()
