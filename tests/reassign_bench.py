@@ -18,7 +18,7 @@ class Killed(BaseException):
 
 
 class MemoryFile:
-    """Journal lines in memory; `die_at` makes the write of that line the last thing that happens."""
+    """Journal lines in memory; `die_at` makes the write of that line the last thing, `stop_at` is Ctrl-C after one."""
 
     name = "memory"
 
@@ -26,6 +26,7 @@ class MemoryFile:
         self.data = data
         self.writes = 0
         self.die_at: int | None = None
+        self.stop_at: int | None = None
         self.torn = False
 
     def read(self) -> bytes:
@@ -37,6 +38,8 @@ class MemoryFile:
             raise Killed
         self.writes += 1
         self.data += line
+        if self.writes - 1 == self.stop_at:
+            raise KeyboardInterrupt
 
     def cut(self, size: int) -> None:
         self.data = self.data[:size]

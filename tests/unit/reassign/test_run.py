@@ -1,6 +1,9 @@
+import json
 from collections.abc import Callable
+from importlib import resources
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from kafkakit.errors import InterruptedRunError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
@@ -347,3 +350,48 @@ def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_remove
 
 def stop_pressed() -> None:
     raise KeyboardInterrupt
+
+
+def test_another_rate_on_resume_still_restores_the_value_before_the_first_run() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    bench.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    before = bench.configs()
+    at(bench, 2, stop_pressed)
+    with pytest.raises(InterruptedRunError):
+        bench.apply(rate=20 * MB)
+    assert bench.apply(rate=30 * MB).ok
+    assert bench.configs() == before
+    verify_journal(bench.file.data)
+
+
+def test_a_stop_in_the_middle_of_a_journal_write_loses_nothing() -> None:
+    bench = make_bench()
+    bench.apply(rate=20 * MB)
+    for number in range(1, bench.file.writes):
+        bench = make_bench()
+        before = bench.configs()
+        bench.file.stop_at = number
+        try:
+            bench.apply(rate=20 * MB)
+            stopped = False
+        except InterruptedRunError:
+            stopped = True
+            bench.apply()
+        assert stopped
+        assert bench.configs() == before
+        assert {k: v for k, v in bench.lists().items() if k in TARGETS} == TARGETS
+        verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_journal_lines_fit_their_schema() -> None:
+    text = resources.files("kafkakit").joinpath("schemas", "journal.schema.json").read_text(encoding="utf-8")
+    validator = Draft202012Validator(json.loads(text))
+    bench = make_bench()
+    bench.apply(rate=20 * MB)
+    bench.rollback(rate=20 * MB)
+    lines = [json.loads(line) for line in bench.file.data.splitlines()]
+    assert {line["what"] for line in lines} >= {"open", "start", "throttle", "reassign", "elect", "restore", "end"}
+    for line in lines:
+        validator.validate(line)
+    assert not validator.is_valid({k: v for k, v in lines[0].items() if k != "kafkakit"})
+    assert not validator.is_valid(lines[3] | {"kind": "effect"})
