@@ -183,6 +183,22 @@ def test_a_password_from_systemds_credentials(home: Home) -> None:
     assert load(home, CREDENTIALS_DIRECTORY=str(folder)) == Secret(PASSWORD)
 
 
+def test_a_password_is_asked_for_where_someone_can_answer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.write_config(sasl("password_prompt: true"), "profiles.d/p.yaml")
+    asked: list[str] = []
+
+    def answer(prompt: str) -> str:
+        asked.append(prompt)
+        return PASSWORD
+
+    monkeypatch.setattr("getpass.getpass", answer)
+    settings = load_settings(Given(profile="p"), home.environment(), warn=lambda _: None, input_allowed=True)
+    assert asked == []
+    assert settings.security.password == Secret(PASSWORD)
+    assert settings.security.password == Secret(PASSWORD)
+    assert asked == ["security.sasl.password: "]
+
+
 @pytest.mark.parametrize(
     ("way", "words"),
     [
