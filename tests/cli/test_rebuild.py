@@ -109,7 +109,7 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds() -> None:
     for seed in ("0", "1", "77"):
         command = [sys.executable, "-m", "kafkakit", *REBUILD, "--topics", ".*", "--brokers", "-2", "--force-rebuild"]
         subprocess.run(
-            [*command, "--plan", "p.json"], check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
+            [*command, "--plan", "p.json"], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
         )
         seen.add(Path("p.json").read_bytes())
     assert len(seen) == 1

@@ -39,8 +39,9 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
                 state = start_node(machine, store, state, node)
             return wait_until_up(machine, store, state, tuple(node.id for node in nodes), reporter)
         except BaseException:
-            fresh = [r.process for r in state.nodes[len(before.nodes) :] if r.process is not None]
-            machine.processes.kill(fresh)
+            # By what was started, not by what was recorded: a stop may fall between the two.
+            ours = tuple(f"{jvm.MARKER}{node.folder}" for node in nodes)
+            machine.processes.kill([r for r in machine.processes.started() if r.marker.startswith(ours)])
             store.save(before)
             raise
 
