@@ -127,13 +127,14 @@ class AdminContract:
         name = make_topic(rig, (a, b))
         assert error_name(rig.admin.create_topic(name, {0: (a,)}, {})) == "TopicAlreadyExistsError"
         wrong: list[dict[int, tuple[int, ...]]] = [
-            {0: (UNKNOWN_BROKER,)},
             {0: (a, a)},
             {0: (a,), 2: (b,)},
             {0: (a, b), 1: (a,)},
         ]
+        if rig.kraft:  # with ZooKeeper such a topic is made, and never has a leader
+            wrong.append({0: (UNKNOWN_BROKER,)})
         answers = [error_name(rig.admin.create_topic(rig.new_name(), lists, {})) for lists in wrong]
-        assert answers == ["InvalidReplicationAssignmentError"] * 4
+        assert answers == ["InvalidReplicationAssignmentError"] * len(wrong)
 
     def test_snapshot_holds_every_copy_with_size_and_dir(self, rig: Rig) -> None:
         a, b, c = rig.brokers

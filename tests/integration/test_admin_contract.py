@@ -15,7 +15,7 @@ from kafkakit.errors import OperationFailedError, TryLaterError
 from kafkakit.model import BrokerState
 from kafkakit.ports import ClusterAdmin, ConfigOp, ResourceKind
 from kafkakit.sandbox import run
-from kafkakit.sandbox.credentials import GUEST, client_security, password_file
+from kafkakit.sandbox.credentials import GUEST, client_security, password_file, principal
 from kafkakit.sandbox.spec import Mode
 from kafkakit.security import Protocol, Secret, Security, to_kafka_python
 from tests.admin_contract import (
@@ -172,6 +172,32 @@ class TestScramTls(AdminContract):
         assert guest.create_topic(rig.new_name(), {0: rig.brokers}, {}) is not None
         assert guest.delete_topic(name) is not None
 
+    def test_topics_hidden_from_the_user_are_not_left_out_silently(self, rig: KafkaRig, guest: KafkaAdmin) -> None:
+        from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
+
+        name = make_topic(rig, rig.brokers)
+        eventually(rig, lambda: TP(name, 0) in rig.admin.log_dirs(rig.brokers[:1])[rig.brokers[0]].replicas)
+        acl = ACL(
+            principal=principal(rig.cluster.state.spec.secure, GUEST),
+            host="*",
+            operation=ACLOperation.DESCRIBE,
+            permission_type=ACLPermissionType.ALLOW,
+            resource_pattern=ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"),
+        )
+        client = KafkaAdminClient(
+            bootstrap_servers=rig.cluster.bootstrap_servers.split(","), **to_kafka_python(rig.cluster.security)
+        )
+        try:
+            client.create_acls([acl])
+            eventually(rig, lambda: "describe" in (guest.cluster().operations or ()))
+            with pytest.raises(OperationFailedError, match="describe topic") as caught:
+                guest.snapshot(now=NOW)
+            assert caught.value.hint == "grant DESCRIBE on the topic to this user"
+        finally:
+            client.delete_acls([acl])
+            client.close()
+        eventually(rig, lambda: "describe" not in (guest.cluster().operations or ()))
+
     def test_wrong_credentials_and_protocols_say_what_to_check(self, rig: KafkaRig) -> None:
         right = rig.cluster.security
         wrong = [
@@ -181,7 +207,7 @@ class TestScramTls(AdminContract):
             replace(right, ca_file=None),
         ]
         for security in wrong:
-            admin = KafkaAdmin(rig.cluster.bootstrap_servers, security, bootstrap_timeout_s=3)
+            admin = KafkaAdmin(rig.cluster.bootstrap_servers, security, bootstrap_timeout_s=2)
             with pytest.raises(TryLaterError, match="cannot connect to") as caught:
                 admin.cluster()
             assert "credentials" in (caught.value.hint or "")
