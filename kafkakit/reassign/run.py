@@ -4,7 +4,6 @@ Everything decided here comes from the pure modules; everything done to the clus
 before it is done, so that a run cut at any point can be resumed or undone.
 """
 
-
 from kafkakit.errors import InterruptedRunError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.journal import What
