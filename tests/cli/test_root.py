@@ -283,6 +283,22 @@ def test_an_interrupted_run_that_sigterm_stopped_exits_143(home: Home, tool: dic
     assert (ran.code, ran.stderr) == (143, "error: the move goes on\nhint: kafkakit reassign apply p.json\n")
 
 
+def test_a_second_sigterm_does_not_disturb_the_clean_up(home: Home, tool: dict[str, Any]) -> None:
+    cleaned: list[bool] = []
+
+    def act(kit: Any) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned.append(True)
+
+    tool["act"] = act
+    assert home.run("tool", "act").code == 143
+    assert cleaned == [True]
+
+
 def test_handlers_are_put_back(home: Home) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)]
     home.run("version")
