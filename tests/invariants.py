@@ -32,15 +32,32 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         after[key] = move["after"]
     forced = request.get("force-rebuild") == "true"
     minimum_racks = int(request.get("min-rack-ids", "0"))
+    stranded = _stranded(snapshot, scope, alive)
+    assert not stranded & set(moves), "a partition without a live copy in sync is moved"
     for key, new in after.items():
+        if key in stranded:
+            continue
         wanted = int(request.get("replication", "0")) or len(scope[key])
         _verify_set(key, scope[key], new, wanted, targets, racks, minimum_racks, forced, allow_unplaced)
     assert _as_map(plan["reassignment"]) == {k: m["after"] for k, m in moves.items()}, "reassignment map differs"
     assert _as_map(plan["rollback"]) == {k: m["before"] for k, m in moves.items()}, "rollback map differs"
-    _verify_certificate(plan, scope, after, targets, forced, _sizes(snapshot))
+    placed = {key: new for key, new in after.items() if key not in stranded}
+    _verify_certificate(plan, scope, placed, targets, forced, _sizes(snapshot))
     _verify_counts(plan["before"], scope.values(), targets)
     _verify_counts(plan["after"], after.values(), targets)
     assert plan["fingerprint"] == _fingerprint(plan), "the fingerprint is not that of the scope"
+
+
+def _stranded(snapshot: Mapping[str, Any], scope: dict[Key, list[int]], alive: set[int]) -> set[Key]:
+    """Partitions whose every copy in sync (every copy, where that is unknown) is on a broker that is not alive."""
+    in_sync = {(t["name"], p["partition"]): p.get("isr") for t in snapshot["topics"] for p in t["partitions"]}
+    found = set()
+    for key, replicas in scope.items():
+        known = in_sync.get(key)
+        sources = replicas if known is None else known
+        if replicas and not alive & set(sources):
+            found.add(key)
+    return found
 
 
 def breaks_rack_rule(replicas: Sequence[int], racks: Racks, minimum: int) -> bool:
@@ -134,9 +151,9 @@ def _verify_certificate(
     if forced:
         return
     needed = 0
-    for key, old in scope.items():
-        stay = len([b for b in old if b in targets])
-        needed += max(0, len(after[key]) - stay) * weight(key)
+    for key, new in after.items():
+        stay = len([b for b in scope[key] if b in targets])
+        needed += max(0, len(new) - stay) * weight(key)
     assert proof["lower_bound"] == needed, f"the bound is {proof['lower_bound']}, counting gives {needed}"
 
 

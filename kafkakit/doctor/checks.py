@@ -62,8 +62,10 @@ def _judge(visit: Visit) -> Iterator[Check]:
         hint = "pass --profile NAME or --bootstrap-server HOST:PORT to check a cluster"
         yield Check(name="address", status=Status.WARN, detail="none is configured", hint=hint)
         return
-    yield from (_reachable(listener) for listener in visit.listeners)
-    if not any(listener.speaks_kafka for listener in visit.listeners):
+    # One address that answers is enough to connect, so a dead one beside it is no more than a warning.
+    enough = any(listener.speaks_kafka for listener in visit.listeners)
+    yield from (_reachable(listener, Status.WARN if enough else Status.FAIL) for listener in visit.listeners)
+    if not enough:
         return
     yield from _protocol(visit.listeners, visit.security)
     yield from _cluster(visit)
@@ -95,13 +97,15 @@ def _installation(visit: Visit) -> Iterator[Check]:
         yield Check(name="sandbox java", status=Status.WARN, detail=detail, hint=hint)
 
 
-def _reachable(listener: Listener) -> Check:
+def _reachable(listener: Listener, otherwise: Status) -> Check:
     name = f"reach {listener.address}"
     if listener.refused is not None:
         hint = "check the address, the network and that the broker runs"
-        return Check(name=name, status=Status.FAIL, detail=listener.refused, hint=hint, unreachable=True)
+        return Check(name=name, status=otherwise, detail=listener.refused, hint=hint, unreachable=True)
     if not listener.speaks_kafka:
-        return _fail(name, "something listens, but it does not speak Kafka", "check the port")
+        return Check(
+            name=name, status=otherwise, detail="something listens, but it does not speak Kafka", hint="check the port"
+        )
     logins = f" with {', '.join(listener.mechanisms)}" if listener.mechanisms else ""
     wants = ", wants a client certificate" if listener.wants_certificate else ""
     return Check(name=name, status=Status.OK, detail=f"a Kafka listener, {listener.protocol}{logins}{wants}")

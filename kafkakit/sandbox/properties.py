@@ -15,9 +15,7 @@ _SMALL_AND_QUICK = {
     "num.io.threads": "2",
     "background.threads": "2",
     "num.recovery.threads.per.data.dir": "1",
-    "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -59,6 +57,9 @@ def broker_properties(
         "inter.broker.listener.name": INTERNAL if INTERNAL in node.ports else CLIENT,
         "log.dirs": ",".join(node.log_dirs),
         "broker.rack": node.rack or "",
+        # One copy of an internal topic would be lost with its broker, and a move of it could never end.
+        "offsets.topic.replication.factor": str(min(3, spec.brokers)),
+        "transaction.state.log.replication.factor": str(min(3, spec.brokers)),
         **_SMALL_AND_QUICK,
     }
     if spec.mode is Mode.ZOOKEEPER:

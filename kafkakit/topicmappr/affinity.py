@@ -87,10 +87,13 @@ def apply_affinities(
     refused: list[str] = []
     for p in partitions:
         replicas = list(p.current)
-        for position, old in enumerate(p.current[: p.wanted]):
+        # Where the factor shrinks, replicas that can stay come before substitutes.
+        room = p.wanted - sum(1 for b in p.current if b in targets)
+        for position, old in enumerate(p.current):
             new = stand_in.get(old)
-            if new is None:
+            if new is None or room <= 0:
                 continue
+            room -= 1
             rest = [b for k, b in enumerate(replicas) if k != position and b in targets]
             before = rule.violates(racks.get(b) for b in rest)
             if new in rest or (rule.violates(racks.get(b) for b in [*rest, new]) and not before):

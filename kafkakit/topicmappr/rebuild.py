@@ -23,6 +23,7 @@ from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.request import RebuildRequest
 from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.statistics import placement_stats
+from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning, with_stranded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +65,8 @@ def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuil
     live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
     holding = frozenset(b for p in scope.partitions for b in p.current)
     change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
-    problem = PlacementProblem(
-        scope.partitions, change.targets, racks, RackRule(request.min_rack_ids), request.minimize
-    )
+    movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
+    problem = PlacementProblem(movable, change.targets, racks, RackRule(request.min_rack_ids), request.minimize)
     affinities: tuple[Affinity, ...] = ()
     refused: tuple[str, ...] = ()
     if request.force_rebuild:
@@ -79,7 +79,14 @@ def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuil
     if request.force_rebuild and request.sub_affinity:
         notes.append("--force-rebuild disables --sub-affinity")
     shortages = explain_unplaced(problem, placement.unplaced, live)
-    warnings = (*change.warnings(), *refused, *_unplaced_warnings(problem.partitions, placement))
+    warnings = (
+        *change.warnings(),
+        *refused,
+        *(stranded_warning(p) for p in stranded),
+        *_unplaced_warnings(problem.partitions, placement),
+    )
+    placement = with_stranded(placement, movable, scope.partitions)
+    problem = replace(problem, partitions=scope.partitions)
     plan = _plan(snapshot, request, scope, problem, placement, tuple(notes), tuple(sorted(warnings)))
     return Rebuild(
         plan=plan,
