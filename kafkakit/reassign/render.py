@@ -49,11 +49,14 @@ def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
         for broker in goal.holders:
             if broker not in goal.target:
                 goes[broker] = goes.get(broker, 0) + 1
-    return [
-        f"  broker {b}: {len(comes.get(b, ()))} copies in ({format_bytes(sum(comes.get(b, ())))}), {goes.get(b, 0)} out"
-        + ("" if live.is_alive(b) else ", not alive")
-        for b in sorted(comes.keys() | goes.keys())
-    ]
+    lines = []
+    for broker in sorted(comes.keys() | goes.keys()):
+        sizes = comes.get(broker, [])
+        parts = [f"receives {len(sizes)} copies ({format_bytes(sum(sizes))})"] if sizes else []
+        parts += [f"gives up {goes[broker]}"] if broker in goes else []
+        parts += [] if live.is_alive(broker) else ["not alive"]
+        lines.append(f"  broker {broker}: {', '.join(parts)}")
+    return lines
 
 
 def render_outcome(outcome: Outcome) -> str:

@@ -12,6 +12,7 @@ from kafkakit.errors import InputError, KafkakitError, RefusedError, TryLaterErr
 from kafkakit.model import Broker, BrokerState
 from kafkakit.ports import ClusterAdmin, ClusterInfo
 from kafkakit.sandbox import jvm, run
+from kafkakit.sandbox.grow.run import grow
 from kafkakit.sandbox.machine import Java, Machine, NodeFailedError
 from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec
 from kafkakit.sandbox.state import Phase, ProcessRecord, SandboxState
@@ -399,3 +400,54 @@ def test_a_profile_does_not_outlive_an_up_that_fails_at_its_very_end(
     with pytest.raises(OSError, match="disk full"):
         stage.up()
     assert stage.nothing_is_left()
+
+
+def test_a_running_sandbox_grows_by_brokers_that_share_its_secrets(stage: Stage) -> None:
+    stage.up(Secure.SCRAM)
+    before = set(stage.processes.alive)
+    state = grow(stage.machine, stage.store, stage.spec(Secure.SCRAM, brokers=5), stage.said)
+    assert state is not None
+    assert [node.id for node in state.layout.brokers] == [1001, 1002, 1003, 1004, 1005]
+    assert before < set(stage.processes.alive)
+    assert stage.store.load() == state
+    old, new = (stage.store.read_text(jvm.properties_file(node)) for node in state.layout.brokers[2:4])
+    own = ("listeners=", "advertised.listeners=", "log.dirs=", "broker.rack=", "node.id=")
+    differing = {a for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b}
+    assert {line.partition("=")[0] + "=" for line in differing} <= set(own)
+    assert not stage.up(Secure.SCRAM, brokers=5)
+
+
+def test_growth_needs_the_same_sandbox_in_all_but_size(stage: Stage) -> None:
+    assert grow(stage.machine, stage.store, stage.spec(brokers=5), stage.said) is None
+    stage.up()
+    assert grow(stage.machine, stage.store, stage.spec(brokers=3), stage.said) is None
+    assert grow(stage.machine, stage.store, stage.spec(brokers=2), stage.said) is None
+    assert grow(stage.machine, stage.store, stage.spec(Secure.TLS, brokers=5), stage.said) is None
+
+
+def test_a_failed_growth_stops_the_new_and_leaves_the_old(stage: Stage) -> None:
+    stage.up()
+    before, state = set(stage.processes.alive), stage.store.load()
+
+    def die(record: ProcessRecord, log: Path) -> None:
+        log.write_text("no memory\n")
+        stage.processes.die(record)
+
+    stage.processes.on_start = die
+    with pytest.raises(NodeFailedError, match="broker 1004 exited"):
+        grow(stage.machine, stage.store, stage.spec(brokers=5), stage.said)
+    assert set(stage.processes.alive) == before
+    assert stage.store.load() == state
+
+
+def test_ctrl_c_during_growth_leaves_nothing_unknown(stage: Stage) -> None:
+    stage.up()
+    before = set(stage.processes.alive)
+
+    def stop(record: ProcessRecord, log: Path) -> None:
+        raise KeyboardInterrupt
+
+    stage.processes.on_start = stop
+    with pytest.raises(KeyboardInterrupt):
+        grow(stage.machine, stage.store, stage.spec(brokers=4), stage.said)
+    assert set(stage.processes.alive) == before
