@@ -26,7 +26,7 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
 
     admin: ClusterAdmin = KafkaAdmin(
         _address(settings),
-        settings.security,
+        usable_security(settings),
         request_timeout_s=settings.request_timeout_s,
         bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
     )
@@ -43,7 +43,17 @@ def open_data(settings: Settings) -> DataPlane:
     """Connect to the cluster's data side (producer, consumer)."""
     from kafkakit.adapters.kafka_data import KafkaData
 
-    return KafkaData(_address(settings), settings.security)
+    return KafkaData(_address(settings), usable_security(settings))
+
+
+def usable_security(settings: Settings) -> Security:
+    """How to connect, with every named TLS file looked into; `UsageError` naming what cannot be used."""
+    security = settings.security
+    if security.protocol.uses_tls:
+        from kafkakit.adapters.tls_files import check_tls_files
+
+        check_tls_files(security)
+    return security
 
 
 def system_clock() -> Clock:

@@ -55,7 +55,7 @@ def _instruments(kit: Kit) -> "Instruments":
             origin=f"{profile}; address from {address}" if address else profile,
             bootstrap_servers=settings.bootstrap_servers,
             pinned_cluster=settings.cluster_id,
-            load_security=lambda: settings.security,
+            load_security=lambda: wiring.usable_security(settings),
         )
 
     return Instruments(

@@ -273,6 +273,20 @@ def test_a_named_certificate_must_be_there(home: Home) -> None:
     assert "profiles.d/p.yaml:2" in ran.stderr
 
 
+def test_a_damaged_certificate_is_a_fault_of_the_configuration(home: Home) -> None:
+    home.write_config(
+        "bootstrap_server: 127.0.0.1:1\nsecurity: {protocol: SSL, tls: {ca_file: ca.pem}}\n", "profiles.d/p.yaml"
+    )
+    path = home.write_config("junk", "profiles.d/ca.pem")
+    ran = home.run("profile", "check", "p")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"error: {path}: holds no certificate that can be read\n")
+    visit = home.run("doctor", "--profile", "p", "-o", "json")
+    failed = [check["found"] for check in visit.json["checks"] if check["status"] == "fail"]
+    assert (visit.code, len(failed)) == (1, 1)
+    assert str(path) in failed[0]
+
+
 def test_folders_follow_xdg_and_systemd(tmp_path: Path) -> None:
     plain = find_folders({"HOME": str(tmp_path), "XDG_STATE_HOME": "relative"})
     assert plain.state == tmp_path / ".local/state/kafkakit"
