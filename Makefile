@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 	(on Debian: python3 and python3-venv) or pass PYTHON=/path/to/python3.11" >&2; exit 2; }; \
 	$$python -c '$(SUITABLE)' || { echo "error: $$python is not a Python 3.11 or newer with venv; \
 	pass PYTHON=/path/to/python3.11" >&2; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox]'
 	@touch $@
 
@@ -41,5 +41,6 @@ bench: $(STAMP)
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)
-	$(BIN)/python -m kafkakit.command_reference > docs/commands.md.part
+	$(BIN)/python -c 'import sys; from kafkakit import cli, command_reference; \
+	sys.stdout.write(command_reference.reference_markdown(cli.build_root()))' > docs/commands.md.part
 	mv docs/commands.md.part docs/commands.md

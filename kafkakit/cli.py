@@ -57,6 +57,10 @@ class LazyRoot(KitGroup):
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(command.entry) if isinstance(command, _Unloaded) else command, rest
 
+    def loaded(self) -> dict[str, Any]:
+        """Every top-level command by name, imported."""
+        return {entry.name: load(entry) for entry in ENTRIES}
+
 
 def load(entry: Entry) -> Any:
     """Import a top-level command and give it the kit's manners, however its app was made."""
@@ -77,11 +81,11 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-def _print_reference(value: bool) -> None:
+def _print_reference(ctx: typer.Context, value: bool) -> None:
     if value:
         from kafkakit.command_reference import reference_json
 
-        sys.stdout.write(reference_json())
+        sys.stdout.write(reference_json(ctx.command))
         raise typer.Exit
 
 

@@ -1,21 +1,16 @@
 """Every command and option as values, as JSON (`kafkakit --help-json`) and as Markdown (`docs/commands.md`)."""
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
 
-from kafkakit.cli import PROGRAM, build_root, load
 from kafkakit.command import shared_option_names
 from kafkakit.errors import EXIT_CODE_MEANING
-from kafkakit.groups import ENTRIES
 
-# Only asked for a token normaliser, which the kit does not have.
-_CONTEXT: Any = typer.Context(build_root())
-
+PROGRAM = "kafkakit"
 HEAD = f"""# Command reference
 
 Generated from the program by `make docs`; do not edit. `{PROGRAM} --help-json` prints the same as JSON.
@@ -45,35 +40,35 @@ class CommandEntry:
     options: tuple[OptionEntry, ...]
 
 
-def commands() -> tuple[CommandEntry, ...]:
-    """All commands in the order of the table of groups; imports every group."""
+def commands(root: Any) -> tuple[CommandEntry, ...]:
+    """All commands of the root in the order of the table of groups; imports every group."""
     found: list[CommandEntry] = []
-    for entry in ENTRIES:
-        found += _walk(load(entry), entry.name)
+    for name, command in root.loaded().items():
+        found += _walk(command, name)
     return tuple(found)
 
 
-def root_options() -> tuple[OptionEntry, ...]:
+def root_options(root: Any) -> tuple[OptionEntry, ...]:
     """The options of the program itself, shared ones included."""
-    return tuple(_entry(param) for param in build_root().params if not param.hidden)
+    return tuple(_entry(param) for param in root.params if not param.hidden)
 
 
-def reference_json() -> str:
+def reference_json(root: Any) -> str:
     """The whole reference as one JSON object with a versioned header."""
     body = {
         "kafkakit": {"command": "--help-json", "schema": 1},
-        "commands": [asdict(command) for command in commands()],
-        "shared_options": [asdict(option) for option in root_options()],
+        "commands": [asdict(command) for command in commands(root)],
+        "shared_options": [asdict(option) for option in root_options(root)],
         "exit_codes": {str(int(code)): meaning for code, meaning in EXIT_CODE_MEANING.items()},
     }
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
 
-def reference_markdown() -> str:
+def reference_markdown(root: Any) -> str:
     """The whole reference as Markdown."""
     parts = [HEAD, "## Options of every command", "", "They stand before or after the command's name.", ""]
-    parts += [*_option_lines(root_options()), ""]
-    for command in commands():
+    parts += [*_option_lines(root_options(root)), ""]
+    for command in commands(root):
         parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
         if command.arguments:
             parts += ["Arguments:", "", *_option_lines(command.arguments), ""]
@@ -104,12 +99,14 @@ def _entry(param: Any) -> OptionEntry:
     env = param.envvar or ()
     is_flag = getattr(param, "is_flag", False)
     default = param.default
+    # Only asked for a token normaliser, which the kit does not have.
+    context: Any = typer.Context(typer.core.TyperCommand("reference"))
     shown = None if callable(default) or default in (None, False, (), []) or is_flag else str(default)
     return OptionEntry(
         names=(*param.opts, *param.secondary_opts)
         if param.param_type_name == "option"
         else (param.metavar or param.name,),
-        value=None if is_flag else param.metavar or param.display_type(_CONTEXT).strip("<>"),
+        value=None if is_flag else param.metavar or param.display_type(context).strip("<>"),
         help=param.help or "",
         env=(env,) if isinstance(env, str) else tuple(env),
         default=shown,
@@ -129,7 +126,3 @@ def _option_lines(options: tuple[OptionEntry, ...]) -> list[str]:
         extra = f" ({'; '.join(extras)})" if extras else ""
         lines.append(f"- `{', '.join(option.names)}{value}`: {' '.join(option.help.split())}{extra}")
     return lines
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference_markdown())

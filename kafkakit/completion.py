@@ -48,7 +48,7 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _topic_names(ctx: typer.Context) -> list[str]:
-    from kafkakit.command import kit_of
+    from kafkakit.kit import kit_of
     from kafkakit.settings import load_settings
     from kafkakit.settings_environment import read_environment
 

@@ -54,8 +54,8 @@ class ConfigFiles:
 
     def read(self, source: Source) -> ConfigFile:
         """Parse one file; its warnings are told once."""
+        from kafkakit.adapters.files import read_input
         from kafkakit.config_yaml import parse_config, parse_profile
-        from kafkakit.wiring import read_input
 
         if source.path not in self._read:
             data = read_input(source.path, CONFIG_LIMIT_BYTES)
@@ -133,7 +133,7 @@ def read_current_profile(folders: Folders) -> Choice:
 
 def write_current_profile(folders: Folders, name: str | None) -> Path:
     """Note the profile to use from now on, or forget it."""
-    from kafkakit.wiring import write_file
+    from kafkakit.adapters.files import write_file
 
     path = folders.state / CURRENT_PROFILE
     if name is None:
@@ -146,9 +146,9 @@ def write_current_profile(folders: Folders, name: str | None) -> Path:
 
 def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) -> Layer:
     """Read a `--command-config` file; warns when it holds a secret that everyone may read."""
+    from kafkakit.adapters.files import read_input
     from kafkakit.client_properties import translate_properties
     from kafkakit.java_properties import parse_properties
-    from kafkakit.wiring import read_input
 
     source = str(path)
     translated = translate_properties(parse_properties(read_input(path, CONFIG_LIMIT_BYTES), source), source)

@@ -38,7 +38,7 @@ class SecretReader:
         return None
 
     def _from_file(self, name: str, value: str, origin: str) -> Secret:
-        from kafkakit.wiring import read_input
+        from kafkakit.adapters.files import read_input
 
         path = Path(value)
         try:

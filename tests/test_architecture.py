@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("command", "cli"),
     ("command_reference", "cli"),
     ("completion", "cli"),
+    ("kit", "cli"),
     ("output", "cli"),
     ("settings", "cli"),
     ("shared_options", "cli"),
@@ -197,8 +198,48 @@ def top(name: str) -> str:
     return name.partition(".")[0]
 
 
+class _WithoutTypeChecking(ast.NodeTransformer):
+    """Drops imports that only the type checker sees."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else node
+
+
+def circles(root: Path) -> list[str]:
+    """Modules that reach themselves through imports, lazy ones included, each with the shortest way round."""
+    modules = modules_of(root)
+    graph = {
+        module.name: sorted(imports_of(_WithoutTypeChecking().visit(module.tree)) & modules.keys() - {module.name})
+        for module in modules.values()
+    }
+    found = []
+    for start, first in graph.items():
+        ways = [(name, [start, name]) for name in first]
+        seen: set[str] = set()
+        for name, way in ways:
+            if name == start:
+                found.append(" -> ".join(way))
+                break
+            if name not in seen:
+                seen.add(name)
+                ways += [(further, [*way, further]) for further in graph[name]]
+    return found
+
+
 def test_the_package_keeps_its_layers() -> None:
     assert violations(ROOT) == []
+
+
+def test_no_module_reaches_itself() -> None:
+    assert circles(ROOT) == []
+
+
+def test_a_circle_is_caught_and_one_for_the_type_checker_alone_is_none(tmp_path: Path) -> None:
+    lazy = "def f():\n    from kit.a import x\n"
+    root = write_package(tmp_path, {"a.py": "from kit.b import y\n", "b.py": lazy})
+    assert circles(root) == ["kit.a -> kit.b -> kit.a", "kit.b -> kit.a -> kit.b"]
+    hint = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kit.a import x\n"
+    assert circles(write_package(tmp_path, {"b.py": hint})) == []
 
 
 def test_the_walk_sees_the_package() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.cli import build_root
 from kafkakit.command_reference import CommandEntry, OptionEntry, commands, reference_markdown, root_options
 from kafkakit.config_keys import VARIABLES
 from kafkakit.errors import EXIT_CODE_MEANING
@@ -12,7 +13,8 @@ from kafkakit.errors import EXIT_CODE_MEANING
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-COMMANDS = commands()
+ROOT_COMMAND = build_root()
+COMMANDS = commands(ROOT_COMMAND)
 
 
 def names(command: CommandEntry) -> str:
@@ -29,9 +31,9 @@ def test_a_command_and_its_options_have_help_and_are_documented(command: Command
 
 def test_the_shared_options_have_help_and_are_documented() -> None:
     assert {"--output", "--profile", "-X", "--help-json"} <= {
-        name for option in root_options() for name in option.names
+        name for option in root_options(ROOT_COMMAND) for name in option.names
     }
-    for option in root_options():
+    for option in root_options(ROOT_COMMAND):
         assert_documented(option, "kafkakit")
 
 
@@ -43,7 +45,7 @@ def assert_documented(option: OptionEntry, where: str) -> None:
 
 
 def test_the_reference_is_what_the_program_says() -> None:
-    assert reference_markdown() == REFERENCE, "docs/commands.md is not up to date: run make docs"
+    assert reference_markdown(ROOT_COMMAND) == REFERENCE, "docs/commands.md is not up to date: run make docs"
 
 
 def test_the_exit_code_table_is_the_one_in_the_program() -> None:
@@ -60,5 +62,5 @@ def test_no_option_that_acts_can_be_set_by_a_variable() -> None:
 
 
 def test_variables_of_the_program_are_known_to_the_settings() -> None:
-    told = {name for option in root_options() for name in option.env}
+    told = {name for option in root_options(ROOT_COMMAND) for name in option.env}
     assert told <= set(VARIABLES)
