@@ -7,7 +7,7 @@ from enum import StrEnum
 from kafkakit.errors import RefusedError
 from kafkakit.model import Broker, Reassignment, TopicPartition
 from kafkakit.ports import PartitionState
-from kafkakit.topicmappr.plan import Move, Plan, PlanBroker, ScopeEntry, fingerprint_of
+from kafkakit.topicmappr.plan import Move, Plan, PlanBroker, ScopeEntry
 
 SHOWN = 5
 
@@ -77,28 +77,29 @@ class Assessment:
 
 
 def assess(plan: Plan, live: Live, *, cancelled_by_us: bool = False) -> Assessment:
-    """Compare a plan with the live cluster.
+    """Compare a plan with the live cluster; O(scope), half a second for 200,000 partitions.
 
-    The fingerprint is computed anew from the live lists, with the plan's `before` in the place of each
-    move that is done or on its way, so that an interrupted run can go on. A list with the right brokers
-    in another order counts as ours only after a cancel of ours (Kafka loses the order then).
+    Everything that the fingerprint covers is held against the live cluster, part by part (that it fits
+    the plan's own parts was checked when the plan was read). A move that is done or on its way counts
+    as unchanged, so that an interrupted run can go on. A list with the right brokers in another order
+    counts as ours only after a cancel of ours (Kafka loses the order then).
     """
     statuses = tuple(_status(m, live) for m in plan.moves)
     own = {MoveState.AT_BEFORE, MoveState.AT_AFTER, MoveState.TO_AFTER, MoveState.TO_BEFORE}
     if cancelled_by_us:
         own.add(MoveState.SHUFFLED)
-    replaced = {s.move.key: s.move.before for s in statuses if s.state in own}
-    scope = tuple(_live_entry(e, live, replaced) for e in plan.scope)
-    brokers = tuple(_live_broker(b, live) for b in plan.brokers)
-    if fingerprint_of(live.cluster_id, brokers, scope) == plan.fingerprint:
-        return Assessment(statuses=statuses, differences=())
-    changed = [_difference(old, new, live) for old, new in zip(plan.scope, scope, strict=True) if old != new]
-    racks = [
-        f"broker {old.id}: rack {old.rack or '-'} is now {new.rack or '-'}"
-        for old, new in zip(plan.brokers, brokers, strict=True)
-        if (old.rack or "") != (new.rack or "")
-    ]
-    return Assessment(statuses=statuses, differences=(*racks, *changed) or ("the fingerprint differs",))
+    ours = {s.move.key for s in statuses if s.state in own}
+    changed: list[str] = []
+    if live.cluster_id != plan.cluster_id:
+        changed.append(f"cluster {plan.cluster_id} is now {live.cluster_id}")
+    changed += [text for text in (_rack_difference(b, live) for b in plan.brokers) if text]
+    for entry in plan.scope:
+        key = TopicPartition(entry.topic, entry.partition)
+        now = live.states.get(key)
+        same = now is not None and (now.replicas == entry.replicas or key in ours)
+        if now is None or not same or _made_anew(entry.topic_id, now):
+            changed.append(_difference(entry, now, live))
+    return Assessment(statuses=statuses, differences=tuple(changed))
 
 
 def require_same_cluster(plan: Plan, live_id: str, pinned: str | None) -> None:
@@ -159,11 +160,13 @@ def _status(move: Move, live: Live) -> MoveStatus:
 def _state(move: Move, now: PartitionState | None, running: Reassignment | None) -> MoveState:
     if now is None:
         return MoveState.GONE
-    if move.topic_id and now.topic_id and move.topic_id != now.topic_id:
+    if _made_anew(move.topic_id, now):
         return MoveState.RECREATED
     if running is not None:
-        states = {move.after: MoveState.TO_AFTER, move.before: MoveState.TO_BEFORE}
-        return states.get(running.target, MoveState.DIVERTED)
+        target = running.target
+        if target == move.after:
+            return MoveState.TO_AFTER
+        return MoveState.TO_BEFORE if target == move.before else MoveState.DIVERTED
     if now.replicas == move.after:
         return MoveState.AT_AFTER
     if now.replicas == move.before:
@@ -179,28 +182,24 @@ def _still_adding(status: MoveStatus) -> tuple[int, ...]:
     return tuple(b for b in status.move.after if b not in status.holders)
 
 
-def _live_entry(entry: ScopeEntry, live: Live, replaced: Mapping[TopicPartition, tuple[int, ...]]) -> ScopeEntry:
-    key = TopicPartition(entry.topic, entry.partition)
-    now = live.states.get(key)
-    if now is None:
-        return ScopeEntry(topic=entry.topic, partition=entry.partition, replicas=())
-    # A side that does not know the topic's id cannot contradict the other.
-    topic_id = now.topic_id if entry.topic_id and now.topic_id else entry.topic_id
-    replicas = replaced.get(key, now.replicas)
-    return ScopeEntry(topic=entry.topic, partition=entry.partition, replicas=replicas, topic_id=topic_id)
+def _made_anew(topic_id: str | None, now: PartitionState) -> bool:
+    """True when both topic ids are known and differ: a side that does not know it cannot contradict the other."""
+    return bool(topic_id and now.topic_id and topic_id != now.topic_id)
 
 
-def _live_broker(broker: PlanBroker, live: Live) -> PlanBroker:
-    """A broker that the cluster does not list keeps its planned rack: that it is down is judged elsewhere."""
+def _rack_difference(broker: PlanBroker, live: Live) -> str | None:
+    """A broker that is not alive keeps its planned rack: that it is down is judged elsewhere."""
     now = live.brokers.get(broker.id)
-    return PlanBroker(id=broker.id, rack=broker.rack if now is None or not now.is_alive else now.rack)
+    if now is None or not now.is_alive or (now.rack or "") == (broker.rack or ""):
+        return None
+    return f"broker {broker.id}: rack {broker.rack or '-'} is now {now.rack or '-'}"
 
 
-def _difference(old: ScopeEntry, new: ScopeEntry, live: Live) -> str:
-    key = TopicPartition(old.topic, old.partition)
-    if not new.replicas:
+def _difference(entry: ScopeEntry, now: PartitionState | None, live: Live) -> str:
+    key = TopicPartition(entry.topic, entry.partition)
+    if now is None:
         return f"{key} is gone"
-    if old.topic_id != new.topic_id:
+    if _made_anew(entry.topic_id, now):
         return f"{key}: the topic was deleted and created again"
     moving = " (a move is running)" if key in live.running else ""
-    return f"{key} was {ids(old.replicas)}, is {ids(new.replicas)}{moving}"
+    return f"{key} was {ids(entry.replicas)}, is {ids(now.replicas)}{moving}"

@@ -1,3 +1,5 @@
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -42,6 +44,8 @@ WRONG: list[tuple[str, Callable[[Plan], Plan]]] = [
     ("is not a Kafka cluster id", lambda p: resealed(p, cluster_id="../../etc")),
     ("is not a Kafka cluster id", lambda p: resealed(p, cluster_id="")),
     ("brokers: an id is listed twice", lambda p: resealed(p, brokers=(*p.brokers, PlanBroker(id=1)))),
+    ("the rack of broker 1 is not a plain name", lambda p: resealed(p, brokers=(PlanBroker(id=1, rack="a\x1b[2J"),))),
+    ("the rack of broker 1 is not a plain name", lambda p: resealed(p, brokers=(PlanBroker(id=1, rack="a" * 250),))),
     ("brokers: id -1 is out of range", lambda p: resealed(p, brokers=(PlanBroker(id=-1),))),
     ("not a Kafka topic name", lambda p: scoped(p, ScopeEntry(topic="../x", partition=0, replicas=(1,)))),
     ("not a Kafka topic name", lambda p: scoped(p, ScopeEntry(topic="..", partition=0, replicas=(1,)))),
@@ -88,3 +92,23 @@ def test_a_plan_that_makes_no_sense_is_refused(problem: str, forge: Callable[[Pl
     assert caught.value.message.startswith("p.json: ")
     assert "\n" not in caught.value.message
     assert caught.value.exit_code is ExitCode.USAGE
+
+
+def test_the_fingerprint_is_the_hash_of_compact_json_rows_in_sorted_order() -> None:
+    scope = (
+        ScopeEntry(topic="u", partition=0, replicas=(1,), topic_id="zweiß"),
+        ScopeEntry(topic="t", partition=10, replicas=(3, 1, 2), topic_id="one"),
+        ScopeEntry(topic="t", partition=9, replicas=(), topic_id="one"),
+        ScopeEntry(topic="t", partition=11, replicas=(4,)),
+        ScopeEntry(topic='q"\\', partition=0, replicas=(2, 1)),
+    )
+    rows: list[object] = [["c", [[1, ""], [2, "r"]]]]
+    rows += [[e.topic, e.topic_id or "", e.partition, list(e.replicas)] for e in sorted(scope, key=order)]
+    text = "".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    expected = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    assert fingerprint_of("c", [PlanBroker(id=2, rack="r"), PlanBroker(id=1)], scope) == expected
+    assert fingerprint_of("c", [PlanBroker(id=1), PlanBroker(id=2, rack="r")], scope[::-1]) == expected
+
+
+def order(entry: ScopeEntry) -> tuple[str, int]:
+    return entry.topic, entry.partition
