@@ -5,9 +5,12 @@ import sys
 
 def main() -> int:
     """Run the command line and give the exit code."""
-    from kafkakit.cli import run
+    try:
+        from kafkakit.cli import run
 
-    return run(sys.argv[1:])
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:  # before the run could take care of it
+        return 130
 
 
 if __name__ == "__main__":

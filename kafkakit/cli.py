@@ -1,12 +1,13 @@
 """The root command: assembles the groups lazily and turns every failure into one line and an exit code."""
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperCommand
@@ -23,6 +24,7 @@ from kafkakit.errors import (
     TerminationRequested,
 )
 from kafkakit.groups import ENTRIES, Entry
+from kafkakit.output import write_out
 
 PROGRAM = "kafkakit"
 ROOT_HELP = """Plan, carry out and verify changes of a Kafka cluster.
@@ -77,7 +79,7 @@ def load(entry: Entry) -> Any:
 
 def _print_version(value: bool) -> None:
     if value:
-        sys.stdout.write(f"{PROGRAM} {__version__}\n")
+        write_out(f"{PROGRAM} {__version__}\n")
         raise typer.Exit
 
 
@@ -85,7 +87,7 @@ def _print_reference(ctx: typer.Context, value: bool) -> None:
     if value:
         from kafkakit.command_reference import reference_json
 
-        sys.stdout.write(reference_json(ctx.command))
+        write_out(reference_json(ctx.command))
         raise typer.Exit
 
 
@@ -115,14 +117,24 @@ def run(arguments: Sequence[str]) -> int:
     kit.start_deadline = stops.start_timer
     try:
         code = _invoke(kit, list(arguments), stops)
-        sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away (head, say). Nothing more can be said to it, at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.FAILED)
+        code = int(ExitCode.FAILED)
     finally:
         stops.restore()
-    return code
+    _let_go_of(sys.stderr)
+    return code if _let_go_of(sys.stdout) else code or int(ExitCode.FAILED)
+
+
+def _let_go_of(stream: TextIO | None) -> bool:
+    """Flush; where the reader went away (head, say) or the disk is full, see to it that the exit does not try again."""
+    if stream is None:
+        return True
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True
 
 
 def _invoke(kit: Kit, arguments: list[str], stops: "_Stops") -> int:
@@ -145,6 +157,12 @@ def _invoke(kit: Kit, arguments: list[str], stops: "_Stops") -> int:
         return _tell(kit, arguments, _stop_message(stop, kit), None, _stop_code(stop))
     except typer.TyperException as error:
         return _tell_usage(kit, arguments, error)
+    except OSError as error:
+        if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            return _tell_unexpected(kit, arguments, error)
+        # The state of the machine, not a fault of ours: a read-only or full disk, a file where a folder belongs.
+        what = f"cannot use {error.filename}" if error.filename else "cannot write"
+        return _tell(kit, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
     except Exception as error:
         return _tell_unexpected(kit, arguments, error)
 

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from kafkakit.errors import RefusedError
+from kafkakit.errors import OperationFailedError, RefusedError
 from kafkakit.tables import plain_value, tsv_lines
 
 RESULT_SCHEMA = 1
@@ -75,34 +75,35 @@ class Output:
     def result(self, result: Result) -> None:
         """Write the command's one result to stdout, or atomically to `--output-file`."""
         text = format_result(result, self.output_format)
-        self._result_written = True
         if self.output_file is None:
-            _write(sys.stdout, text)
+            self._result_written = True
+            write_out(text)
         else:
-            from kafkakit.wiring import write_file
+            from kafkakit.adapters.files import write_file
 
             write_file(self.output_file, text.encode())
+            self._result_written = True
 
     def failure(self, command: str, error: Mapping[str, object]) -> None:
         """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there."""
         if self._result_written or self.output_format not in (OutputFormat.JSON, OutputFormat.YAML):
             return
         self._result_written = True
-        _write(sys.stdout, _encode(command, {"error": error}, self.output_format))
+        write_out(_encode(command, {"error": error}, self.output_format))
 
     def say(self, line: str) -> None:
         """Tell a person something on stderr."""
-        _write(sys.stderr, f"{line}\n")
+        _tell(f"{line}\n")
 
     def warn(self, line: str) -> None:
         """Warn a person on stderr."""
-        _write(sys.stderr, f"{self._paint('warning:', '33')} {line}\n")
+        _tell(f"{self._paint('warning:', '33')} {line}\n")
 
     def error(self, message: str, hint: str | None) -> None:
         """Name a failure on stderr in one line, and the hint in another."""
-        _write(sys.stderr, f"{self._paint('error:', '31')} {_one_line(message)}\n")
+        _tell(f"{self._paint('error:', '31')} {_one_line(message)}\n")
         if hint:
-            _write(sys.stderr, f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
+            _tell(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
 
     @contextmanager
     def progress(self, label: str) -> Iterator[Progress]:
@@ -121,10 +122,10 @@ class Output:
         """
         if not self.input_allowed:
             raise RefusedError(f"confirmation needed, and nobody can be asked here: {question}", hint="pass --yes")
-        _write(sys.stderr, f"{question} Type {expected!r} to go on: ")
+        _tell(f"{question} Type {expected!r} to go on: ")
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
-            _write(sys.stderr, "\n")
+            _tell("\n")
         return answer.strip() == expected
 
     def _paint(self, text: str, code: str) -> str:
@@ -153,6 +154,24 @@ def _encode(command: str, data: Mapping[str, object], output_format: OutputForma
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def write_out(text: str) -> None:
+    """Write to stdout; `OperationFailedError` when it is closed or its disk is full."""
+    if sys.stdout is None:  # closed by the caller (>&-)
+        raise OperationFailedError("cannot write the result: stdout is closed")
+    try:
+        _write(sys.stdout, text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OperationFailedError(f"cannot write the result: {error.strerror}") from None
+
+
+def _tell(text: str) -> None:
+    # Who cannot be told must not be stopped by it: a full disk under a log file, a closed stderr.
+    with suppress(OSError, AttributeError):
+        _write(sys.stderr, text)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -349,6 +349,59 @@ def test_a_reader_that_goes_away_is_not_an_error_message(home: Home) -> None:
     assert ran.stdout.strip() in ("0", "1")
 
 
+@pytest.mark.parametrize("arguments", ["version", "version -o json", "--version", "--help", "--help-json"])
+@pytest.mark.parametrize("target", [">/dev/full", ">&-"])
+def test_a_stdout_that_takes_nothing_is_one_line_and_no_fault_of_the_kit(
+    home: Home, arguments: str, target: str
+) -> None:
+    kafkakit = Path(sys.executable).parent / "kafkakit"
+    ran = subprocess.run(
+        ["bash", "-c", f"{kafkakit} {arguments} {target}"],
+        capture_output=True,
+        text=True,
+        env=home.environment(),
+        timeout=60,
+        check=False,
+    )
+    if (arguments, target) == ("--help", ">&-"):  # the library prints nothing where there is no stdout
+        assert (ran.returncode, ran.stderr) == (0, "")
+        return
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("error: cannot write")
+    assert len(ran.stderr.splitlines()) == 1
+    assert not (home.state / "crashes").exists()
+
+
+def test_a_stderr_that_takes_nothing_does_not_stop_the_result(home: Home) -> None:
+    kafkakit = Path(sys.executable).parent / "kafkakit"
+    for target in ("2>/dev/full", "2>&-"):
+        ran = subprocess.run(
+            ["bash", "-c", f"KAFKAKIT_OUTPTU=x {kafkakit} profile show -o tsv {target}"],
+            capture_output=True,
+            text=True,
+            env=home.environment(),
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0
+        assert "security.protocol\tPLAINTEXT\tdefault\n" in ran.stdout
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(home: Home) -> None:
+    home.write_config("bootstrap_server: a:1\n", "profiles.d/p.yaml")
+    for words in (("profile", "use", "p"), ("sandbox", "down")):
+        ran = home.run(*words, env={"KAFKAKIT_STATE_DIR": "/dev/null/kafkakit"})
+        assert (ran.code, ran.stdout) == (1, "")
+        assert ran.stderr.startswith("error: cannot use /dev/null/kafkakit")
+        assert ran.stderr.endswith(": Not a directory\n")
+
+
+def test_a_result_that_cannot_be_written_is_a_failure_in_json_too(home: Home) -> None:
+    ran = home.run("version", "-o", "json", "--output-file", "/nowhere/v.json")
+    assert ran.code == 1
+    assert ran.json["error"]["message"] == "cannot write /nowhere/v.json: No such file or directory"
+
+
 def test_colour_on_request_only(home: Home) -> None:
     assert "\x1b" not in home.run("profile", "show", "nowhere").stderr
     assert "\x1b[31merror:" in home.run("--color", "always", "profile", "show", "nowhere").stderr
