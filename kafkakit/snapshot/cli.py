@@ -44,13 +44,13 @@ def snapshot(
         output.warn(warning)
     if output.output_file is not None:
         write_file(output.output_file, taken.document)
-    elif output.output_format in (OutputFormat.TEXT, OutputFormat.JSON):
-        output.result(Result(command="snapshot", data={}, text=taken.document.decode()))
     else:
         data = {}
-        if output.output_format is OutputFormat.YAML:
+        if output.output_format in (OutputFormat.JSON, OutputFormat.YAML):
             import json
 
+            # The document has the header of its own kind, so that planning reads what is printed here.
             data = json.loads(taken.document)
-        output.result(Result(command="snapshot", data=data, text="", columns=COLUMNS, rows=taken.rows))
+        text = taken.document.decode() if output.output_format is OutputFormat.TEXT else ""
+        output.result(Result(command="snapshot", data=data, text=text, columns=COLUMNS, rows=taken.rows))
     output.say(taken.summary)

@@ -37,6 +37,16 @@ def test_the_document_is_all_there_is_on_stdout(cluster: FakeCluster, capsys: py
     assert cluster.closed
 
 
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_json_and_yaml_on_stdout_are_the_whole_document(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    assert run([*COMMAND, "-o", output]) == 0
+    out = capsys.readouterr().out
+    document = json.dumps(yaml.safe_load(out))
+    assert [t.name for t in decode_snapshot(document.encode(), "stdout").topics] == ["t"]
+
+
 def test_the_file_always_holds_the_document(
     cluster: FakeCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -173,13 +173,18 @@ def test_a_secured_sandbox_lets_the_administrator_in_and_the_guest_do_nothing(
         load = kafkakit(cluster.home, "sandbox", "load", "--name", cluster.name, "--topics", "1", "--data", "1MB")
         assert load.returncode == 0, load.stderr
         mine = read_json(kafkakit(cluster.home, "--profile", cluster.name, "snapshot", "-o", "json"))
+        assert [topic["name"] for topic in mine["topics"]] == ["load-000"]
         theirs = kafkakit(cluster.home, "--profile", f"{cluster.name}-guest", "snapshot", "-o", "json")
-        assert mine
-        assert theirs.returncode != 0 or "load-000" not in theirs.stdout
-        password = next((cluster.store.root / "secrets").glob("admin.password"), None)
-        if password is not None:
-            shown = "".join(sandbox_processes(cluster.home))
-            assert password.read_text().strip() not in shown
+        assert theirs.returncode == 1, theirs.stderr
+        assert "error" in json.loads(theirs.stdout)
+        assert "load-000" not in theirs.stdout + theirs.stderr
+        visit = json.loads(kafkakit(cluster.home, "--profile", f"{cluster.name}-guest", "doctor", "-o", "json").stdout)
+        assert [c["check"] for c in visit["checks"] if c["status"] == "fail"] == ["rights"]
+        shown = "".join(sandbox_processes(cluster.home))
+        passwords = [path.read_text().strip() for path in (cluster.store.root / "secrets").glob("*.password")]
+        assert len(passwords) == (0 if secure == "tls" else 2)
+        assert shown
+        assert not any(password in shown for password in passwords)
     finally:
         cluster.down()
 
