@@ -27,13 +27,16 @@ class FileLock:
             raise OperationFailedError(f"the lock {self._path} cannot be opened: {error.strerror}") from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(fd, 200, 0).decode("utf-8", "replace").strip()
             os.close(fd)
             by = f" by {holder}" if holder else ""
             raise TryLaterError(
                 f"{self._purpose}: another kafkakit is at work{by}", hint=f"wait for it to end; lock file {self._path}"
             ) from None
+        except OSError as error:
+            os.close(fd)
+            raise OperationFailedError(f"the lock {self._path} cannot be taken: {error.strerror}") from None
         # For the message above only; the lock is the kernel's, not this text.
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"process {os.getpid()}\n".encode(), 0)

@@ -98,9 +98,7 @@ def _take_intent(state: RunState, record: Record) -> RunState:
                 hold = rates.get(key) or RateHold(earlier=body["earlier"], ours=frozenset())
                 rates[key] = replace(hold, ours=hold.ours | {body["value"]})
             else:
-                known = entries.get(key, ())
-                added = [e for e in body["value"].split(",") if e not in known]
-                entries[key] = (*known, *added)
+                entries[key] = tuple(dict.fromkeys([*entries.get(key, ()), *body["value"].split(",")]))
         return replace(state, rates=rates, entries=entries)
     if record.what is What.REASSIGN:
         moved = {TopicPartition(t, p): tuple(target) for t, p, target in data["targets"]}

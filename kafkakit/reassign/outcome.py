@@ -10,6 +10,14 @@ from kafkakit.reassign.schedule import DEFAULT_BATCH
 from kafkakit.reassign.verdict import PartitionVerdict
 
 
+class Direction(StrEnum):
+    """Carry the plan out, undo it, or only look."""
+
+    APPLY = "apply"
+    ROLLBACK = "rollback"
+    VERIFY = "verify"
+
+
 class ProgressBar(Protocol):
     """Where a phase stands."""
 
@@ -34,24 +42,24 @@ class Voice(Protocol):
         ...
 
 
-class Direction(StrEnum):
-    """Carry the plan out, undo it, or only look."""
-
-    APPLY = "apply"
-    ROLLBACK = "rollback"
-    VERIFY = "verify"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """Command lines to paste, for hints: the program with its connection options, and the plan file, quoted."""
+    """Command lines to paste, for hints: the program with its connection options, and the plan file, quoted.
+
+    `run_options` are those given to this run that a next run of the plan needs as well.
+    """
 
     program: str
     plan: str
+    run_options: tuple[str, ...] = ()
 
     def line(self, verb: str, *options: str) -> str:
         """`kafkakit ... reassign VERB PLAN OPTIONS`."""
         return " ".join([self.program, "reassign", verb, self.plan, *options])
+
+    def run(self, direction: Direction, *options: str) -> str:
+        """The line that runs the plan in that direction, unasked."""
+        return self.line(direction.value, "--yes", *self.run_options, *options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@
 looks and sleeps is `service.py`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafkakit.model import TopicPartition
-from kafkakit.ports import BrokerLogDirs
-from kafkakit.reassign.precheck import Live
+from kafkakit.ports import BrokerLogDirs, PartitionState
+from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.schedule import Goal
 
 RATE_WINDOW_S = 10.0  # Kafka's throttle averages over about 10 s; shorter samples mean nothing
@@ -34,8 +34,9 @@ class Look:
     """One observation of a batch.
 
     `done` and `gone` partitions need nothing more. `pending` are in flight, `blocked` those of them that
-    wait for a broker that is not alive (with that broker). `idle` are neither in flight nor at their
-    target. Bytes are those copied for the goals and those to copy in all.
+    wait for a broker that is not alive (with that broker), `sourceless` those that no living broker can
+    serve (with the brokers last in sync). `idle` are neither in flight nor at their target. Bytes are
+    those copied for the goals and those to copy in all.
     """
 
     done: frozenset[TopicPartition]
@@ -45,16 +46,22 @@ class Look:
     idle: frozenset[TopicPartition]
     copied_bytes: int
     total_bytes: int
+    sourceless: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     offline_dirs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What is remembered between looks; times are seconds of a monotonic clock."""
+    """What is remembered between looks; times are seconds of a monotonic clock.
+
+    `sourceless_before` are the partitions that had no source in the look before: an election takes a moment.
+    """
 
     changed_at_s: float
     mark: tuple[object, ...] = ()
     blocked_since_s: float | None = None
+    sourceless: frozenset[TopicPartition] = frozenset()
+    sourceless_before: frozenset[TopicPartition] = frozenset()
     idle_since_s: Mapping[TopicPartition, float] = field(default_factory=dict)
     withdrawn: frozenset[TopicPartition] = frozenset()
     samples: tuple[tuple[float, int], ...] = ()
@@ -82,6 +89,7 @@ def look(
     pending: set[TopicPartition] = set()
     idle: set[TopicPartition] = set()
     blocked: dict[TopicPartition, int] = {}
+    sourceless: dict[TopicPartition, tuple[int, ...]] = {}
     copied = total = 0
     for goal in goals:
         state, running = live.states.get(goal.key), live.running.get(goal.key)
@@ -96,6 +104,8 @@ def look(
             dead = [b for b in running.adding if not live.is_alive(b)]
             if dead:
                 blocked[goal.key] = dead[0]
+            if not has_source(state, live):
+                sourceless[goal.key] = state.isr
             copied += sum(min(size, _held(dirs, b, goal.key)) for b in goal.adding)
         elif state.replicas == goal.target:
             done.add(goal.key)
@@ -110,6 +120,7 @@ def look(
         idle=frozenset(idle),
         copied_bytes=copied,
         total_bytes=total,
+        sourceless=sourceless,
         offline_dirs=tuple(sorted(offline_dirs(goals, dirs) - set(offline_before))),
     )
 
@@ -125,7 +136,7 @@ def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) ->
     mark = (seen.copied_bytes, seen.pending, seen.done, seen.gone)
     changed_at = watch.changed_at_s if mark == watch.mark else now_s
     waiting = seen.pending | (seen.idle - withdrawn)
-    all_blocked = bool(waiting) and waiting <= seen.blocked.keys()
+    all_blocked = bool(waiting) and waiting <= seen.blocked.keys() | seen.sourceless.keys()
     blocked_since = (watch.blocked_since_s if watch.blocked_since_s is not None else now_s) if all_blocked else None
     if seen.offline_dirs:
         decision = Decision.DISK
@@ -142,10 +153,30 @@ def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) ->
         changed_at_s=changed_at,
         mark=mark,
         blocked_since_s=blocked_since,
+        sourceless=frozenset(seen.sourceless),
+        sourceless_before=watch.sourceless,
         idle_since_s=idle_since,
         withdrawn=withdrawn,
         samples=_sampled(watch.samples, now_s, seen.copied_bytes),
         decision=decision,
+    )
+
+
+def has_source(state: PartitionState, live: Live) -> bool:
+    """True when a living broker leads: without a leader not a byte is copied and no move ends."""
+    return state.leader is not None and live.is_alive(state.leader)
+
+
+def without_source(goals: Iterable[Goal], live: Live) -> dict[TopicPartition, tuple[int, ...]]:
+    """Goals that need copies which no living broker can serve, with the brokers last in sync."""
+    states = {g.key: live.states.get(g.key) for g in goals if g.adding}
+    return {k: s.isr for k, s in states.items() if s is not None and not has_source(s, live)}
+
+
+def sources_told(sourceless: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+    """Partitions without a source in words: which broker would have to come back."""
+    return listed(
+        [f"{k} (last in sync: broker {', '.join(map(str, isr)) or '?'})" for k, isr in sorted(sourceless.items())]
     )
 
 

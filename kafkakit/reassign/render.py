@@ -80,13 +80,14 @@ def render_outcome(outcome: Outcome) -> str:
 def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
     """What to say when a run is stopped while moves are on their way: (message, hint with commands to paste)."""
     message = f"stopped; {moving} of {planned} moves still run on the cluster"
-    resume, undo = commands.line(direction.value, "--yes"), commands.line("rollback", "--yes")
+    resume, undo = commands.run(direction), commands.run(Direction.ROLLBACK)
     if not state.throttled:
         return message, f"go on: {resume}; undo: {undo}"
     brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
     rate = f" of {format_rate(state.rate)}" if state.rate else ""
+    on = f" on brokers {brokers}" if brokers else ""
     return (
-        f"{message}, the throttle{rate} stays set on brokers {brokers} until the run is resumed",
+        f"{message}, the throttle{rate} stays set{on} until the run is resumed",
         f"go on: {resume}; without the throttle: {resume} --throttle none; undo: {undo}",
     )
 

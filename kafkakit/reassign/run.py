@@ -20,7 +20,7 @@ from kafkakit.reassign.precheck import (
     require_rights,
     require_same_cluster,
 )
-from kafkakit.reassign.progress import SETTLE_S
+from kafkakit.reassign.progress import SETTLE_S, sources_told, without_source
 from kafkakit.reassign.render import render_changes, stop_words
 from kafkakit.reassign.schedule import Goal, apply_goals, rollback_goals
 from kafkakit.reassign.service import Lookout, Patient
@@ -114,6 +114,8 @@ class Run:
         self._leftovers.require_idle(live)
         for line in render_changes(self._plan, goals, direction, rate=self._rate(), live=live):
             self._voice.say(line)
+        if sourceless := without_source(goals, live):
+            self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
         if self._request.dry_run:
             return self._outcome(direction, "planned", live, assessment)
         if not self._request.confirm():
@@ -134,7 +136,12 @@ class Run:
         except TryLaterError as error:
             raise TryLaterError(
                 f"{error.message}; the run stopped and its throttles may still be set",
-                hint=f"once the cluster answers: {self._request.commands.line(direction.value, '--yes')}",
+                hint=f"once the cluster answers: {self._request.commands.run(direction)}",
+            ) from error
+        except OperationFailedError as error:  # the journal cannot be written, say
+            raise OperationFailedError(
+                f"{error.message}; the run stopped, its moves may still run and its throttles may be set",
+                hint=f"go on: {self._request.commands.run(direction)}",
             ) from error
         return self._outcome(direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rate=rate)
 
@@ -189,7 +196,7 @@ class Run:
     def _interrupted(self, direction: Direction) -> InterruptedRunError:
         """Say what still runs after a stop; throttles stay while moves run, or else they come off now."""
         commands = self._request.commands
-        resume = commands.line(direction.value, "--yes")
+        resume = commands.run(direction)
         try:
             self._journal.reload()
             patient = Patient(self._clock, self._voice, STOP_PATIENCE_S)
@@ -200,9 +207,10 @@ class Run:
                 owed = self._throttles.lift(live)
                 left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"
                 return InterruptedRunError(f"stopped; no move of the plan is running, {left}", hint=f"go on: {resume}")
-        except KafkakitError as error:
+        except (KafkakitError, KeyboardInterrupt) as error:
+            why = error.message if isinstance(error, KafkakitError) else "stopped again before they were looked at"
             return InterruptedRunError(
-                f"stopped; moves may still run on the cluster and throttles may be set ({error.message})",
+                f"stopped; moves may still run on the cluster and throttles may be set ({why})",
                 hint=f"go on: {resume}",
             )
         message, hint = stop_words(direction, len(moving), len(self._plan.moves), state, commands)
@@ -246,9 +254,9 @@ class Run:
         problems = tuple(self._problems)
         commands = self._request.commands
         next_commands = (
-            commands.line(direction.value, "--yes"),
+            commands.run(direction),
             commands.line("verify"),
-            commands.line("rollback", "--yes"),
+            commands.run(Direction.ROLLBACK),
         )
         return Outcome(
             direction=direction,

@@ -19,6 +19,7 @@ from kafkakit.reassign.progress import (
     offline_dirs,
     poll_interval_s,
     source_bytes,
+    sources_told,
 )
 from kafkakit.reassign.schedule import Goal
 
@@ -97,12 +98,13 @@ class BatchWatch:
         self._lookout, self._clock, self._voice = lookout, clock, voice
         self._stall_timeout_s = stall_timeout_s
         self._told: set[int] = set()
+        self._told_sourceless: set[TopicPartition] = set()
 
     def wait(self, goals: Sequence[Goal], label: str, on_look: Callable[[Live], None]) -> tuple[Look, Watch]:
         """Poll until each goal is done, gone or withdrawn by somebody else; `on_look` sees every observation.
 
-        Raises `OperationFailedError` when what is left waits for a dead broker, makes no progress for the
-        stall timeout, or a destination's log dir goes offline. The moves stay on the cluster then.
+        Raises `OperationFailedError` when what is left waits for a dead broker or has no source, makes no
+        progress for the stall timeout, or a destination's log dir goes offline. The moves stay on the cluster then.
         """
         topics = {g.key.topic for g in goals}
         live = self._lookout.live(topics)
@@ -116,7 +118,7 @@ class BatchWatch:
                 now = self._clock.monotonic()
                 watch = follow(watch, seen, now, stall_timeout_s=self._stall_timeout_s)
                 _show(bar, seen, watch, len(goals))
-                self._tell_blocked(seen)
+                self._tell_blocked(seen, watch)
                 if watch.decision is Decision.DONE:
                     return seen, watch
                 if watch.decision is not Decision.WAIT:
@@ -124,11 +126,15 @@ class BatchWatch:
                 self._clock.sleep(poll_interval_s(now - started))
                 live = self._lookout.live(topics)
 
-    def _tell_blocked(self, seen: Look) -> None:
+    def _tell_blocked(self, seen: Look, watch: Watch) -> None:
         for broker in sorted(set(seen.blocked.values()) - self._told):
             self._told.add(broker)
             keys = [str(k) for k, b in sorted(seen.blocked.items()) if b == broker]
             self._voice.warn(f"broker {broker} is not alive; waiting on it: {listed(keys)}")
+        lasting = {k: v for k, v in seen.sourceless.items() if k in watch.sourceless_before}
+        if lasting.keys() - self._told_sourceless:
+            self._told_sourceless |= lasting.keys()
+            self._voice.warn(f"no live source, waiting for one: {sources_told(lasting)}")
 
 
 def _show(bar: ProgressBar, seen: Look, watch: Watch, partitions: int) -> None:
@@ -150,7 +156,13 @@ def _why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
     if watch.decision is Decision.DISK:
         return f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}"
     if watch.decision is Decision.BLOCKED:
-        dead = ", ".join(str(b) for b in sorted(set(seen.blocked.values())))
-        return f"broker {dead} is not alive and {len(waiting)} moves wait for it: {listed(waiting)}"
+        words = []
+        if seen.blocked:
+            dead = ", ".join(str(b) for b in sorted(set(seen.blocked.values())))
+            keys = [str(k) for k in sorted(seen.blocked)]
+            words.append(f"broker {dead} is not alive and {len(keys)} moves wait for it: {listed(keys)}")
+        if seen.sourceless:
+            words.append(f"no live source, nothing is copied: {sources_told(seen.sourceless)}")
+        return "; ".join(words)
     still = waiting or [str(k) for k in sorted(seen.idle)]
     return f"no progress for {format_rough_time(stall_timeout_s)} on {len(still)} moves: {listed(still)}"

@@ -6,7 +6,7 @@ from kafkakit.errors import OperationFailedError
 from kafkakit.ports import Clock, ClusterAdmin, ResourceKind
 from kafkakit.reassign.outcome import Request, Voice
 from kafkakit.reassign.precheck import Live, listed
-from kafkakit.reassign.progress import DEAD_GRACE_S
+from kafkakit.reassign.progress import DEAD_GRACE_S, sources_told, without_source
 from kafkakit.reassign.schedule import Goal, batches
 from kafkakit.reassign.service import BatchWatch, Lookout, Patient
 from kafkakit.reassign.store_moves import Moves
@@ -33,6 +33,7 @@ class Batches:
         self._watch = BatchWatch(lookout, clock, voice, stall_timeout_s=request.stall_timeout_s)
         self.problems: list[str] = []
         self.submitted = 0
+        self._grace_used = False
         self.copied_bytes = 0
 
     def carry(self, goals: Sequence[Goal], verb: str, rate: int | None) -> None:
@@ -67,21 +68,29 @@ class Batches:
     def _ready(self, batch: Sequence[Goal]) -> tuple[tuple[Goal, ...], Live]:
         """The batch without partitions whose topic went since the run began; its destinations are alive.
 
-        Waits a moment for a destination that may be restarting.
+        Waits a moment for a destination that may be restarting, and for a leader that may be being elected.
+        Partitions that no living broker can serve are left out: they would hold up all the others.
         """
         deadline = self._clock.monotonic() + DEAD_GRACE_S
         while True:
             live = self._lookout.live({g.key.topic for g in batch})
             lost = sorted({b for g in batch if not g.running for b in g.adding if not live.is_alive(b)})
-            if not lost:
+            sourceless = without_source(batch, live)
+            waiting = lost or (sourceless and not self._grace_used)
+            if not waiting or self._clock.monotonic() >= deadline:
                 break
-            if self._clock.monotonic() >= deadline:
-                names = ", ".join(str(b) for b in lost)
-                raise OperationFailedError(f"broker {names} is not alive; no more moves are sent to it")
             self._clock.sleep(1.0)
+        if lost:
+            names = ", ".join(str(b) for b in lost)
+            raise OperationFailedError(f"broker {names} is not alive; no more moves are sent to it")
+        if sourceless:
+            self._grace_used = True  # one wait a run: the next batches may have partitions of the same dead broker
+            self.problems.append(f"no live source, nothing can be copied: {sources_told(sourceless)}")
         kept: list[Goal] = []
         for goal in batch:
             state = live.states.get(goal.key)
+            if goal.key in sourceless:
+                continue
             if state is None or (goal.topic_id and state.topic_id and goal.topic_id != state.topic_id):
                 self.problems.append(f"deleted during the run: {goal.key}")
             else:

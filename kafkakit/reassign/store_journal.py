@@ -46,7 +46,7 @@ class Journal:
         self._identity = {"cluster_id": cluster_id, "fingerprint": fingerprint}
         self.name = file.name
         self.state = RunState()
-        self._seq, self._prev, self._torn_at = 0, "", -1
+        self._seq, self._prev, self._size, self._torn_at = 0, "", 0, -1
         self.reload()
 
     def reload(self) -> None:
@@ -55,7 +55,8 @@ class Journal:
         text = decode_journal(data, self.name)
         self.state = replay(text.records, self.name)
         self._seq, self._prev = len(text.records), text.last_hash
-        self._torn_at = text.whole_bytes if text.whole_bytes != len(data) else -1
+        self._size = text.whole_bytes
+        self._torn_at = self._size if self._size != len(data) else -1
         if self._seq and (self.state.cluster_id, self.state.fingerprint) != tuple(self._identity.values()):
             raise InputError(self.name, "is the journal of another plan", hint="move the file away")
 
@@ -79,9 +80,13 @@ class Journal:
             self._torn_at = -1
         record = Record(seq=self._seq, time=self._clock.now(), prev=self._prev, kind=kind, what=what, of=of, data=data)
         line = encode_record(record)
-        self._file.append(line)
+        try:
+            self._file.append(line)
+        except OperationFailedError:
+            self._torn_at = self._size  # a full disk takes part of a line; what is written next must not join it
+            raise
         self.state = fold(self.state, record)
-        self._seq, self._prev = self._seq + 1, line_hash(line)
+        self._seq, self._prev, self._size = self._seq + 1, line_hash(line), self._size + len(line)
         return record.seq
 
 
@@ -123,11 +128,15 @@ class DiskFile:
             ) from None
 
     def cut(self, size: int) -> None:
-        """Truncate and fsync."""
-        with self.path.open("r+b") as file:
-            file.truncate(size)
-            file.flush()
-            os.fsync(file.fileno())
+        """Truncate and fsync; raises `OperationFailedError`."""
+        try:
+            if self.path.exists():
+                with self.path.open("r+b") as file:
+                    file.truncate(size)
+                    file.flush()
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise OperationFailedError(f"the journal {self.name} cannot be written: {error.strerror}") from None
 
 
 def journal_path(state_dir: Path, cluster_id: str, fingerprint: str) -> Path:

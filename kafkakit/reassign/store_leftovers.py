@@ -4,6 +4,7 @@ Otherwise the new run would take the old run's rate for the value to restore.
 """
 
 from collections.abc import Sequence
+from shlex import quote
 
 from kafkakit.errors import RefusedError
 from kafkakit.ports import Clock, ClusterAdmin
@@ -37,7 +38,7 @@ class Leftovers:
                 k for k, target in state.submitted.items() if k in live.running and live.running[k].target == target
             ]
             if running:
-                other = Commands(program=self._commands.program, plan=state.plan_path)
+                other = Commands(program=self._commands.program, plan=quote(state.plan_path))
                 raise RefusedError(
                     f"a run of another plan is not finished: {len(running)} moves of {state.plan_path} "
                     "run under its throttle",

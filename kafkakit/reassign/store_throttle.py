@@ -1,6 +1,6 @@
 """The throttles that a run keeps on the cluster: each is journaled, set, seen to be set, and given back."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafkakit.errors import KafkakitError, OperationFailedError
 from kafkakit.ports import Clock, ClusterAdmin, ConfigChange, ItemError, ResourceKind
@@ -27,6 +27,7 @@ from kafkakit.reassign.throttle import (
 
 CALL_SIZE = 200
 SHOW_TIMEOUT_S = 20.0
+SILENCE_S = 20.0  # by then a broker that hangs has lost its session
 Answers = Mapping[ConfigChange, ItemError | None]
 
 
@@ -41,9 +42,17 @@ class Throttles:
     def impose(self, goals: Sequence[Goal], rate: int, live: Live) -> None:
         """Throttle exactly the goals' copies, and return once the brokers show it.
 
-        Raises `OperationFailedError` when a living broker or a topic refuses.
+        Raises `OperationFailedError` when a living broker or a topic refuses, or a broker stays silent.
         """
-        self.impose_rates(goals, rate, live)
+        alive = {b for b in live.brokers if live.is_alive(b)}
+        deadline = self._clock.monotonic() + SILENCE_S
+        while silent := self._impose_rates(goals, rate, alive):
+            if self._clock.monotonic() >= deadline:
+                raise OperationFailedError(
+                    f"broker {', '.join(map(str, silent))} does not answer, its throttle cannot be set"
+                )
+            self._clock.sleep(1.0)
+            alive = self._alive()
         changes = entry_changes(goals, self._topics({g.key.topic for g in goals}))
         refused = self._write(What.THROTTLE, [(c, None) for c in changes])
         present = self._topics({c.name for c in refused})
@@ -52,18 +61,28 @@ class Throttles:
                 raise OperationFailedError(f"topic {change.name} does not take the throttle: {error}")
 
     def impose_rates(self, goals: Sequence[Goal], rate: int, live: Live) -> None:
-        """Set the rate on the brokers involved that are alive; one that came back gets it on a later call."""
-        keys = {k for k in rate_keys(goals) if live.is_alive(int(k.name))} - self._looked
+        """Set the rate on the brokers involved that are alive and answer; others get it on a later call."""
+        self._impose_rates(goals, rate, {b for b in live.brokers if live.is_alive(b)})
+
+    def _impose_rates(self, goals: Sequence[Goal], rate: int, alive: Collection[int]) -> list[int]:
+        """Set the rates; returns the brokers that did not tell theirs."""
+        keys = {k for k in rate_keys(goals) if int(k.name) in alive} - self._looked
         if not keys:
-            return
+            return []
         now = self._brokers({k.name for k in keys})
+        # A rate that could not be read is not unset: giving it back would delete what somebody else set there.
+        silent = {k for k in keys if k.name not in now}
+        keys -= silent
         refused = self._write(What.THROTTLE, rate_changes(keys, rate, now))
-        if refused:
-            alive = {b.id for b in self._patient.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
-            for change, error in refused.items():
-                if int(change.name) in alive:
-                    raise OperationFailedError(f"broker {change.name} does not take the throttle: {error}")
+        still = self._alive() if refused else set()
+        for change, error in refused.items():
+            if int(change.name) in still:
+                raise OperationFailedError(f"broker {change.name} does not take the throttle: {error}")
         self._looked |= keys - {ConfigKey(c.kind, c.name, c.key) for c in refused}
+        return sorted({int(k.name) for k in silent})
+
+    def _alive(self) -> set[int]:
+        return {b.id for b in self._patient.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
 
     def lift_entries(self, goals: Sequence[Goal] | None = None) -> None:
         """Take our list entries away: those of the goals' partitions, or all of them."""

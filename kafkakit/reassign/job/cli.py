@@ -55,7 +55,7 @@ def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Req
     throttle = options.throttle
     off = throttle is not None and throttle.strip().lower() == "none"
     return Request(
-        commands=Commands(program=_program_of(kit), plan=_quoted(plan_file)),
+        commands=Commands(program=_program_of(kit), plan=_quoted(plan_file), run_options=_run_options(options)),
         plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
         confirm=lambda: options.yes or kit.output.ask_typed(f"Change cluster {plan.cluster_id}?"),
         pinned_cluster_id=kit.settings.cluster_id,
@@ -134,6 +134,16 @@ def finish(job: Job, outcome: Outcome) -> None:
         what = outcome.direction.value if outcome.direction is not Direction.VERIFY else "the plan"
         facts = [*outcome.problems, *outcome.owed]
         raise OperationFailedError(f"{what} is not complete: {facts[0]}", hint=next(iter(outcome.next_commands), None))
+
+
+def _run_options(options: Options) -> tuple[str, ...]:
+    """Options that a run which resumes this one needs, too; the throttle is remembered in the journal."""
+    words = ["--allow-drift"] if options.allow_drift else []
+    if options.batch_size != DEFAULT_BATCH:
+        words.append(f"--batch-size {options.batch_size}")
+    if options.stall_timeout != Options().stall_timeout:
+        words.append(f"--stall-timeout {_quoted(options.stall_timeout)}")
+    return tuple(words)
 
 
 def _program_of(kit: Kit) -> str:

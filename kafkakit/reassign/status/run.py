@@ -15,6 +15,7 @@ from kafkakit.reassign.verdict import judge, lacking, shortcomings
 from kafkakit.topicmappr.plan import Plan
 
 WATCH_INTERVAL_S = 2.0
+WATCH_PATIENCE_S = 90.0
 
 
 def read_status(admin: ClusterAdmin, clock: Clock, journals: Sequence[RunState]) -> StatusView:
@@ -30,8 +31,9 @@ def read_status(admin: ClusterAdmin, clock: Clock, journals: Sequence[RunState])
 
 def watch_status(admin: ClusterAdmin, clock: Clock, journals: Sequence[RunState], voice: Voice) -> StatusView:
     """Look until no move runs, showing progress; returns the last look."""
+    patient = Patient(clock, voice, WATCH_PATIENCE_S)
     with voice.progress("watching moves") as bar:
-        while (view := read_status(admin, clock, journals)).moves:
+        while (view := patient.call("reading the cluster", lambda: read_status(admin, clock, journals))).moves:
             bar.update(view.copied_bytes, view.total_bytes, f"{len(view.moves)} moves running")
             clock.sleep(WATCH_INTERVAL_S)
     return view
@@ -73,7 +75,7 @@ def verify(
             if not owed:
                 voice.say("throttles that an earlier run left were removed")
     commands = request.commands
-    next_commands = (commands.line("apply", "--yes"), commands.line("rollback", "--yes")) if short or owed else ()
+    next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK)) if short or owed else ()
     return Outcome(
         direction=Direction.VERIFY,
         verdict="incomplete" if short else "complete",

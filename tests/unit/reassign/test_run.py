@@ -1,11 +1,11 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from importlib import resources
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.errors import InterruptedRunError, RefusedError, TryLaterError
+from kafkakit.errors import InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
@@ -396,3 +396,120 @@ def test_journal_lines_fit_their_schema() -> None:
     assert not validator.is_valid({k: v for k, v in lines[0].items() if k != "kafkakit"})
     intent = next(line for line in lines if line["kind"] == "intent")
     assert not validator.is_valid(intent | {"kind": "effect"})
+
+
+def test_a_rate_that_could_not_be_read_is_never_taken_for_unset() -> None:
+    bench = make_bench()
+    bench.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    before = bench.configs()
+    read = bench.cluster.dynamic_configs
+    hidden = iter([True, True])
+
+    def forgetful(kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        found = dict(read(kind, names))
+        if "1" in names and next(hidden, False):
+            del found["1"]  # the broker was slow, its answer is not there
+        return found
+
+    bench.cluster.dynamic_configs = forgetful  # type: ignore[method-assign]
+    assert bench.apply(rate=20 * MB).ok
+    assert next(hidden, None) is None
+    assert bench.configs() == before
+    verify_journal(bench.file.data)
+
+
+def test_a_broker_that_stays_silent_stops_the_run_before_any_move() -> None:
+    bench = make_bench()
+    bench.cluster.hang(1)
+    outcome = bench.apply(rate=20 * MB)
+    assert "broker 1 does not answer, its throttle cannot be set" in outcome.problems[0]
+    assert all(name != "reassign" for name, _ in bench.cluster.calls)
+
+
+def leaderless_bench() -> Bench:
+    """Partition t-0 has its only in-sync copy on broker 1, which dies; t-1 and u-0 can move."""
+    cluster = make_cluster()
+    cluster.topics["t"].partitions[0].isr = [1]
+    cluster.topics["t"].partitions[0].copied.update({2: 0, 3: 0})
+    bench = Bench(cluster, make_plan(cluster, TARGETS))
+    cluster.kill(1)
+    assert cluster.topics["t"].partitions[0].leader is None
+    return bench
+
+
+def test_a_partition_without_a_live_source_is_named_and_does_not_hold_up_the_others() -> None:
+    bench = leaderless_bench()
+    outcome = bench.apply(rate=20 * MB, batch_size=1)
+    assert outcome.problems[0] == ("no live source, nothing can be copied: t-0 (last in sync: broker 1)")
+    assert any("t-0 (last in sync: broker 1)" in w for w in bench.voice.warned)
+    assert bench.lists()["t", 0] == (1, 2, 3)
+    assert bench.lists()["t", 1] == (4, 2, 3)
+    assert bench.lists()["u", 0] == (3, 4)
+    assert bench.clock.elapsed < 60
+    bench.cluster.revive(1)
+    bench.cluster.advance(100)
+    assert bench.apply().ok
+    assert not any(bench.configs().values())
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_a_source_lost_mid_move_stops_the_run_after_a_short_grace() -> None:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=1 * MB)
+    cluster.add_topic("t", {0: (1,)}, size_bytes=50 * MB)
+    bench = Bench(cluster, make_plan(cluster, {("t", 0): (3,)}))
+    at(bench, 3, lambda: cluster.kill(1))
+    outcome = bench.apply(rate=20 * MB)
+    assert "no live source, nothing is copied: t-0 (last in sync: broker 1)" in outcome.problems[0]
+    assert bench.clock.elapsed < 60
+    assert any("no live source, waiting for one" in w for w in bench.voice.warned)
+    cluster.revive(1)
+    assert bench.apply().ok
+    assert not any(bench.configs().values())
+
+
+def test_a_journal_write_that_fails_halfway_does_not_spoil_the_journal() -> None:
+    bench = make_bench()
+    append = bench.file.append
+
+    def full_disk(line: bytes) -> None:
+        if bench.file.writes == 6:
+            bench.file.writes += 1
+            bench.file.data += line[:20]
+            raise OperationFailedError("the journal cannot be written: No space left on device")
+        append(line)
+
+    bench.file.append = full_disk  # type: ignore[method-assign]
+    outcome = bench.apply(rate=20 * MB)
+    assert "No space left" in outcome.problems[0]
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+    assert bench.apply().ok
+    assert not any(bench.configs().values())
+
+
+def test_a_disk_that_stays_full_ends_the_run_with_the_command_that_goes_on() -> None:
+    bench = make_bench()
+    append = bench.file.append
+
+    def full_disk(line: bytes) -> None:
+        if bench.file.writes >= 6:
+            raise OperationFailedError("the journal cannot be written: No space left on device")
+        append(line)
+
+    bench.file.append = full_disk  # type: ignore[method-assign]
+    with pytest.raises(OperationFailedError, match="its throttles may be set") as caught:
+        bench.apply(rate=20 * MB)
+    assert "reassign apply p.json --yes" in (caught.value.hint or "")
+
+
+def test_a_second_ctrl_c_still_says_how_to_go_on() -> None:
+    bench = make_bench(line_rate=1 * MB)
+
+    def press(_: float) -> None:
+        bench.clock.on_sleep.remove(press)
+        bench.cluster.fail_next("cluster", KeyboardInterrupt())
+        raise KeyboardInterrupt
+
+    bench.clock.on_sleep.append(press)
+    with pytest.raises(InterruptedRunError, match="moves may still run") as caught:
+        bench.apply(rate=20 * MB)
+    assert "reassign apply p.json --yes" in (caught.value.hint or "")
