@@ -28,6 +28,50 @@ app = typer.Typer(
 )
 
 
+Brokers = Annotated[
+    str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
+]
+Topics = Annotated[
+    str,
+    typer.Option(help="Topics: comma separated names or regular expressions.", autocompletion=complete_topic_names),
+]
+TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
+MapString = Annotated[str, typer.Option(help="Partition map as JSON, used instead of --topics.")]
+Snapshot = Annotated[Path | None, typer.Option(help="Plan from this cluster-snapshot file instead of a live cluster.")]
+Replication = Annotated[int, typer.Option(help="Set every replication factor to this; 0 leaves it.")]
+ForceRebuild = Annotated[
+    bool, typer.Option("--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.")
+]
+SubAffinity = Annotated[
+    bool, typer.Option("--sub-affinity", help="Replace each outgoing broker by one specific new broker.")
+]
+MinRackIds = Annotated[
+    int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
+]
+MinimizeBy = Annotated[str, typer.Option(help="What the plan spends least of: moves or bytes.")]
+SkipNoOps = Annotated[bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")]
+OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
+OutFile = Annotated[str, typer.Option(help="Also write one combined map under this name.")]
+PlanFile = Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")]
+IgnoreWarns = Annotated[
+    bool,
+    typer.Option("--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps although there are warnings."),
+]
+ExitCodeFlag = Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")]
+KafkaAddr = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
+]
+ZkAddr = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_ZK_ADDR", help="Accepted for kafka-kit's scripts; not contacted.")
+]
+ZkPrefix = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
+]
+ZkMetricsPrefix = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
+]
+
+
 @app.callback()
 def _group() -> None:
     """Plan where replicas go. Planning changes nothing on the cluster."""
@@ -36,55 +80,26 @@ def _group() -> None:
 @app.command("rebuild", cls=KitCommand)
 def rebuild(
     ctx: typer.Context,
-    brokers: Annotated[
-        str,
-        typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster."),
-    ],
-    topics: Annotated[
-        str,
-        typer.Option(help="Topics: comma separated names or regular expressions.", autocompletion=complete_topic_names),
-    ] = "",
-    topics_exclude: Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")] = "",
-    map_string: Annotated[str, typer.Option(help="Partition map as JSON, used instead of --topics.")] = "",
-    snapshot: Annotated[
-        Path | None, typer.Option(help="Plan from this cluster-snapshot file instead of a live cluster.")
-    ] = None,
-    replication: Annotated[int, typer.Option(help="Set every replication factor to this; 0 leaves it.")] = 0,
-    force_rebuild: Annotated[
-        bool, typer.Option("--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.")
-    ] = False,
-    sub_affinity: Annotated[
-        bool, typer.Option("--sub-affinity", help="Replace each outgoing broker by one specific new broker.")
-    ] = False,
-    min_rack_ids: Annotated[
-        int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
-    ] = 0,
-    minimize: Annotated[str, typer.Option(help="What the plan spends least of: moves or bytes.")] = "moves",
-    skip_no_ops: Annotated[
-        bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")
-    ] = False,
-    out_path: Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")] = "",
-    out_file: Annotated[str, typer.Option(help="Also write one combined map under this name.")] = "",
-    plan: Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")] = None,
-    ignore_warns: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps although there are warnings."
-        ),
-    ] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")] = False,
-    kafka_addr: Annotated[
-        str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
-    ] = "",
-    zk_addr: Annotated[
-        str, typer.Option(envvar="TOPICMAPPR_ZK_ADDR", help="Accepted for kafka-kit's scripts; not contacted.")
-    ] = "",
-    zk_prefix: Annotated[
-        str, typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
-    ] = "",
-    zk_metrics_prefix: Annotated[
-        str, typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
-    ] = "",
+    brokers: Brokers,
+    topics: Topics = "",
+    topics_exclude: TopicsExclude = "",
+    map_string: MapString = "",
+    snapshot: Snapshot = None,
+    replication: Replication = 0,
+    force_rebuild: ForceRebuild = False,
+    sub_affinity: SubAffinity = False,
+    min_rack_ids: MinRackIds = 0,
+    minimize: MinimizeBy = "moves",
+    skip_no_ops: SkipNoOps = False,
+    out_path: OutPath = "",
+    out_file: OutFile = "",
+    plan: PlanFile = None,
+    ignore_warns: IgnoreWarns = False,
+    exit_code: ExitCodeFlag = False,
+    kafka_addr: KafkaAddr = "",
+    zk_addr: ZkAddr = "",
+    zk_prefix: ZkPrefix = "",
+    zk_metrics_prefix: ZkMetricsPrefix = "",
 ) -> int:
     """Replace brokers with the fewest moves, or rebuild placement evenly.
 
