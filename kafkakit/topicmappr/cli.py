@@ -7,6 +7,7 @@ import typer
 
 from kafkakit.command import KitCommand, KitGroup, kit_of
 from kafkakit.completion import complete_topic_names
+from kafkakit.topicmappr.problem import Minimize
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
@@ -48,7 +49,7 @@ SubAffinity = Annotated[
 MinRackIds = Annotated[
     int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
 ]
-MinimizeBy = Annotated[str, typer.Option(help="What the plan spends least of: moves or bytes.")]
+MinimizeBy = Annotated[Minimize, typer.Option(help="What the plan spends least of: moves or bytes.")]
 SkipNoOps = Annotated[bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")]
 OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
 OutFile = Annotated[str, typer.Option(help="Also write one combined map under this name.")]
@@ -89,7 +90,7 @@ def rebuild(
     force_rebuild: ForceRebuild = False,
     sub_affinity: SubAffinity = False,
     min_rack_ids: MinRackIds = 0,
-    minimize: MinimizeBy = "moves",
+    minimize: MinimizeBy = Minimize.MOVES,
     skip_no_ops: SkipNoOps = False,
     out_path: OutPath = "",
     out_file: OutFile = "",
@@ -106,16 +107,12 @@ def rebuild(
     Writes map files (and a plan with --plan) and changes nothing on the cluster. Exits 4 when no placement
     satisfies the request, naming what to add.
     """
-    from kafkakit.errors import UsageError
     from kafkakit.topicmappr.broker_list import parse_broker_list
-    from kafkakit.topicmappr.problem import Minimize
     from kafkakit.topicmappr.request import RebuildRequest
     from kafkakit.topicmappr.run import Destination, read_map_string
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
-    if minimize not in tuple(Minimize):
-        raise UsageError(f"--minimize must be either 'moves' or 'bytes', not {minimize!r:.40}")
     request = RebuildRequest(
         brokers=parse_broker_list(brokers),
         topics=parse_patterns(topics),
@@ -126,7 +123,7 @@ def rebuild(
         sub_affinity=sub_affinity,
         min_rack_ids=min_rack_ids,
         skip_no_ops=skip_no_ops,
-        minimize=Minimize(minimize),
+        minimize=minimize,
         words=_words(locals()),
     )
     destination = Destination(out_path=out_path, out_file=out_file, plan=plan, skip_no_ops=skip_no_ops)
