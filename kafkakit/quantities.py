@@ -4,7 +4,8 @@ import re
 
 from kafkakit.errors import UsageError
 
-_AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([kKMGT]i?)?(?:B|b)?(?:/s|ps)?")
+# No small b: 20Mb means megabits to many, and a throttle must not be eight times what was meant.
+_AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([kKMGT]i?)?B?")
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 MAX_RATE = 2**63 - 1  # Kafka keeps rates as a signed 64-bit number
 
@@ -15,17 +16,31 @@ def parse_rate(text: str) -> int:
     `k`, `M`, `G`, `T` are powers of 1,000, with an `i` powers of 1,024; `/s` may follow. Raises `UsageError`
     for anything else, for zero (Kafka would move nothing at all) and for more than 64 bits.
     """
-    match = _AMOUNT.fullmatch(text.strip())
-    if match is None:
+    value = _amount(text.strip().removesuffix("/s"))
+    if value is None:
         raise UsageError(f"{text!r:.60} is not a rate", hint="write it like 20MB, 20MiB or 500kB (per second)")
-    whole, fraction, unit = match.group(1), match.group(2) or "", (match.group(3) or "").lower()
-    divisor: int = 10 ** len(fraction)
-    value = int(whole + fraction) * _SCALE[unit] // divisor
     if value <= 0:
         raise UsageError(f"the rate {text.strip()} is below 1 byte/s, nothing would ever move")
     if value > MAX_RATE:
         raise UsageError(f"the rate {text.strip()} is above what Kafka can hold ({MAX_RATE} bytes/s)")
     return value
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as `500MB`, `1.5GiB` or `200k` as bytes, rounded down; raises `UsageError` otherwise."""
+    value = _amount(text.strip())
+    if value is None:
+        raise UsageError(f"{text!r:.60} is not a size", hint="write it like 500MB or 2GiB")
+    return value
+
+
+def _amount(text: str) -> int | None:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        return None
+    fraction = match[2] or ""
+    divisor: int = 10 ** len(fraction)
+    return int(match[1] + fraction) * _SCALE[(match[3] or "").lower()] // divisor
 
 
 def format_bytes(count: int | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
+from kafkakit.quantities import parse_size
 
 CHUNK_BYTES = 64 * 1024
 MAX_TOPICS = 1000
@@ -14,8 +15,6 @@ MAX_DATA = 2**40
 _BLOCK_BYTES = 1 << 20
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_SIZE = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?\s*([kKMGT]i?)?B?")
-_SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +43,6 @@ class TopicLoad:
         return sum(self.partition_bytes)
 
 
-def parse_size(text: str) -> int:
-    """Read a size such as `500MB`, `1.5GiB` or `200k` as bytes; raises `UsageError` otherwise."""
-    matched = _SIZE.fullmatch(text.strip())
-    if not matched:
-        raise UsageError(f"{text!r:.60} is not a size", hint="write it like 500MB or 2GiB")
-    fraction = matched[2] or ""
-    divisor: int = 10 ** len(fraction)
-    size = int(matched[1] + fraction) * _SCALE[(matched[3] or "").lower()] // divisor
-    if size > MAX_DATA:
-        raise UsageError(f"{text.strip()} is more than a sandbox takes", hint="use at most 1TiB")
-    return size
-
-
 def build_request(
     *, topics: int, partitions: int, data: str, seed: int, replication: int | None, brokers: int, prefix: str
 ) -> LoadRequest:
@@ -69,12 +55,15 @@ def build_request(
     ):
         if not 1 <= value <= most:
             raise UsageError(f"{label} {value} is out of range", hint=f"use 1 to {most}")
+    data_bytes = parse_size(data)
+    if data_bytes > MAX_DATA:
+        raise UsageError(f"{data.strip()} is more than a sandbox takes", hint="use at most 1TiB")
     if not _PREFIX.fullmatch(prefix):
         raise UsageError(f"--prefix {prefix!r:.60} cannot begin a topic's name")
     return LoadRequest(
         topics=topics,
         partitions=partitions,
-        data_bytes=parse_size(data),
+        data_bytes=data_bytes,
         seed=seed,
         replication=factor,
         prefix=prefix,

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.errors import UsageError
+from kafkakit.quantities import parse_size
 from kafkakit.sandbox.workload import (
     CHUNK_BYTES,
     Dice,
@@ -11,7 +12,6 @@ from kafkakit.sandbox.workload import (
     chunk,
     chunk_sizes,
     filler,
-    parse_size,
     plan_load,
     split_bytes,
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from kafkakit.errors import UsageError
-from kafkakit.quantities import format_bytes, format_rate, format_rough_time, parse_rate
+from kafkakit.quantities import format_bytes, format_rate, format_rough_time, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,42 @@ def test_rates_are_read(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "0MB", "-5MB", "fast", "20XB", "1e6", "20MB/h", "0.0001B", "9" * 18 + "TB", "9" * 10_000, "٣MB"]
+    "text",
+    [
+        "",
+        "0",
+        "0MB",
+        "-5MB",
+        "fast",
+        "20XB",
+        "1e6",
+        "20MB/h",
+        "0.0001B",
+        "9" * 18 + "TB",
+        "9" * 10_000,
+        "٣MB",
+        "20Mb",
+        "20Mb/s",
+        "20Mbps",
+        "20MBps",
+    ],
 )
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_rate(text)
+
+
+def test_sizes_are_read_and_may_be_zero() -> None:
+    assert [parse_size(text) for text in ("0", "500MB", "1.5GiB", "200k", "2 GiB")] == [
+        0,
+        500_000_000,
+        1_610_612_736,
+        200_000,
+        2**31,
+    ]
+    for text in ("", "1Mb", "10MB/s", "-1"):
+        with pytest.raises(UsageError, match="is not a size"):
+            parse_size(text)
 
 
 @pytest.mark.parametrize(
