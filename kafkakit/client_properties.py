@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkakit.config_keys import KEY_BY_PROPERTY, Kind, did_you_mean
+from kafkakit.config_merge import hostname_check
 from kafkakit.errors import InputError
 from kafkakit.java_properties import Property
 from kafkakit.security import Secret
@@ -74,7 +75,7 @@ def _kit_value(item: Property, kind: Kind, where: str) -> str | Secret:
             raise InputError(where, f"{item.name} must be a number of milliseconds, found {item.value[:40]!r}")
         return f"{item.value.strip()}ms"
     if item.name == "ssl.endpoint.identification.algorithm":
-        return "true" if item.value.strip().lower() == "https" else "false"
+        return hostname_check(item.value, where)
     if kind is Kind.MECHANISM and item.value.strip().upper() in ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"):
         raise InputError(where, f"sasl.mechanism {item.value.strip()} is not supported", hint="use PLAIN or SCRAM")
     return Secret(item.value) if kind is Kind.SECRET else item.value.strip()

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from kafkakit.config_keys import KEY_BY_NAME, KEYS, Kind, did_you_mean
 from kafkakit.durations import parse_duration
-from kafkakit.errors import UsageError
+from kafkakit.errors import InputError, UsageError
 from kafkakit.security import Mechanism, Protocol, Secret
 
 TRUE_WORDS = ("true", "yes", "on", "1")
@@ -129,8 +129,17 @@ def _as_kit_value(name: str, kind: Kind, value: str) -> str:
     if name == "request.timeout.ms":
         return f"{value}ms"
     if name == "ssl.endpoint.identification.algorithm":
-        return "true" if value.lower() == "https" else "false"
+        return hostname_check(value, f"-X {name}")
     return value.strip() if kind is not Kind.FILE else value
+
+
+def hostname_check(value: str, where: str) -> str:
+    """Read `ssl.endpoint.identification.algorithm`; `InputError`, since a slip of the pen must not turn it off."""
+    found = {"https": "true", "": "false", "none": "false"}.get(value.strip().lower())
+    if found is None:
+        problem = f"ssl.endpoint.identification.algorithm must be https or empty, found {value.strip()[:40]!r}"
+        raise InputError(where, problem)
+    return found
 
 
 def _secrets_of(entries: Mapping[str, Entry]) -> set[str]:

@@ -24,7 +24,7 @@ from kafkakit.settings_files import (
 from kafkakit.settings_folders import Folders, find_folders
 from kafkakit.settings_secrets import SecretReader
 
-# Variables of other parts that look like misspelt settings to the nearest-name search.
+# Variables of the kit's tests.
 _FOREIGN_VARIABLES = frozenset({"KAFKAKIT_REQUIRE"})
 
 
@@ -202,7 +202,7 @@ def load_settings(
     """Read and merge everything: flag, `-X`, `--command-config`, environment, project, user, system, default.
 
     Raises `UsageError` and `InputError` with the origin of what is wrong; unknown keys in files and
-    variables that look misspelt are warned about.
+    unknown variables are warned about.
     """
     folders = find_folders(environment)
     files = ConfigFiles(find_sources(folders, given.config), warn)
@@ -216,7 +216,7 @@ def load_settings(
     ]
     if given.command_config is not None:
         layers.append(read_properties_layer(given.command_config, "--command-config", warn))
-    _warn_about_misspelt_variables(environment, warn)
+    _warn_about_unknown_variables(environment, warn)
     secrets = SecretReader(environment=environment, warn=warn, input_allowed=input_allowed)
     return Settings(entries=merge(layers), choice=choice, folders=folders, secrets=secrets)
 
@@ -237,14 +237,12 @@ def _environment_layer(environment: Mapping[str, str]) -> Layer:
     return Layer(rank=Rank.ENVIRONMENT, entries=entries)
 
 
-def _warn_about_misspelt_variables(environment: Mapping[str, str], warn: Callable[[str], None]) -> None:
+def _warn_about_unknown_variables(environment: Mapping[str, str], warn: Callable[[str], None]) -> None:
     for name in sorted(environment):
-        if not name.startswith("KAFKAKIT_") or name in VARIABLES or name in _FOREIGN_VARIABLES:
-            continue
-        # Other parts read variables of their own, so only a near miss is worth a word.
-        guess = nearest(name, VARIABLES, closeness=0.85)
-        if guess is not None:
-            warn(f"the environment variable {name} is not known; did you mean {guess}?")
+        if name.startswith("KAFKAKIT_") and name not in VARIABLES and name not in _FOREIGN_VARIABLES:
+            # The common prefix makes any two of them alike.
+            guess = nearest(name, VARIABLES, closeness=0.8)
+            warn(f"the environment variable {name} is not known{f'; did you mean {guess}?' if guess else ''}")
 
 
 def key_rows() -> tuple[tuple[str, str, str], ...]:

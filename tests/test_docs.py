@@ -63,4 +63,5 @@ def test_no_option_that_acts_can_be_set_by_a_variable() -> None:
 
 def test_variables_of_the_program_are_known_to_the_settings() -> None:
     told = {name for option in root_options(ROOT_COMMAND) for name in option.env}
-    assert told <= set(VARIABLES)
+    told |= {name for command in COMMANDS for option in command.options for name in option.env}
+    assert {name for name in told if name.startswith("KAFKAKIT_")} <= set(VARIABLES)

@@ -37,6 +37,23 @@ def translated(text: str) -> dict[str, str]:
     return {name: value.reveal() if isinstance(value, Secret) else value for name, (value, _) in values.items()}
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"), [("https", "true"), (" HTTPS ", "true"), ("", "false"), ("none", "false")]
+)
+def test_the_check_of_the_hostname_is_read_from_kafkas_word(value: str, expected: str) -> None:
+    name, key = "ssl.endpoint.identification.algorithm", "security.tls.check_hostname"
+    assert translated(f"{name}={value}\n") == {key: expected}
+    assert parse_overrides([f"{name}={value}"]) == ((key, expected),)
+
+
+def test_a_misspelt_word_does_not_turn_the_check_of_the_hostname_off() -> None:
+    name = "ssl.endpoint.identification.algorithm"
+    with pytest.raises(UsageError, match=r"client\.properties:1: .* must be https or empty, found 'htps'"):
+        translated(f"{name}=htps\n")
+    with pytest.raises(UsageError, match="must be https or empty"):
+        parse_overrides([f"{name}=htps"])
+
+
 def test_a_config_file_is_flattened_with_lines() -> None:
     parsed = parse_config(PROD, "config.yaml")
     assert parsed.default_profile is not None

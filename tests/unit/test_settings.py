@@ -256,12 +256,14 @@ def test_settings_do_not_show_their_secrets(home: Home) -> None:
     assert PASSWORD not in repr(settings.security)
 
 
-def test_a_misspelt_variable_is_told_and_a_stranger_is_not(home: Home) -> None:
-    ran = home.run("profile", "show", env={"KAFKAKIT_BOOTSTRAP_SERVRE": "x", "KAFKAKIT_SOMETHING_ELSE": "y"})
+def test_an_unknown_variable_is_told_with_the_nearest(home: Home) -> None:
+    foreign = {"KAFKAKIT_REQUIRE": "kafka", "TOPICMAPPR_BROKERS": "1", "KAFKAKIT": "x"}
+    ran = home.run("profile", "show", env={"KAFKAKIT_BOOTSTRAP_SERVRE": "x", "KAFKAKIT_ZZZ": "y", **foreign})
     assert ran.code == 0
     assert ran.stderr == (
         "warning: the environment variable KAFKAKIT_BOOTSTRAP_SERVRE is not known; "
         "did you mean KAFKAKIT_BOOTSTRAP_SERVER?\n"
+        "warning: the environment variable KAFKAKIT_ZZZ is not known\n"
     )
 
 
