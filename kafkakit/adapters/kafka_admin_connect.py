@@ -24,6 +24,8 @@ class _LastWords(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.endswith("net.manager") and record.args and "failed" in record.msg:
             text = re.sub(r"\s+", " ", record.getMessage())
+            if "Unable to bootstrap" in text:  # the sum of what went before, and says less
+                return
             self.reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", text)[:160]
 
 
@@ -55,6 +57,8 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
                 return _new_client(server, security, request_timeout_s, min(left, max(2.0, bootstrap_timeout_s / 3)))
             except (KafkaError, OSError, ValueError) as error:
                 reason = f"{server}: {words.reason or told(error)}"
+                if security.protocol.uses_sasl and "socket disconnected" in reason:
+                    reason = f"{server}: the broker ended the login, as it does for a wrong user name or password"
                 if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
                     raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import Consumer, Producer, Record
 from kafkakit.security import Security, to_confluent
@@ -35,8 +35,10 @@ class KafkaData:
 
     def reach(self, timeout_s: float) -> tuple[int, ...]:
         """Ask for metadata; one connection and one request."""
-        with self._reader() as client:
-            return tuple(sorted(_metadata(client, timeout_s).brokers))
+        from confluent_kafka import Producer as Client
+
+        # Not a consumer: looking for its group's coordinator makes the cluster create __consumer_offsets.
+        return tuple(sorted(_metadata(_made(Client, self._settings), timeout_s).brokers))
 
     def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
         """One request a partition, after one for metadata."""
@@ -67,7 +69,7 @@ class KafkaData:
     def _reader(self) -> contextlib.closing[Any]:
         from confluent_kafka import Consumer as Client
 
-        return contextlib.closing(Client(_reader_settings(self._settings)))
+        return contextlib.closing(_made(Client, _reader_settings(self._settings)))
 
 
 class _ConfluentProducer:
@@ -78,7 +80,8 @@ class _ConfluentProducer:
         self._failed = 0
         self._last_error: str | None = None
         self._notify = on_acknowledged
-        self._client = Client(
+        self._client = _made(
+            Client,
             {
                 **settings,
                 "acks": "all",
@@ -88,7 +91,7 @@ class _ConfluentProducer:
                 "queue.buffering.max.kbytes": _QUEUE_BYTES_KB,
                 "delivery.timeout.ms": _DELIVERY_LIMIT_MS,
                 "error_cb": self._on_error,
-            }
+            },
         )
 
     @property
@@ -145,7 +148,7 @@ class _ConfluentConsumer:
         from confluent_kafka import Consumer as Client
         from confluent_kafka import TopicPartition as Place
 
-        self._client: Any = Client(_reader_settings(settings))
+        self._client: Any = _made(Client, _reader_settings(settings))
         self._client.assign([Place(tp.topic, tp.partition, OFFSET_BEGINNING) for tp in sorted(partitions)])
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
@@ -175,6 +178,16 @@ class _ConfluentConsumer:
 def _reader_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     # librdkafka wants a group name even where nothing is ever committed.
     return {**settings, "group.id": "kafkakit", "enable.auto.commit": False, "enable.partition.eof": False}
+
+
+def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
+    """Make a client; librdkafka refuses certificates and keys here that it cannot use."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return client(settings)
+    except KafkaException as error:
+        raise UsageError(f"the data client refuses its settings: {_reason(error)}") from None
 
 
 def _metadata(client: Any, timeout_s: float) -> Any:

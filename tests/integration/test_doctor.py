@@ -88,6 +88,8 @@ def test_a_secured_cluster_is_healthy_and_each_mistake_is_told_apart(
     try:
         code, checks = doctor(cluster)
         assert (code, failed(checks)) == (0, []), checks
+        seen = json.loads(run(cluster, "snapshot", "--profile", cluster.name, "-o", "json").stdout)
+        assert seen["topics"] == [], "a visit must not make the cluster create its internal topics"
         quick = ("-X", "request_timeout=2s")
         code, checks = doctor(cluster, *quick, "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=PLAIN")
         assert code == 1
