@@ -89,6 +89,7 @@ def up(
         secure=secure,
     )
     store = _store(name)
+    _refuse_taken_name(kit, store, name)
     with _failures_told(kit.output), kit.output.progress(f"starting {run.describe(spec)}") as progress:
         told = _Told(kit.output, progress)
         grown = grow(_machine(), store, spec, told)
@@ -231,10 +232,20 @@ def _machine() -> "Machine":
 
 
 def _store(name: str) -> "Store":
-    from kafkakit.sandbox.store import Store
+    from kafkakit.sandbox.store import store_of
 
     folders = find_folders(os.environ)
-    return Store(root=folders.state / "sandbox" / check_name(name), profiles=folders.config / "profiles.d")
+    return store_of(check_name(name), folders.state, folders.config)
+
+
+def _refuse_taken_name(kit: Kit, store: "Store", name: str) -> None:
+    """A profile of this name in another file would win over the sandbox's, and `--profile` lead elsewhere."""
+    from kafkakit.errors import RefusedError
+    from kafkakit.settings import open_profiles
+
+    source = open_profiles(kit.given, lambda _: None).files.profile_names().get(name)
+    if source is not None and source.path != store.profile_file(name):
+        raise RefusedError(f"profile {name} is defined in {source.path} already", hint="choose another --name")
 
 
 class _Told:

@@ -44,11 +44,14 @@ def profile_tree(state: SandboxState, root: str, user: str) -> dict[str, "str | 
     return tree
 
 
+def profile_head(sandbox: str) -> str:
+    """The first line of a profile file, by which a sandbox knows its own."""
+    return f"# written by `kafkakit sandbox up --name {sandbox}`, removed by `kafkakit sandbox down --name {sandbox}`"
+
+
 def render_profile(tree: Tree, sandbox: str) -> str:
     """YAML text: two-space indents and double-quoted strings (JSON strings are YAML strings)."""
-    lines = [
-        f"# written by `kafkakit sandbox up --name {sandbox}`, removed by `kafkakit sandbox down --name {sandbox}`"
-    ]
+    lines = [profile_head(sandbox)]
     _render(tree, 0, lines)
     return "\n".join(lines) + "\n"
 

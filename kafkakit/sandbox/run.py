@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.sandbox import jvm
-from kafkakit.sandbox.connection import profile_name, profile_tree, profile_users, render_profile
+from kafkakit.sandbox.connection import profile_head, profile_name, profile_tree, profile_users, render_profile
 from kafkakit.sandbox.credentials import CLIENT_USERS
 from kafkakit.sandbox.layout import Node, Role, directories_needed, lay_out, ports_needed
 from kafkakit.sandbox.machine import Machine, NodeFailedError, OldSessionError, PortTakenError, Reporter
@@ -29,6 +29,7 @@ __all__ = [
     "start_node",
     "up",
     "wait_until_up",
+    "write_profiles",
 ]
 
 _PORT_ATTEMPTS = 3
@@ -45,6 +46,7 @@ def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) ->
         running = _already_up(machine, store, spec)
         if running is not None:
             return running, False
+        _refuse_strange_profiles(store, spec)
         java = machine.find_java()
         class_path = machine.jars.class_path(spec.kafka, reporter.say)
         for attempt in range(1, _PORT_ATTEMPTS + 1):
@@ -55,6 +57,24 @@ def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) ->
                     raise
                 reporter.say(f"{error.message}; starting again with other ports")
         raise AssertionError("unreachable")
+
+
+def _refuse_strange_profiles(store: Store, spec: SandboxSpec) -> None:
+    """A profile that a person or another sandbox wrote is never replaced."""
+    for user in profile_users(spec.secure):
+        profile = profile_name(spec.name, user)
+        if not store.owns_profile(profile, profile_head(spec.name)):
+            raise RefusedError(
+                f"{store.profile_file(profile)} is a profile that sandbox {spec.name} did not write",
+                hint="choose another --name, or move the file away",
+            )
+
+
+def write_profiles(store: Store, state: SandboxState) -> None:
+    """Write the profiles of everybody who may enter, with all brokers' addresses."""
+    name = state.spec.name
+    for user in profile_users(state.spec.secure):
+        store.write_profile(profile_name(name, user), render_profile(profile_tree(state, str(store.root), user), name))
 
 
 def _already_up(machine: Machine, store: Store, spec: SandboxSpec) -> SandboxState | None:
@@ -110,9 +130,7 @@ def _start(
         state = start_processes(machine, store, state, class_path, passwords)
         state = wait_until_up(machine, store, state, tuple(r.node.id for r in state.nodes[1:]), reporter)
         state = replace(state, phase=Phase.UP, cluster_id=live_cluster_id(machine, store, state))
-        for user in profile_users(spec.secure):
-            text = render_profile(profile_tree(state, root, user), spec.name)
-            store.write_profile(profile_name(spec.name, user), text)
+        write_profiles(store, state)
         store.save(state)
     except BaseException:
         # Whatever went wrong, Ctrl-C included: nothing stays running; the logs stay for a look.
@@ -146,7 +164,8 @@ def _remove(machine: Machine, store: Store, state: SandboxState) -> int:
 
 def _remove_profiles(store: Store, name: str) -> None:
     for user in CLIENT_USERS:
-        store.remove_profile(profile_name(name, user))
+        if store.owns_profile(profile_name(name, user), profile_head(name)):
+            store.remove_profile(profile_name(name, user))
 
 
 def down(machine: Machine, store: Store) -> int | None:

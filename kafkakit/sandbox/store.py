@@ -17,6 +17,11 @@ TAIL_LINES = 15
 _TAIL_BYTES = 64 * 1024
 
 
+def store_of(name: str, state_dir: Path, config_dir: Path) -> "Store":
+    """The store of the sandbox of that (checked) name."""
+    return Store(root=state_dir / "sandbox" / name, profiles=config_dir / "profiles.d")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """Where one sandbox lives: `root` for its processes, `profiles` for the profile files."""
@@ -123,6 +128,14 @@ class Store:
         path = self.profile_file(profile)
         self.write(path, text)
         return path
+
+    def owns_profile(self, profile: str, head: str) -> bool:
+        """True when the profile's file is absent, or begins with the line that the sandbox writes."""
+        try:
+            with self.profile_file(profile).open("rb") as file:
+                return file.readline(1000).decode("utf-8", "replace").rstrip("\n") == head
+        except FileNotFoundError:
+            return True
 
     def remove_profile(self, profile: str) -> None:
         """Delete a profile file if it is there."""

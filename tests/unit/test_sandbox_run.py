@@ -1,7 +1,7 @@
 """Bringing up and down on a made-up machine, where every failure can be had at will."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -415,6 +415,32 @@ def test_a_running_sandbox_grows_by_brokers_that_share_its_secrets(stage: Stage)
     differing = {a for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b}
     assert {line.partition("=")[0] + "=" for line in differing} <= set(own)
     assert not stage.up(Secure.SCRAM, brokers=5)
+
+
+def test_growth_puts_the_new_brokers_into_the_profile(stage: Stage) -> None:
+    stage.up(brokers=2)
+    state = grow(stage.machine, stage.store, stage.spec(brokers=2 + 1), stage.said)
+    assert state is None, "another number of racks"
+    state = grow(stage.machine, stage.store, replace(stage.spec(brokers=2), brokers=4), stage.said)
+    assert state is not None
+    assert state.layout.bootstrap_servers in (stage.store.profiles / "box.yaml").read_text()
+    assert state.layout.bootstrap_servers.count(",") == 3
+
+
+@pytest.mark.parametrize("taken", ["box", "box-guest"])
+def test_a_profile_that_somebody_else_wrote_is_neither_replaced_nor_removed(stage: Stage, taken: str) -> None:
+    stage.store.profiles.mkdir(parents=True)
+    theirs = stage.store.profile_file(taken)
+    theirs.write_text("bootstrap_server: prod:9092\n")
+    with pytest.raises(RefusedError, match="is a profile that sandbox box did not write"):
+        stage.up(Secure.SCRAM)
+    assert not stage.processes.all
+    theirs.unlink()
+    stage.up(Secure.SCRAM)
+    theirs.write_text("bootstrap_server: prod:9092\n")
+    run.down(stage.machine, stage.store)
+    assert stage.profiles() == [theirs.name]
+    assert theirs.read_text() == "bootstrap_server: prod:9092\n"
 
 
 def test_growth_needs_the_same_sandbox_in_all_but_size(stage: Stage) -> None:

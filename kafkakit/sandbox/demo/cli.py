@@ -1,5 +1,6 @@
 """`kafkakit sandbox demo`: a real cluster loses a broker and gets its replicas back, with the commands shown."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.command import Kit, kit_of
-from kafkakit.errors import OperationFailedError
+from kafkakit.errors import OperationFailedError, RefusedError
 from kafkakit.output import Result
-from kafkakit.sandbox.spec import Mode, Secure
+from kafkakit.sandbox.spec import Mode, Secure, check_name
+from kafkakit.settings_folders import find_folders
 
 if TYPE_CHECKING:
     from kafkakit.ports import Clock
@@ -42,6 +44,7 @@ def demo(
     Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
     """
     kit = kit_of(ctx)
+    _refuse_existing(name)
     shape = ["--racks", "3", "--log-dirs", "2", "--mode", mode, "--secure", secure, "--name", name]
     began = _clock().monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder, _sandbox(kit, name):
@@ -97,6 +100,24 @@ def demo(
         raise OperationFailedError(f"{lost} of {counted.acknowledged} acknowledged records")
 
 
+def _refuse_existing(name: str) -> None:
+    """The demo takes its cluster down at the end, so it must be its own."""
+    from kafkakit.sandbox.store import store_of
+
+    folders = find_folders(os.environ)
+    if store_of(check_name(name), folders.state, folders.config).state_file.exists():
+        raise RefusedError(
+            f"there is a sandbox {name} already, and the demo would remove it",
+            hint=f"choose another --name, or: kafkakit sandbox down --name {name}",
+        )
+
+
+def _environment() -> dict[str, str]:
+    """The environment without addresses and options meant for other clusters, which would win over the profile."""
+    kept = "KAFKAKIT_STATE_DIR"
+    return {k: v for k, v in os.environ.items() if k == kept or not k.startswith(("KAFKAKIT_", "TOPICMAPPR_"))}
+
+
 def _clock() -> "Clock":
     from kafkakit.wiring import system_clock
 
@@ -110,7 +131,8 @@ def _act(kit: Kit, title: str) -> None:
 def _run(kit: Kit, words: list[str]) -> None:
     """Show a command and run it as the reader would."""
     kit.output.say(f"$ kafkakit {shlex.join(words)}")
-    code = subprocess.run([sys.executable, "-m", "kafkakit", *words], check=False, stdout=sys.stderr).returncode
+    command = [sys.executable, "-m", "kafkakit", *words]
+    code = subprocess.run(command, check=False, stdout=sys.stderr, env=_environment()).returncode
     if code:
         raise OperationFailedError(f"kafkakit {shlex.join(words[:4])} ... ended with exit code {code}")
 
@@ -128,9 +150,10 @@ def _sandbox(kit: Kit, name: str) -> Iterator[None]:
 @contextmanager
 def _traffic(kit: Kit, name: str) -> Iterator["Traffic"]:
     from kafkakit.sandbox.demo.run import Traffic, make_topic
+    from kafkakit.settings import Given, load_settings
     from kafkakit.wiring import open_admin, open_data
 
-    settings = kit.load_settings(name)
+    settings = load_settings(Given(profile=name), _environment(), warn=kit.output.warn, input_allowed=False)
     admin = open_admin(settings)
     try:
         make_topic(admin, _spread())

@@ -6,7 +6,7 @@ from kafkakit.sandbox import jvm
 from kafkakit.sandbox.layout import Node, Role, broker_listeners, broker_node
 from kafkakit.sandbox.machine import Machine, Reporter
 from kafkakit.sandbox.properties import broker_properties, meta_properties, render_properties
-from kafkakit.sandbox.run import kafka_uuid, start_node, wait_until_up
+from kafkakit.sandbox.run import kafka_uuid, start_node, wait_until_up, write_profiles
 from kafkakit.sandbox.spec import SandboxSpec
 from kafkakit.sandbox.state import NodeRecord, Phase, SandboxState
 from kafkakit.sandbox.store import Store
@@ -37,13 +37,15 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
             for node in nodes:
                 _write_node(store, state, node, class_path)
                 state = start_node(machine, store, state, node)
-            return wait_until_up(machine, store, state, tuple(node.id for node in nodes), reporter)
+            state = wait_until_up(machine, store, state, tuple(node.id for node in nodes), reporter)
+            write_profiles(store, state)
         except BaseException:
             # By what was started, not by what was recorded: a stop may fall between the two.
             ours = tuple(f"{jvm.MARKER}{node.folder}" for node in nodes)
             machine.processes.kill([r for r in machine.processes.started() if r.marker.startswith(ours)])
             store.save(before)
             raise
+        return state
 
 
 def _can_grow(machine: Machine, state: SandboxState, spec: SandboxSpec) -> bool:

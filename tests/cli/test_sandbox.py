@@ -1,0 +1,38 @@
+"""`kafkakit sandbox` where it refuses before anything is started."""
+
+from pathlib import Path
+
+import pytest
+
+from kafkakit.sandbox.demo import cli as demo_cli
+from tests.command_line import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_up_refuses_the_name_of_a_profile_that_would_win_over_its_own(home: Home) -> None:
+    path = home.write_config("profiles:\n  prod: {bootstrap_server: 'p:1'}\n")
+    ran = home.run("sandbox", "up", "--name", "prod")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr == f"error: profile prod is defined in {path} already\nhint: choose another --name\n"
+    assert not home.state.exists()
+
+
+def test_the_demo_refuses_a_sandbox_that_is_there_already(home: Home) -> None:
+    folder = home.state / "sandbox" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text("{}")
+    ran = home.run("sandbox", "demo", "--name", "mine")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: there is a sandbox mine already, and the demo would remove it\n")
+    assert (folder / "state.json").exists()
+
+
+def test_the_demo_leaves_addresses_of_other_clusters_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAFKAKIT_BOOTSTRAP_SERVER", "TOPICMAPPR_KAFKA_ADDR", "KAFKAKIT_STATE_DIR"):
+        monkeypatch.setenv(name, "x")
+    kept = [name for name in demo_cli._environment() if name.startswith(("KAFKAKIT_", "TOPICMAPPR_"))]
+    assert kept == ["KAFKAKIT_STATE_DIR"]
