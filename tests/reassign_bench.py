@@ -86,8 +86,7 @@ class Bench:
     def run(self, **options: Any) -> Run:
         request = Request(
             commands=Commands(program="kafkakit --profile p", plan="p.json"),
-            plan_path="/plans/p.json",
-            **{"confirm": lambda: True, **options},
+            **{"confirm": lambda: True, "plan_path": "/plans/p.json", **options},
         )
         leftovers = Leftovers(self.others, self.cluster, self.clock, self.voice, request.commands)
         return Run(self.plan, self.cluster, self.clock, self.journal(), self.voice, request, leftovers)

@@ -35,8 +35,8 @@ class Look:
 
     `done` and `gone` partitions need nothing more. `pending` are in flight, `blocked` those of them that
     wait for a broker that is not alive (with that broker), `sourceless` those that no living broker can
-    serve (with the brokers last in sync). `idle` are neither in flight nor at their target. Bytes are
-    those copied for the goals and those to copy in all.
+    serve (with the brokers that could, see `without_source`). `idle` are neither in flight nor at their
+    target. Bytes are those copied for the goals and those to copy in all.
     """
 
     done: frozenset[TopicPartition]
@@ -105,7 +105,7 @@ def look(
             if dead:
                 blocked[goal.key] = dead[0]
             if not has_source(state, live):
-                sourceless[goal.key] = state.isr
+                sourceless[goal.key] = _could_serve(goal, state, live)
             copied += sum(min(size, _held(dirs, b, goal.key)) for b in goal.adding)
         elif state.replicas == goal.target:
             done.add(goal.key)
@@ -168,16 +168,22 @@ def has_source(state: PartitionState, live: Live) -> bool:
 
 
 def without_source(goals: Iterable[Goal], live: Live) -> dict[TopicPartition, tuple[int, ...]]:
-    """Goals that need copies which no living broker can serve, with the brokers last in sync."""
-    states = {g.key: live.states.get(g.key) for g in goals if g.adding}
-    return {k: s.isr for k, s in states.items() if s is not None and not has_source(s, live)}
+    """Goals that need copies which no living broker can serve, each with the brokers that could once back.
+
+    Those are the brokers last in sync; where the cluster names none (KRaft keeps them as eligible leaders,
+    out of the ISR), the dead ones that hold a copy.
+    """
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    for goal in goals:
+        state = live.states.get(goal.key) if goal.adding else None
+        if state is not None and not has_source(state, live):
+            found[goal.key] = _could_serve(goal, state, live)
+    return found
 
 
 def sources_told(sourceless: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Partitions without a source in words: which broker would have to come back."""
-    return listed(
-        [f"{k} (last in sync: broker {', '.join(map(str, isr)) or '?'})" for k, isr in sorted(sourceless.items())]
-    )
+    return listed([f"{k} (waits for broker {' or '.join(map(str, b))})" for k, b in sorted(sourceless.items())])
 
 
 def poll_interval_s(elapsed_s: float) -> float:
@@ -195,6 +201,10 @@ def offline_dirs(goals: Sequence[Goal], dirs: Mapping[int, BrokerLogDirs]) -> se
     """Log dirs in error on the brokers that receive copies, as `broker:path`."""
     brokers = {b for g in goals for b in g.adding}
     return {f"{b}:{d.path}" for b in brokers if b in dirs for d in dirs[b].log_dirs if d.error}
+
+
+def _could_serve(goal: Goal, state: PartitionState, live: Live) -> tuple[int, ...]:
+    return state.isr or tuple(b for b in goal.holders if not live.is_alive(b)) or goal.holders
 
 
 def _held(dirs: Mapping[int, BrokerLogDirs], broker: int, key: TopicPartition) -> int:

@@ -33,7 +33,9 @@ def render_changes(
     for goal in goals[:SHOWN_CHANGES]:
         now = live.states.get(goal.key)
         mark = " (running)" if goal.running else ""
-        leader = "" if now is None or now.leader == goal.target[0] else f", leader {now.leader} -> {goal.target[0]}"
+        leader = ""
+        if now is not None and now.leader != goal.target[0]:
+            leader = f", leader {'none' if now.leader is None else now.leader} -> {goal.target[0]}"
         lines.append(f"  {goal.key}: {ids(goal.holders)} -> {ids(goal.target)}{leader}{mark}")
     if len(goals) > SHOWN_CHANGES:
         lines.append(f"  and {len(goals) - SHOWN_CHANGES} more")
@@ -52,7 +54,8 @@ def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
     lines = []
     for broker in sorted(comes.keys() | goes.keys()):
         sizes = comes.get(broker, [])
-        parts = [f"receives {len(sizes)} copies ({format_bytes(sum(sizes))})"] if sizes else []
+        copies = "1 copy" if len(sizes) == 1 else f"{len(sizes)} copies"
+        parts = [f"receives {copies} ({format_bytes(sum(sizes))})"] if sizes else []
         parts += [f"gives up {goes[broker]}"] if broker in goes else []
         parts += [] if live.is_alive(broker) else ["not alive"]
         lines.append(f"  broker {broker}: {', '.join(parts)}")

@@ -189,6 +189,9 @@ class Run:
                 break
             self._clock.sleep(0.5)
             live, assessment = self._look()
+        moving = sum(s.running is not None for s in assessment.statuses)
+        if moving:
+            self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")
         verdict = "incomplete" if self._problems else "complete"
         self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
         return live, assessment
@@ -253,11 +256,11 @@ class Run:
         undone = direction is Direction.ROLLBACK
         problems = tuple(self._problems)
         commands = self._request.commands
-        next_commands = (
-            commands.run(direction),
-            commands.line("verify"),
-            commands.run(Direction.ROLLBACK),
-        )
+        next_commands: tuple[str, ...] = ()
+        if problems:
+            next_commands = (commands.run(direction), commands.line("verify"), commands.run(Direction.ROLLBACK))
+        elif self._owed:  # all is in place, only a throttle is left: nothing here may undo the moves
+            next_commands = (commands.run(direction) if undone else commands.line("verify"),)
         return Outcome(
             direction=direction,
             verdict="incomplete" if problems and verdict not in _UNTOUCHED else verdict,
@@ -268,5 +271,5 @@ class Run:
             copied_bytes=self._batches.copied_bytes,
             seconds=seconds,
             rate=rate,
-            next_commands=tuple(dict.fromkeys(next_commands)) if problems or self._owed else (),
+            next_commands=tuple(dict.fromkeys(next_commands)),
         )

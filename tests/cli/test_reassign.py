@@ -1,5 +1,6 @@
 """`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.documents import encode_plan
+from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.model import TopicPartition
 from kafkakit.ports import ClusterAdmin
 from kafkakit.reassign.store_journal import lock_path
 from kafkakit.topicmappr.plan import Plan
@@ -225,3 +228,66 @@ def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Des
     assert ran.code in (1, 2)
     assert "Traceback" not in ran.stderr
     assert desk.cluster.calls == []
+
+
+def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk) -> None:
+    desk.cluster.add_topic("more", {0: (1, 2)})
+    desk.write(make_plan(desk.cluster, {("t", 0): (3, 2)}, topics=["t", "more"]))
+    desk.cluster.reassign({TopicPartition("more", 0): (2, 1)})
+
+    def press(_: float) -> None:
+        desk.clock.on_sleep.remove(press)
+        raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+    stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
+    assert stopped.code == 130
+    options = "--yes --allow-drift --batch-size 7 --stall-timeout 9m"
+    assert f"go on: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
+    assert desk.run("apply", "--yes").code == 2
+    assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0
+
+
+def test_a_watch_outlives_a_moment_without_an_answer_and_stops_when_told(desk: Desk) -> None:
+    desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
+    desk.cluster.fail_next("snapshot", TryLaterError("no answer"), times=3)
+    watched = desk.run("status", "--watch")
+    assert (watched.code, watched.stdout.splitlines()[0]) == (0, "cluster fake-cluster: 0 moves running")
+    assert "no answer; trying again" in watched.stderr
+    desk.cluster.reassign({TopicPartition("t", 0): (1, 2)})
+
+    def press(_: float) -> None:
+        desk.clock.on_sleep.remove(press)
+        raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+    stopped = desk.run("status", "--watch", "-o", "tsv")
+    assert (stopped.code, stopped.stdout) == (130, "")
+    assert "interrupted" in stopped.stderr
+
+
+def test_status_names_moves_that_nobody_can_serve(desk: Desk) -> None:
+    desk.cluster.add_topic("one", {0: (1,)}, size_bytes=20 * MB)
+    desk.cluster.reassign({TopicPartition("one", 0): (3,)})
+    assert desk.run("status", "-o", "json").json["moves"][0]["leader"] == 1
+    desk.cluster.kill(1)
+    assert desk.run("status", "-o", "json").json["moves"][0]["leader"] is None
+    assert desk.run("status").stdout == (
+        "cluster fake-cluster: 1 moves running, size of 1 unknown\n"
+        "  one-0: to [3], adding [3], ? of ?, no leader, nothing is copied\n"
+        "throttles: none set\n"
+    )
+
+
+def test_a_lock_file_that_cannot_be_locked_is_no_other_kafkakit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("kafkakit.adapters.lock.fcntl.flock", no_locks)
+    with (
+        pytest.raises(OperationFailedError, match="cannot be taken: No locks available"),
+        FileLock(tmp_path / "l", "x"),
+    ):
+        pass

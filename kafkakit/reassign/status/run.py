@@ -75,7 +75,9 @@ def verify(
             if not owed:
                 voice.say("throttles that an earlier run left were removed")
     commands = request.commands
-    next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK)) if short or owed else ()
+    next_commands: tuple[str, ...] = (commands.line("verify"),) if owed else ()
+    if short:
+        next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
     return Outcome(
         direction=Direction.VERIFY,
         verdict="incomplete" if short else "complete",

@@ -16,12 +16,16 @@ MOVE_COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "copied_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveView:
-    """One running move; bytes are None where no broker tells them. `waits_for` are destinations not alive."""
+    """One running move; bytes are None where no broker tells them. `waits_for` are destinations not alive.
+
+    Without a leader that is alive (`leader` None) nothing is copied.
+    """
 
     move: Reassignment
     copied_bytes: int | None
     total_bytes: int | None
     waits_for: tuple[int, ...]
+    leader: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +62,18 @@ def view_status(
         for name, configs in brokers.items()
     }
     lists = {t.name: {k: len(split_list(t.configs[k])) for k in LIST_KEYS if k in t.configs} for t in snapshot.topics}
+    leaders = {(n, p.partition): p.leader for n, p in snapshot.partitions() if p.leader in alive}
     left = [j for j in journals if j.throttled or j.unsettled]
     return StatusView(
         cluster_id=snapshot.cluster_id,
-        moves=tuple(_view_move(m, dirs, alive) for m in snapshot.reassignments),
+        moves=tuple(_view_move(m, dirs, alive, leaders.get((m.topic, m.partition))) for m in snapshot.reassignments),
         rates={b: r for b, r in sorted(rates.items()) if r},
         lists={t: v for t, v in sorted(lists.items()) if v},
         unfinished=tuple(f"{j.direction} of {j.plan_path}" for j in left),
     )
 
 
-def _view_move(move: Reassignment, dirs: Mapping[int, BrokerLogDirs], alive: set[int]) -> MoveView:
+def _view_move(move: Reassignment, dirs: Mapping[int, BrokerLogDirs], alive: set[int], leader: int | None) -> MoveView:
     key = TopicPartition(move.topic, move.partition)
     copies = {b: a.replicas[key].size_bytes for b, a in dirs.items() if key in a.replicas}
     sizes = [s for b, s in copies.items() if b not in move.adding]
@@ -78,17 +83,22 @@ def _view_move(move: Reassignment, dirs: Mapping[int, BrokerLogDirs], alive: set
         copied_bytes=None if size is None else sum(min(size, copies.get(b, 0)) for b in move.adding),
         total_bytes=None if size is None else size * len(move.adding),
         waits_for=tuple(b for b in move.adding if b not in alive),
+        leader=leader,
     )
 
 
 def render_status(view: StatusView) -> str:
     """The status for people."""
     lines = [f"cluster {view.cluster_id}: {len(view.moves)} moves running"]
-    if view.moves:
+    unknown = sum(m.total_bytes is None for m in view.moves)
+    if unknown < len(view.moves):
         lines[0] += f", {format_bytes(view.copied_bytes)} of {format_bytes(view.total_bytes)} copied"
+    if unknown:
+        lines[0] += f", size of {unknown} unknown"
     for item in view.moves[:SHOWN]:
         move = item.move
         waits = f", waits for broker {', '.join(map(str, item.waits_for))} (not alive)" if item.waits_for else ""
+        waits += "" if item.leader is not None else ", no leader, nothing is copied"
         lines.append(
             f"  {move.topic}-{move.partition}: to {ids(move.target)}, adding {ids(move.adding)}, "
             f"{format_bytes(item.copied_bytes)} of {format_bytes(item.total_bytes)}{waits}"
@@ -123,6 +133,7 @@ def status_data(view: StatusView) -> dict[str, object]:
                 "copied_bytes": m.copied_bytes,
                 "total_bytes": m.total_bytes,
                 "waits_for": list(m.waits_for),
+                "leader": m.leader,
             }
             for m in view.moves
         ],

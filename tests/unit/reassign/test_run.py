@@ -186,6 +186,7 @@ def test_stall_stops_the_run() -> None:
     bench = make_bench(line_rate=0.0)
     outcome = bench.apply(stall_timeout_s=30)
     assert "no progress for 30s" in outcome.problems[0]
+    assert outcome.problems[1] == "moves that stay on the cluster and go on without a throttle: 3"
     assert bench.clock.elapsed < 60
 
 
@@ -336,12 +337,12 @@ def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_remove
     first = make_bench(line_rate=1 * MB)
     at(first, 2, stop_pressed)
     with pytest.raises(InterruptedRunError):
-        first.apply(rate=20 * MB)
+        first.apply(rate=20 * MB, plan_path="/plans/my p.json")
     second = Bench(first.cluster, make_plan(first.cluster, {("t", 2): (4, 1, 2)}, topics=["t"]))
     second.others.append(first.file)
-    with pytest.raises(RefusedError, match=r"3 moves of /plans/p\.json run under its throttle") as caught:
+    with pytest.raises(RefusedError, match=r"3 moves of /plans/my p\.json run under its throttle") as caught:
         second.apply(rate=5 * MB, allow_drift=True)
-    assert "reassign rollback /plans/p.json --yes" in (caught.value.hint or "")
+    assert "reassign rollback '/plans/my p.json' --yes" in (caught.value.hint or "")
     first.cluster.advance(1000)
     assert second.apply(rate=5 * MB, allow_drift=True).ok
     assert not any(first.configs().values())
@@ -440,8 +441,8 @@ def leaderless_bench() -> Bench:
 def test_a_partition_without_a_live_source_is_named_and_does_not_hold_up_the_others() -> None:
     bench = leaderless_bench()
     outcome = bench.apply(rate=20 * MB, batch_size=1)
-    assert outcome.problems[0] == ("no live source, nothing can be copied: t-0 (last in sync: broker 1)")
-    assert any("t-0 (last in sync: broker 1)" in w for w in bench.voice.warned)
+    assert outcome.problems[0] == ("no live source, nothing can be copied: t-0 (waits for broker 1)")
+    assert any("t-0 (waits for broker 1)" in w for w in bench.voice.warned)
     assert bench.lists()["t", 0] == (1, 2, 3)
     assert bench.lists()["t", 1] == (4, 2, 3)
     assert bench.lists()["u", 0] == (3, 4)
@@ -459,7 +460,7 @@ def test_a_source_lost_mid_move_stops_the_run_after_a_short_grace() -> None:
     bench = Bench(cluster, make_plan(cluster, {("t", 0): (3,)}))
     at(bench, 3, lambda: cluster.kill(1))
     outcome = bench.apply(rate=20 * MB)
-    assert "no live source, nothing is copied: t-0 (last in sync: broker 1)" in outcome.problems[0]
+    assert "no live source, nothing is copied: t-0 (waits for broker 1)" in outcome.problems[0]
     assert bench.clock.elapsed < 60
     assert any("no live source, waiting for one" in w for w in bench.voice.warned)
     cluster.revive(1)
@@ -513,3 +514,12 @@ def test_a_second_ctrl_c_still_says_how_to_go_on() -> None:
     with pytest.raises(InterruptedRunError, match="moves may still run") as caught:
         bench.apply(rate=20 * MB)
     assert "reassign apply p.json --yes" in (caught.value.hint or "")
+
+
+def test_when_only_a_throttle_on_a_dead_broker_is_left_nothing_that_undoes_the_moves_is_proposed() -> None:
+    bench = make_bench(line_rate=20 * MB)
+    at(bench, 1, lambda: bench.cluster.kill(1))
+    outcome = bench.apply(rate=20 * MB)
+    assert (outcome.verdict, outcome.problems) == ("applied", ())
+    assert "broker 1, which is not alive" in outcome.owed[0]
+    assert outcome.next_commands == ("kafkakit --profile p reassign verify p.json",)
