@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
 from types import FrameType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kafkakit.errors import DeadlineReached
+from kafkakit.errors import DeadlineReached, KafkakitError
 
 if TYPE_CHECKING:
     from kafkakit.settings import Settings
@@ -60,7 +60,9 @@ def _topic_names(ctx: typer.Context) -> list[str]:
     if cached is not None:
         return cached
     names = _ask_for_topics(settings)
-    _write_cache(cache, names)
+    # Names that cannot be kept are good for this key press all the same.
+    with suppress(OSError, KafkakitError):
+        _write_cache(cache, names)
     return names
 
 

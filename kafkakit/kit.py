@@ -91,10 +91,10 @@ class Kit:
         return self._output(OutputFormat(output_format) if output_format in known else OutputFormat.TEXT)
 
     def _output(self, output_format: OutputFormat) -> Output:
-        terminal = self.terminal
+        terminal, output_file = self.terminal, self._value("output_file", None)
         return Output(
             output_format=output_format,
-            output_file=self._value("output_file", None),
+            output_file=None if str(output_file) == "-" else output_file,
             color=terminal.wants_color(str(self._value("color", ColorChoice.AUTO))),
             animate=terminal.stderr_is_terminal and not terminal.is_ci and not terminal.is_dumb,
             input_allowed=self.input_allowed,

@@ -73,7 +73,7 @@ class Output:
         self._result_written = False
 
     def result(self, result: Result) -> None:
-        """Write the command's one result to stdout, or atomically to `--output-file`."""
+        """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout)."""
         text = format_result(result, self.output_format)
         if self.output_file is None:
             self._result_written = True

@@ -1,9 +1,9 @@
 """Reading with a limit and writing without halves: the only place where the kit's documents touch the disk."""
 
 import os
+import secrets
 import stat
 import sys
-import tempfile
 from pathlib import Path
 
 from kafkakit.errors import InputError, OperationFailedError
@@ -44,26 +44,28 @@ def read_input(path: Path | str, limit_bytes: int) -> bytes:
 def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace a file as a whole: temporary name in the same folder, fsync, rename, fsync of the folder.
 
-    After a crash the file has the old content or the new one. A symbolic link is written through; a
-    folder, device or pipe is refused (`InputError`); a full or read-only disk is `OperationFailedError`.
+    After a crash the file has the old content or the new one. The umask takes rights from `mode`. A symbolic
+    link is written through; a folder, device or pipe is refused (`InputError`); a full or read-only disk is
+    `OperationFailedError`.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a regular file and will not be replaced")
+    name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+        # Opened with its final mode, so that the umask counts as it does for any file.
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as error:
         raise OperationFailedError(f"cannot write {path}: {error.strerror}") from None
     try:
         with open(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         os.rename(name, target)
         _sync_folder(target.parent)
     except BaseException as error:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise OperationFailedError(f"cannot write {path}: {error.strerror}") from None
         raise

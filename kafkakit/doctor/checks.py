@@ -52,7 +52,6 @@ def _judge(visit: Visit) -> Iterator[Check]:
         yield _fail("configuration", visit.config_error, "correct it, then run this again")
         return
     yield Check(name="configuration", status=Status.OK, detail=visit.config_origin)
-    yield from (Check(name="configuration", status=Status.WARN, detail=warning) for warning in visit.warnings)
     if visit.security is None:
         yield _fail(
             "security settings", visit.security_error or "unknown", "kafkakit profile show tells where each is set"

@@ -29,7 +29,7 @@ def doctor(ctx: typer.Context) -> None:
     columns = ("status", "check", "found", "hint")
     rows = tuple((str(check.status), check.name, check.detail, check.hint) for check in checks)
     lines = [text_table(columns[:3], [row[:3] for row in rows])]
-    lines += [f"hint: {check.name}: {check.hint}" for check in checks if check.hint]
+    lines += dict.fromkeys(f"hint: {check.name}: {check.hint}" for check in checks if check.hint)
     code = exit_code_of(checks)
     kit.output.result(
         Result(

@@ -1,7 +1,7 @@
 """What a doctor's visit finds, before anything is judged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafkakit.ports import ClusterInfo
 from kafkakit.security import Protocol, Security
@@ -60,4 +60,3 @@ class Visit:
     cluster_error: str | None = None
     data_brokers: tuple[int, ...] | None = None
     data_error: str | None = None
-    warnings: tuple[str, ...] = field(default_factory=tuple)

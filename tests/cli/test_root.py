@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -15,8 +16,8 @@ import pytest
 import typer
 import yaml
 
-from kafkakit import cli
-from kafkakit.command import KitCommand, kit_of, new_group
+from kafkakit import cli, completion
+from kafkakit.command import Kit, KitCommand, kit_of, new_group
 from kafkakit.errors import (
     EXIT_CODE_MEANING,
     InfeasibleError,
@@ -105,6 +106,11 @@ def test_the_result_can_go_to_a_file(home: Home) -> None:
     ran = home.run("version", "-o", "yaml", "--output-file", "v.yaml")
     assert (ran.code, ran.stdout, ran.stderr) == (0, "", "")
     assert yaml.safe_load((home.work / "v.yaml").read_text())["kafkakit"]["command"] == "version"
+
+
+def test_a_dash_as_the_result_file_is_stdout(home: Home) -> None:
+    assert home.run("version", "--output-file", "-") == home.run("version")
+    assert list(home.work.iterdir()) == []
 
 
 def test_overrides_before_and_after_add_up(home: Home) -> None:
@@ -477,6 +483,16 @@ def test_names_are_completed(home: Home) -> None:
     assert complete(home, "kafkakit version -o ") == ["text", "json", "yaml", "tsv"]
     home.write_config("[")
     assert complete(home, "kafkakit --profile ") == []
+
+
+def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = Kit()
+    kit.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
+    context: Any = SimpleNamespace(find_object=lambda kind: kit)
+    monkeypatch.setattr(completion, "_ask_for_topics", lambda settings: ["orders", "users"])
+    for name, value in home.environment({"XDG_CACHE_HOME": "/dev/null"}).items():
+        monkeypatch.setenv(name, value)
+    assert completion.complete_topic_names(context, "o") == ["orders"]
 
 
 def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:

@@ -51,6 +51,15 @@ def test_a_written_file_has_its_content_and_mode_and_leaves_nothing_else(tmp_pat
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_the_umask_counts(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_file(tmp_path / "f", b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize("step", ["os.fsync", "os.rename"])
 def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     path = tmp_path / "f"
