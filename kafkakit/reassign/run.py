@@ -222,10 +222,14 @@ class Run:
     def _cancel_running(self) -> tuple[Goal, ...]:
         """Cancel the plan's running moves; returns what is to be submitted then."""
         _, assessment = self._look()
-        self._moves.cancel([s.move.key for s in assessment.having(MoveState.TO_AFTER)])
+        refused = self._moves.cancel([s.move.key for s in assessment.having(MoveState.TO_AFTER)])
+        self._problems += [f"{key} cannot be cancelled now: {error}" for key, error in refused.items()]
         live, assessment = self._look(settle=True)
         goals, stuck = rollback_goals(assessment, live)
+        goals = tuple(g for g in goals if g.key not in refused)
         for status in stuck:
+            if status.move.key in refused:
+                continue
             lost = [str(b) for b in status.move.before if b not in status.holders and not live.is_alive(b)]
             self._problems.append(
                 f"{status.move.key} stays as it is: its old list needs a copy on broker {', '.join(lost)}, not alive"

@@ -97,15 +97,18 @@ class BatchWatch:
     def __init__(self, lookout: Lookout, clock: Clock, voice: Voice, *, stall_timeout_s: float) -> None:
         self._lookout, self._clock, self._voice = lookout, clock, voice
         self._stall_timeout_s = stall_timeout_s
+        self.copied_bytes = 0
         self._told: set[int] = set()
         self._told_sourceless: set[TopicPartition] = set()
 
     def wait(self, goals: Sequence[Goal], label: str, on_look: Callable[[Live], None]) -> tuple[Look, Watch]:
         """Poll until each goal is done, gone or withdrawn by somebody else; `on_look` sees every observation.
 
+        `copied_bytes` is kept up to date, also for a wait that fails.
         Raises `OperationFailedError` when what is left waits for a dead broker or has no source, makes no
         progress for the stall timeout, or a destination's log dir goes offline. The moves stay on the cluster then.
         """
+        self.copied_bytes = 0
         topics = {g.key.topic for g in goals}
         live = self._lookout.live(topics)
         offline = offline_dirs(goals, self._lookout.dirs(goals, live))
@@ -115,6 +118,7 @@ class BatchWatch:
             while True:
                 on_look(live)
                 seen = look(goals, live, self._lookout.dirs(goals, live), offline_before=offline)
+                self.copied_bytes = seen.copied_bytes
                 now = self._clock.monotonic()
                 watch = follow(watch, seen, now, stall_timeout_s=self._stall_timeout_s)
                 _show(bar, seen, watch, len(goals))

@@ -56,8 +56,10 @@ class Batches:
             if rate is not None:
                 self._throttles.impose_rates(batch, rate, now)
 
-        seen, memory = self._watch.wait([g for g in batch if g.key not in refused], label, keep_throttled)
-        self.copied_bytes += seen.copied_bytes
+        try:
+            seen, memory = self._watch.wait([g for g in batch if g.key not in refused], label, keep_throttled)
+        finally:
+            self.copied_bytes += self._watch.copied_bytes
         if seen.gone:
             self.problems.append(f"deleted during the run: {listed([str(k) for k in sorted(seen.gone)])}")
         if memory.withdrawn:

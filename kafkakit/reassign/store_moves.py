@@ -42,21 +42,24 @@ class Moves:
             self._clock.sleep(1.0)
         return refused
 
-    def cancel(self, keys: Collection[TopicPartition]) -> None:
-        """Cancel running moves and wait until none of them runs; raises `OperationFailedError` if one does not stop."""
+    def cancel(self, keys: Collection[TopicPartition]) -> dict[TopicPartition, ItemError]:
+        """Cancel running moves and wait until none of them runs; returns those that Kafka refuses to cancel.
+
+        It does where nothing but the new copies is left alive. Raises `OperationFailedError` if one does not stop.
+        """
         if not keys:
-            return
+            return {}
         errors = self._act(What.CANCEL, sorted(keys), self._admin.cancel)
         there = self._lookout.live({k.topic for k in keys})
-        failed = [f"{k}: {e}" for k, e in sorted(errors.items()) if k in there.states]
-        if failed:
-            raise OperationFailedError(f"{len(failed)} moves cannot be cancelled: {listed(failed)}")
+        refused = {k: e for k, e in sorted(errors.items()) if k in there.states}
+        waited = sorted(k for k in keys if k not in refused)
         deadline = self._clock.monotonic() + CANCEL_TIMEOUT_S
-        while running := [k for k in sorted(keys) if k in there.running]:
+        while running := [k for k in waited if k in there.running]:
             if self._clock.monotonic() > deadline:
                 raise OperationFailedError(f"cancelled moves still run: {listed([str(k) for k in running])}")
             self._clock.sleep(0.5)
             there = self._lookout.live({k.topic for k in keys})
+        return refused
 
     def elect(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, ItemError]:
         """Make first replicas leaders; returns those refused."""

@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 
 from kafkakit.errors import InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
-from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
@@ -272,8 +272,6 @@ def test_move_cancelled_by_somebody_else_is_reported() -> None:
 
 
 def test_refused_move_is_a_problem_and_the_others_go_on() -> None:
-    from kafkakit.ports import ItemError
-
     bench = make_bench()
     bench.cluster.fail_item("reassign", bench.plan.moves[0].key, ItemError(name="PolicyViolationError"))
     outcome = bench.apply(rate=20 * MB)
@@ -283,8 +281,6 @@ def test_refused_move_is_a_problem_and_the_others_go_on() -> None:
 
 
 def test_broker_that_refuses_the_throttle_stops_the_run_before_any_move() -> None:
-    from kafkakit.ports import ItemError
-
     bench = make_bench()
     change = ConfigChange(kind=ResourceKind.BROKER, name="4", key=FOLLOWER_RATE, op=ConfigOp.SET, value=str(20 * MB))
     bench.cluster.fail_item("alter_configs", change, ItemError(name="ClusterAuthorizationFailedError"))
@@ -523,3 +519,32 @@ def test_when_only_a_throttle_on_a_dead_broker_is_left_nothing_that_undoes_the_m
     assert (outcome.verdict, outcome.problems) == ("applied", ())
     assert "broker 1, which is not alive" in outcome.owed[0]
     assert outcome.next_commands == ("kafkakit --profile p reassign verify p.json",)
+
+
+def test_a_move_that_cannot_be_cancelled_does_not_hold_up_the_rest_of_a_rollback() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    before = bench.lists()
+    at(bench, 3, stop_pressed)
+    with pytest.raises(InterruptedRunError):
+        bench.apply(rate=20 * MB)
+    key = bench.plan.moves[0].key
+    bench.cluster.fail_item("cancel", key, ItemError(name="InvalidReplicationAssignmentError", message="unclean"))
+    outcome = bench.rollback()
+    assert outcome.problems[0] == "t-0 cannot be cancelled now: InvalidReplicationAssignmentError: unclean"
+    assert [r.partition for r in bench.cluster.reassignments()] == [0]
+    assert {k: v for k, v in bench.lists().items() if k != ("t", 0)} == {
+        k: v for k, v in before.items() if k != ("t", 0)
+    }
+    assert bench.rollback().ok
+    assert bench.lists() == before
+    assert not any(bench.configs().values())
+
+
+def test_bytes_copied_before_a_fault_are_counted() -> None:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=1 * MB)
+    cluster.add_topic("t", {0: (1,), 1: (2,)}, size_bytes=5 * MB)
+    bench = Bench(cluster, make_plan(cluster, {("t", 0): (3,), ("t", 1): (3,)}))
+    at(bench, 3, lambda: cluster.kill(1))
+    outcome = bench.apply()
+    assert not outcome.ok
+    assert 5 * MB <= outcome.copied_bytes < 10 * MB
