@@ -2,9 +2,10 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,14 @@ def layer_of(name: str, package: str) -> str:
     return next((layer for pattern, layer in LAYERS if fnmatchcase(below, pattern)), "pure")
 
 
-def imports_of(tree: ast.Module) -> frozenset[str]:
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def imports_of(nodes: Iterable[ast.AST]) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -94,8 +100,8 @@ def modules_of(root: Path) -> dict[str, Module]:
     for path in sorted(root.rglob("*.py")):
         parts = [root.name, *path.relative_to(root).with_suffix("").parts]
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        modules[name] = Module(name, layer_of(name, root.name), tree, imports_of(tree))
+        tree = parsed(path.read_text(encoding="utf-8"))
+        modules[name] = Module(name, layer_of(name, root.name), tree, imports_of(ast.walk(tree)))
     return modules
 
 
@@ -198,18 +204,21 @@ def top(name: str) -> str:
     return name.partition(".")[0]
 
 
-class _WithoutTypeChecking(ast.NodeTransformer):
-    """Drops imports that only the type checker sees."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else node
+def run_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node but those that only the type checker sees."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield from run_nodes(child)
 
 
 def circles(root: Path) -> list[str]:
     """Modules that reach themselves through imports, lazy ones included, each with the shortest way round."""
     modules = modules_of(root)
     graph = {
-        module.name: sorted(imports_of(_WithoutTypeChecking().visit(module.tree)) & modules.keys() - {module.name})
+        module.name: sorted(imports_of(run_nodes(module.tree)) & modules.keys() - {module.name})
         for module in modules.values()
     }
     found = []
