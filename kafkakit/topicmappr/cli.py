@@ -109,7 +109,7 @@ def rebuild(
     """
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.request import RebuildRequest
-    from kafkakit.topicmappr.run import Destination, read_map_string
+    from kafkakit.topicmappr.run import Destination, read_map_string, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
@@ -132,8 +132,9 @@ def rebuild(
         kit.output.say(f"ID {duplicate} supplied as duplicate, excluding")
     if kafka_addr:
         kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
-    state = _observe(kit, snapshot)
-    return _finish(kit, state, request, destination, ignore_warns, exit_code)
+    with without_collector():
+        state = _observe(kit, snapshot)
+        return _finish(kit, state, request, destination, ignore_warns, exit_code)
 
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "map_string", "replication", "force_rebuild", "sub_affinity",

@@ -149,3 +149,13 @@ def fingerprint_of(cluster_id: str, brokers: Iterable[PlanBroker], scope: Iterab
             start = json.dumps([entry.topic, entry.topic_id or ""], separators=(",", ":"))[:-1]
         rows.append(f"{start},{entry.partition},[{','.join(map(str, entry.replicas))}]]")
     return f"sha256:{hashlib.sha256(''.join(rows).encode()).hexdigest()}"
+
+
+def identity_of(plan: Plan) -> str:
+    """Hash a plan's fingerprint and moves, hex, prefixed `sha256:`; what a run of it is remembered under.
+
+    Two plans made from one snapshot have the same fingerprint and different identities. O(moves).
+    """
+    rows = [plan.fingerprint, *(f"{m.topic} {m.partition} {','.join(map(str, m.after))}" for m in plan.moves)]
+    text = "\n".join(rows)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
