@@ -139,9 +139,9 @@ class DiskFile:
             raise OperationFailedError(f"the journal {self.name} cannot be written: {error.strerror}") from None
 
 
-def journal_path(state_dir: Path, cluster_id: str, fingerprint: str) -> Path:
-    """The file that a plan's journal is kept in; both ids were checked to be plain words."""
-    return state_dir / "journals" / cluster_id / f"{fingerprint.removeprefix('sha256:')[:20]}.journal"
+def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
+    """The file that a plan's journal is kept in; the cluster id was checked, `identity` is `plan.identity_of`."""
+    return state_dir / "journals" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.journal"
 
 
 def lock_path(state_dir: Path, cluster_id: str) -> Path:

@@ -291,3 +291,22 @@ def test_a_lock_file_that_cannot_be_locked_is_no_other_kafkakit(
         FileLock(tmp_path / "l", "x"),
     ):
         pass
+
+
+def test_two_plans_from_one_snapshot_do_not_share_a_journal(desk: Desk) -> None:
+    other = make_plan(desk.cluster, {("t", 1): (3, 1)})
+    assert other.fingerprint == desk.plan.fingerprint
+    desk.cluster.replication.line_rate = 1.0
+
+    def press(_: float) -> None:
+        desk.clock.on_sleep.remove(press)
+        raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    desk.write(other)
+    refused = desk.run("apply", "--yes", "--allow-drift")
+    assert refused.code == 2
+    assert "1 moves of" in refused.stderr
+    assert "run under its throttle" in refused.stderr
+    assert desk.cluster.brokers[3].configs

@@ -20,7 +20,7 @@ from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ResourceKind
 from kafkakit.reassign.store_journal import journal_path
 from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.sandbox import run as sandbox
-from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.plan import Plan, identity_of
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.journal_invariants import verify_journal
 from tests.plans import make_plan, plan_of
@@ -124,7 +124,7 @@ def throttles(admin: ClusterAdmin, topic: str) -> dict[str, dict[str, str]]:
 
 
 def journal(cluster: SandboxCluster, plan: Plan) -> bytes:
-    return journal_path(cluster.home.state_dir, plan.cluster_id, plan.fingerprint).read_bytes()
+    return journal_path(cluster.home.state_dir, plan.cluster_id, identity_of(plan)).read_bytes()
 
 
 def set_config(admin: ClusterAdmin, kind: ResourceKind, name: str, key: str, value: str | None) -> None:

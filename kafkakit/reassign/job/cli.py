@@ -78,6 +78,7 @@ def open_job(kit: Kit, plan_file: str, options: Options, *, must_lock: bool = Tr
     from kafkakit.errors import TryLaterError
     from kafkakit.reassign.store_journal import DiskFile, Journal, journal_files, journal_path, lock_path
     from kafkakit.reassign.store_leftovers import Leftovers
+    from kafkakit.topicmappr.plan import identity_of
     from kafkakit.topicmappr.plan_rules import check_plan
     from kafkakit.wiring import open_admin, read_input, system_clock
 
@@ -97,8 +98,9 @@ def open_job(kit: Kit, plan_file: str, options: Options, *, must_lock: bool = Tr
                 locked = False
         admin = stack.enter_context(closing(open_admin(kit.settings, read_only=options.dry_run)))
         clock = system_clock()
-        file = DiskFile(journal_path(state_dir, plan.cluster_id, plan.fingerprint))
-        journal = Journal(file, clock, cluster_id=plan.cluster_id, fingerprint=plan.fingerprint)
+        identity = identity_of(plan)
+        file = DiskFile(journal_path(state_dir, plan.cluster_id, identity))
+        journal = Journal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity)
         others = [f for f in journal_files(state_dir, plan.cluster_id) if f.path != file.path]
         yield Job(
             kit=kit,
