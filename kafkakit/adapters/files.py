@@ -18,6 +18,8 @@ def read_input(path: Path | str, limit_bytes: int) -> bytes:
     never holds more than the limit in memory.
     """
     if str(path) == STDIN:
+        if sys.stdin is None:
+            raise InputError("stdin", "is closed")
         return _within(sys.stdin.buffer.read(limit_bytes + 1), limit_bytes, "stdin")
     source = str(path)
     try:

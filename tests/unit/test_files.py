@@ -28,6 +28,9 @@ def test_stdin_is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", stdin(b"12345"))
     with pytest.raises(InputError, match="stdin: is larger"):
         read_input("-", 4)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="stdin: is closed"):
+        read_input("-", 4)
 
 
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
