@@ -110,12 +110,13 @@ class JarCache:
 def _installed(home: Path, version: str) -> tuple[str, ...]:
     """The jars of a Kafka installation; its own slf4j bindings stay out when ours could not be told apart."""
     jars = sorted(str(path) for path in (home / "libs").glob("*.jar"))
-    if not any(Path(jar).name.startswith("kafka_2.13-") for jar in jars):
+    brokers = [Path(jar).stem for jar in jars if Path(jar).name.startswith("kafka_2.13-")]
+    if not brokers:
         raise UsageError(
             f"KAFKA_HOME is {home}, but {home}/libs holds no kafka_2.13 jar", hint="unset it, or unpack Kafka there"
         )
-    if not any(Path(jar).name == f"kafka_2.13-{version}.jar" for jar in jars):
-        have = next(Path(jar).stem.removeprefix("kafka_2.13-") for jar in jars if "/kafka_2.13-" in jar)
+    if f"kafka_2.13-{version}" not in brokers:
+        have = brokers[0].removeprefix("kafka_2.13-")
         raise UsageError(f"KAFKA_HOME holds Kafka {have}, not {version}", hint=f"use --kafka {have}, or unset it")
     bindings = binding_jars(Path(jar).name for jar in jars)
     return tuple(jar for jar in jars if Path(jar).name not in bindings[1:])

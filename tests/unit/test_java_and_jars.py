@@ -165,11 +165,13 @@ def test_without_jgo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_kafka_home_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("kafka_2.13-4.1.0", "kafka-clients-4.1.0", "slf4j-reload4j-1.7", "slf4j-simple-1.7"):
-        write_jar(tmp_path / "home/libs" / f"{name}.jar")
-    monkeypatch.setenv("KAFKA_HOME", str(tmp_path / "home"))
+    home = tmp_path / "kafka_2.13-4.1.0"  # as it is called when unpacked
+    for name in ("activation-1.1", "kafka_2.13-4.1.0", "kafka-clients-4.1.0", "slf4j-reload4j-1.7", "slf4j-simple-1.7"):
+        write_jar(home / "libs" / f"{name}.jar")
+    monkeypatch.setenv("KAFKA_HOME", str(home))
     found = JarCache(tmp_path / "cache").class_path("4.1.0", say_nothing)
     assert [Path(path).name for path in found] == [
+        "activation-1.1.jar",
         "kafka-clients-4.1.0.jar",
         "kafka_2.13-4.1.0.jar",
         "slf4j-reload4j-1.7.jar",
