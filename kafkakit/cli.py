@@ -192,7 +192,7 @@ def _tell_usage(kit: Kit, arguments: list[str], error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(error.format_message() + "\n")
         return int(ExitCode.USAGE)
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     return _tell(
         kit, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
     )
