@@ -296,7 +296,7 @@ def test_a_lock_file_that_cannot_be_locked_is_no_other_kafkakit(
 def test_two_plans_from_one_snapshot_do_not_share_a_journal(desk: Desk) -> None:
     other = make_plan(desk.cluster, {("t", 1): (3, 1)})
     assert other.fingerprint == desk.plan.fingerprint
-    desk.cluster.replication.line_rate = 1.0
+    desk.cluster.replication.line_rate = 0.0
 
     def press(_: float) -> None:
         desk.clock.on_sleep.remove(press)
