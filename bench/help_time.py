@@ -2,11 +2,12 @@
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
+
+from machine import shape
 
 RUNS = 20
 GOAL_MS = 150
@@ -35,12 +36,7 @@ def main() -> None:
                 "runs": RUNS,
                 "goal_ms": GOAL_MS,
                 "results": results,
-                "machine": {
-                    "cpus": os.cpu_count(),
-                    "load_1m": round(os.getloadavg()[0], 1),
-                    "python": platform.python_version(),
-                    "system": platform.platform(),
-                },
+                "machine": shape(),
             },
             indent=2,
         )

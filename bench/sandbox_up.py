@@ -7,13 +7,14 @@ Prints one JSON object with the machine's shape, each round's seconds, and the m
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from machine import shape
 
 
 def kafkakit(*words: str, env: dict[str, str]) -> None:
@@ -55,9 +56,7 @@ def main() -> None:
             }
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    shape = {"cpus": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    load = round(os.getloadavg()[0], 2)
-    report = {"bench": "sandbox_up", "machine": shape, "load_1m": load, "mode": given.mode, "secure": given.secure}
+    report = {"bench": "sandbox_up", "machine": shape(), "mode": given.mode, "secure": given.secure}
     print(json.dumps(report | {"brokers": figures}))
 
 
