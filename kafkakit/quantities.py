@@ -71,3 +71,8 @@ def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     digits = 0 if step == 0 or abs(amount) >= 100 else 1 if abs(amount) >= 10 else 2
     text = f"{amount:.{digits}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {units[step]}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: `1 move`, `2 moves`, `2 copies`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

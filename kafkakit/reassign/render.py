@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkakit.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.quantities import counted, format_bytes, format_rate, format_rough_time
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Commands, Direction, Outcome
 from kafkakit.reassign.precheck import Live, ids
@@ -24,7 +24,8 @@ def render_changes(
     verb = "to change" if direction is Direction.APPLY else "to put back"
     done = len(plan.moves) - len(goals)
     lines = [
-        f"cluster {plan.cluster_id}: {len(goals)} partitions {verb}, {copies} copies to make, {format_bytes(total)}"
+        f"cluster {plan.cluster_id}: {counted(len(goals), 'partition')} {verb}, "
+        f"{counted(copies, 'copy', 'copies')} to make, {format_bytes(total)}"
         + (f" (size of {unknown} partitions unknown)" if unknown else "")
         + (f"; {done} of {len(plan.moves)} are in place or have no share" if done else "")
     ]
@@ -54,8 +55,7 @@ def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
     lines = []
     for broker in sorted(comes.keys() | goes.keys()):
         sizes = comes.get(broker, [])
-        copies = "1 copy" if len(sizes) == 1 else f"{len(sizes)} copies"
-        parts = [f"receives {copies} ({format_bytes(sum(sizes))})"] if sizes else []
+        parts = [f"receives {counted(len(sizes), 'copy', 'copies')} ({format_bytes(sum(sizes))})"] if sizes else []
         parts += [f"gives up {goes[broker]}"] if broker in goes else []
         parts += [] if live.is_alive(broker) else ["not alive"]
         lines.append(f"  broker {broker}: {', '.join(parts)}")
@@ -68,7 +68,7 @@ def render_outcome(outcome: Outcome) -> str:
     lines = [f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"]
     if outcome.submitted:
         lines.append(
-            f"{outcome.submitted} moves sent, {format_bytes(outcome.copied_bytes)} copied in "
+            f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
             f"{format_rough_time(outcome.seconds)}"
         )
     lines += [f"problem: {p}" for p in outcome.problems]

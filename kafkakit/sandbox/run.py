@@ -43,7 +43,7 @@ def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) ->
     failure, and on Ctrl-C, what was started is stopped. Cost: about 6 s for 3 brokers with cached jars.
     """
     with store.locked():
-        running = _already_up(machine, store, spec)
+        running = _already_up(machine, store, spec, reporter)
         if running is not None:
             return running, False
         _refuse_strange_profiles(store, spec)
@@ -77,13 +77,14 @@ def write_profiles(store: Store, state: SandboxState) -> None:
         store.write_profile(profile_name(name, user), render_profile(profile_tree(state, str(store.root), user), name))
 
 
-def _already_up(machine: Machine, store: Store, spec: SandboxSpec) -> SandboxState | None:
+def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) -> SandboxState | None:
     """The state when all of it runs; None when nothing does. Raises when only a part runs, or another shape."""
     state = store.load()
     if state is None:
         return None
     dead = [record for record in state.nodes if not is_alive(machine, record)]
     if state.phase is Phase.STARTING or len(dead) == len(state.nodes):
+        reporter.say(f"no process of the earlier sandbox {spec.name} is left; starting anew, without its data")
         _remove(machine, store, state)
         return None
     if state.spec != spec:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from kafkakit.quantities import format_bytes
+from kafkakit.quantities import counted, format_bytes
 from kafkakit.topicmappr.plan import Certificate, Plan
 from kafkakit.topicmappr.rebuild import Rebuild
 from kafkakit.topicmappr.statistics import degree_of
@@ -96,9 +96,9 @@ def certificate_line(plan: Plan) -> str:
     copies = sum(len(m.adding) for m in plan.moves)
     sizes = [m.bytes_moved for m in plan.moves]
     known = f" ({format_bytes(sum(s for s in sizes if s is not None))})" if copies and None not in sizes else ""
-    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else f"{c.lower_bound} {c.unit}"
+    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else counted(c.lower_bound, "replica")
     return (
-        f"{len(plan.moves)} partition(s) change, {copies} replica(s) are copied{known}; "
+        f"{counted(len(plan.moves), 'partition')} to change, {counted(copies, 'replica')} to copy{known}; "
         f"lower bound {bound}, gap {gap_text(c)} ({c.status})"
     )
 
