@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.quantities import counted
 from kafkakit.sandbox import jvm
 from kafkakit.sandbox.connection import profile_head, profile_name, profile_tree, profile_users, render_profile
 from kafkakit.sandbox.credentials import CLIENT_USERS
@@ -110,8 +111,8 @@ def describe(spec: SandboxSpec) -> str:
     """A sandbox's shape in words."""
     secured = "" if spec.secure is Secure.NONE else f", secured with {spec.secure}"
     return (
-        f"Kafka {spec.kafka} ({spec.mode}), {spec.brokers} brokers, {spec.racks} racks, "
-        f"{spec.log_dirs} log dirs each{secured}"
+        f"Kafka {spec.kafka} ({spec.mode}), {counted(spec.brokers, 'broker')}, {counted(spec.racks, 'rack')}, "
+        f"{counted(spec.log_dirs, 'log dir')} each{secured}"
     )
 
 

@@ -27,7 +27,8 @@ def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1) -> tupl
     import numpy as np
 
     base = np.asarray(base, dtype=np.int64)
-    width = _FIRST_WIDTH
+    # Wide enough to need few rounds, narrow enough that the unit steps do not outweigh the network itself.
+    width = max(_FIRST_WIDTH, min(total // len(base) // 4, 200_000 // len(base)))
     # Without constraints every broker below the water level would be filled up to it: start there.
     loads = np.maximum(base, _water_level(base, total))
     while True:

@@ -8,18 +8,13 @@ shrinks, the flow also chooses who leaves: rack repeats first, then copies out o
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafkakit.topicmappr.dealing import deal_units
 from kafkakit.topicmappr.levels import solve_levels
 from kafkakit.topicmappr.network import FlowNetwork
-from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem, PlannedPartition
+from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
 from kafkakit.topicmappr.rack_rule import FillRoom, fill_room
-
-_POSITION = 1
-_LEVEL = 16
-_OUT_OF_SYNC = 10**9
-_RACK_REPEAT = 10**11
+from kafkakit.topicmappr.trimming import LEVEL_PRICE, Trimming
 
 
 @dataclass(slots=True)
@@ -111,17 +106,17 @@ def _solve(
     total = sum(g.room.units * len(g.members) for g in groups) + sum(problem.partitions[i].wanted for i in trims)
     if not total:
         return dict.fromkeys(trims, ())
+    trimming = Trimming(problem, kept, trims, place)
     group_arcs: list[list[tuple[int, str | None, tuple[int, ...]]]] = []
-    trim_arcs: list[int] = []
 
     def build(network: FlowNetwork) -> int:
         brokers = network.nodes(len(problem.targets))
         group_arcs[:] = [_add_group(network, g, place, brokers) for g in groups]
-        trim_arcs[:] = [_add_trim(network, problem, i, kept[i], place, brokers) for i in trims]
+        trimming.wire(network, brokers)
         return brokers
 
     loads = np.array([base[b] for b in problem.targets], dtype=np.int64)
-    network, _ = solve_levels(build, loads, total, scale=_LEVEL)
+    network, _ = solve_levels(build, loads, total, scale=LEVEL_PRICE)
     chosen: dict[int, tuple[int, ...]] = {}
     for group, arcs in zip(groups, group_arcs, strict=True):
         flows = [
@@ -131,10 +126,7 @@ def _solve(
             if amount
         ]
         chosen.update(deal_units(group.members, flows, group.fresh, charged=_charged(group)))
-    for i, block in zip(trims, trim_arcs, strict=True):
-        flow = network.flow(block)
-        chosen[i] = tuple(b for b, f in zip(kept[i], flow, strict=True) if f)
-    return chosen
+    return chosen | trimming.staying(network)
 
 
 def _charged(group: _Group) -> frozenset[str | None]:
@@ -168,42 +160,6 @@ def _add_group(
         heads = np.array([brokers + place[b] for b in ids])
         arcs.append((network.arcs(node, heads, n, 0), rack, ids))
     return arcs
-
-
-def _add_trim(
-    network: FlowNetwork,
-    problem: PlacementProblem,
-    index: int,
-    stay: tuple[int, ...],
-    place: dict[int, int],
-    brokers: int,
-) -> int:
-    import numpy as np
-
-    partition = problem.partitions[index]
-    source = network.nodes(1 + len(stay))
-    network.supply(source, partition.wanted)
-    seen: dict[str, int] = {}
-    for k, broker in enumerate(stay):
-        rack = problem.rack_of(broker)
-        via = source if rack is None else seen.setdefault(rack, -1)
-        if via == -1:
-            # One node a rack: the first unit is free, a second one pays for repeating the rack.
-            via = seen[str(rack)] = source + 1 + k
-            network.arcs(source, via, 1, 0)
-            network.arcs(source, via, len(stay), _RACK_REPEAT)
-    costs = [_stay_cost(partition, k, b) for k, b in enumerate(stay)]
-    tails: list[Any] = [source if (r := problem.rack_of(b)) is None else seen[r] for b in stay]
-    heads = [brokers + place[b] for b in stay]
-    return network.arcs(np.array(tails), np.array(heads), 1, np.array(costs))
-
-
-def _stay_cost(partition: PlannedPartition, position: int, broker: int) -> int:
-    if broker == partition.current[0]:
-        # The leader keeps its place: no other preference outweighs this.
-        return -10 * _RACK_REPEAT
-    stale = partition.in_sync is not None and broker not in partition.in_sync
-    return min(position, _LEVEL - 1) * _POSITION + (_OUT_OF_SYNC if stale else 0)
 
 
 def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[int, str]:
