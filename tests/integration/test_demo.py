@@ -21,7 +21,7 @@ from tests.integration.conftest import Home
 )
 def test_a_broker_dies_and_nothing_is_lost(mode: str, secure: str, home: Home) -> None:
     name = f"demo-{mode}-{secure}"
-    words = ["sandbox", "demo", "--mode", mode, "--secure", secure, "--name", name, "--data", "30MB", "-o", "json"]
+    words = ["sandbox", "demo", "--mode", mode, "--secure", secure, "--name", name, "--data", "10MB", "-o", "json"]
     ended = subprocess.run(
         [sys.executable, "-m", "kafkakit", *words],
         env=home.env,
