@@ -28,8 +28,10 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)
 
+# Quick tests on all cores first; those with real brokers one after another, since they would starve each other.
 test: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto -m 'not kafka and not zookeeper and not network' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'kafka or zookeeper or network' $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff check .

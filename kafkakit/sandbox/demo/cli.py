@@ -21,10 +21,13 @@ from kafkakit.settings_folders import find_folders
 if TYPE_CHECKING:
     from kafkakit.ports import Clock
     from kafkakit.sandbox.demo.run import Traffic
+    from kafkakit.sandbox.demo.tally import Tally
+    from kafkakit.settings import Settings
 
 DEAD, NEW = 1004, 1007
 SURVIVORS = (1001, 1002, 1003, 1005, 1006)
 PARTITIONS = 12
+TOPICS, TOPIC_PARTITIONS = 6, 6
 
 
 def demo(
@@ -48,34 +51,9 @@ def demo(
     shape = ["--racks", "3", "--log-dirs", "2", "--mode", mode, "--secure", secure, "--name", name]
     began = _clock().monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkakit-demo-") as folder, _sandbox(kit, name):
-        _act(kit, "1. A cluster of six brokers in three racks")
-        _run(kit, ["sandbox", "up", "--brokers", "6", *shape])
-        _act(kit, "2. Topics of very different sizes, with real data")
-        _run(
-            kit,
-            ["sandbox", "load", "--topics", "6", "--partitions", "6", "--data", data, "--seed", "7", "--name", name],
-        )
-        _act(kit, "3. A producer keeps writing (acks=all) and a consumer keeps reading")
-        with _traffic(kit, name) as traffic:
-            kit.output.say(f"records acknowledged and read so far: {_so_far(traffic)}")
-            _act(kit, f"4. Broker {DEAD} dies")
-            _run(kit, ["sandbox", "kill", str(DEAD), "--name", name])
-            _act(kit, f"5. An empty broker {NEW} takes its place in rack a")
-            _run(kit, ["sandbox", "up", "--brokers", "7", *shape])
-            kit.output.say(f"records acknowledged and read so far: {_so_far(traffic)}")
-            plan = str(Path(folder) / "plan.json")
-            brokers = ",".join(map(str, (*SURVIVORS, NEW)))
-            _act(kit, "6. Plan: the fewest moves, with a proof")
-            words = ["topicmappr", "rebuild", "--topics", ".*", "--brokers", brokers, "--skip-no-ops"]
-            _run(kit, ["--profile", name, *words, "--out-path", folder, "--plan", plan])
-            _act(kit, "7. Apply, throttled")
-            _run(kit, ["--profile", name, "reassign", "apply", plan, "--yes", "--throttle", throttle])
-            _act(kit, "8. Verify")
-            _run(kit, ["--profile", name, "reassign", "verify", plan])
-            _act(kit, "9. Count: data in and data out")
-            counted = traffic.stop(drain_s=60)
+        counted, loaded = _story(kit, name, shape, data, throttle, Path(folder))
     seconds = _clock().monotonic() - began
-    lost = f"{len(counted.lost)} lost"
+    lost = len(counted.lost)
     kit.output.result(
         Result(
             command="sandbox demo",
@@ -84,20 +62,58 @@ def demo(
                 "read": counted.read,
                 "repeated": counted.repeated,
                 "lost": counted.lost,
+                "loaded_before": loaded[0],
+                "loaded_after": loaded[1],
                 "seconds": round(seconds, 1),
             },
             text=(
                 f"\nbroker {DEAD} died under load; its replicas are back in place, on {NEW} and the survivors\n"
+                f"records loaded: {loaded[0]} before, {loaded[1]} after\n"
                 f"records acknowledged: {counted.acknowledged}, read back: {counted.read}, "
-                f"read twice: {counted.repeated}, {lost}\n"
+                f"read twice: {counted.repeated}, {lost} lost\n"
                 f"the whole demo took {seconds:.0f} s"
             ),
-            columns=("acknowledged", "read", "repeated", "lost"),
-            rows=((counted.acknowledged, counted.read, counted.repeated, len(counted.lost)),),
+            columns=("acknowledged", "read", "repeated", "lost", "loaded_before", "loaded_after"),
+            rows=((counted.acknowledged, counted.read, counted.repeated, lost, *loaded),),
         )
     )
-    if not counted.is_whole:
-        raise OperationFailedError(f"{lost} of {counted.acknowledged} acknowledged records")
+    if not counted.is_whole or loaded[0] != loaded[1]:
+        raise OperationFailedError(
+            f"{lost} of {counted.acknowledged} acknowledged records are lost, "
+            f"and of {loaded[0]} loaded records {loaded[1]} are left"
+        )
+
+
+def _story(
+    kit: Kit, name: str, shape: list[str], data: str, throttle: str, folder: Path
+) -> tuple["Tally", tuple[int, int]]:
+    """Everything between an empty machine and the counts: the traffic's tally, loaded records before and after."""
+    profile = ["--profile", name]
+    _act(kit, "1. A cluster of six brokers in three racks")
+    _run(kit, ["sandbox", "up", "--brokers", "6", *shape])
+    _act(kit, "2. Topics of very different sizes, with real data")
+    size = ["--topics", str(TOPICS), "--partitions", str(TOPIC_PARTITIONS), "--data", data, "--seed", "7"]
+    _run(kit, ["sandbox", "load", *size, "--name", name])
+    before = _loaded(kit, name)
+    _act(kit, "3. A producer keeps writing (acks=all) and a consumer keeps reading")
+    with _traffic(kit, name) as traffic:
+        kit.output.say(f"records acknowledged and read so far: {_so_far(traffic)}")
+        _act(kit, f"4. Broker {DEAD} dies")
+        _run(kit, ["sandbox", "kill", str(DEAD), "--name", name])
+        _act(kit, f"5. An empty broker {NEW} takes its place in rack a")
+        _run(kit, ["sandbox", "up", "--brokers", "7", *shape])
+        kit.output.say(f"records acknowledged and read so far: {_so_far(traffic)}")
+        plan = str(folder / "plan.json")
+        brokers = ",".join(map(str, (*SURVIVORS, NEW)))
+        _act(kit, "6. Plan: the fewest moves, with a proof")
+        words = ["topicmappr", "rebuild", "--topics", ".*", "--brokers", brokers, "--skip-no-ops"]
+        _run(kit, [*profile, *words, "--out-path", str(folder), "--plan", plan])
+        _act(kit, "7. Apply, throttled")
+        _run(kit, [*profile, "reassign", "apply", plan, "--yes", "--throttle", throttle])
+        _act(kit, "8. Verify")
+        _run(kit, [*profile, "reassign", "verify", plan])
+        _act(kit, "9. Count: data in and data out")
+        return traffic.stop(drain_s=60), (before, _loaded(kit, name))
 
 
 def _refuse_existing(name: str) -> None:
@@ -147,13 +163,28 @@ def _sandbox(kit: Kit, name: str) -> Iterator[None]:
         _run(kit, ["sandbox", "down", "--name", name])
 
 
+def _settings(kit: Kit, name: str) -> "Settings":
+    from kafkakit.settings import Given, load_settings
+
+    return load_settings(Given(profile=name), _environment(), warn=kit.output.warn, input_allowed=False)
+
+
+def _loaded(kit: Kit, name: str) -> int:
+    """How many records the loaded topics hold."""
+    from kafkakit.model import TopicPartition
+    from kafkakit.wiring import open_data
+
+    topics = [TopicPartition(f"load-{t:03d}", p) for t in range(TOPICS) for p in range(TOPIC_PARTITIONS)]
+    held = open_data(_settings(kit, name)).offsets(topics, 30)
+    return sum(len(offsets) for offsets in held.values())
+
+
 @contextmanager
 def _traffic(kit: Kit, name: str) -> Iterator["Traffic"]:
     from kafkakit.sandbox.demo.run import Traffic, make_topic
-    from kafkakit.settings import Given, load_settings
     from kafkakit.wiring import open_admin, open_data
 
-    settings = load_settings(Given(profile=name), _environment(), warn=kit.output.warn, input_allowed=False)
+    settings = _settings(kit, name)
     admin = open_admin(settings)
     try:
         make_topic(admin, _spread())
