@@ -32,9 +32,8 @@ class RackRule:
 class FillRoom:
     """Room for new replicas of one partition (or of many alike).
 
-    `first` racks are unused by the kept replicas; `free` counts the usable brokers of each rack, `rackless`
-    the usable ones without a rack. `repeats` is how many new replicas may repeat a rack, and
-    `rackless_repeats` says that rackless ones are charged to the same allowance.
+    `units` new replicas fit. `repeats` is how many of them may repeat a rack, and `rackless_repeats` says
+    that rackless ones are charged to the same allowance.
     """
 
     units: int

@@ -5,7 +5,6 @@ partition -> (partition, rack): the first replica of a rack is free, a second on
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.problem import PlacementProblem, PlannedPartition
@@ -72,7 +71,7 @@ class Trimming:
         return {i: tuple(b for b in self._kept[i] if next(flow)) for i in self._trims}
 
 
-def _price(partition: PlannedPartition, position: int, broker: int) -> Any:
+def _price(partition: PlannedPartition, position: int, broker: int) -> int:
     if broker == partition.current[0]:
         return _LEADER
     stale = partition.in_sync is not None and broker not in partition.in_sync
