@@ -21,8 +21,8 @@ from machine import shape as machine_shape
 from kafkakit.documents import decode_plan, decode_snapshot, encode_snapshot
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebuild import decide_rebuild
-from kafkakit.topicmappr.request import RebuildRequest
+from kafkakit.topicmappr.rebuild.decide import decide_rebuild
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.run import without_collector
 
 PEER = {

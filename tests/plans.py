@@ -5,15 +5,14 @@ from datetime import UTC, datetime
 
 from kafkakit.model import Broker, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.ports import ClusterAdmin
+from kafkakit.topicmappr.certificate import Certificate, SolverStatus
 from kafkakit.topicmappr.plan import (
     BrokerLoad,
-    Certificate,
     Move,
     PlacementStats,
     Plan,
     PlanBroker,
     ScopeEntry,
-    SolverStatus,
     fingerprint_of,
 )
 

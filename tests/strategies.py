@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.request import RebuildRequest
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
 
 TAKEN_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 RACKS = st.sampled_from(["a", "b", "c", "d", None])

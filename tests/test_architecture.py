@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("wiring", "wiring"),
     ("cli", "cli"),
     ("*.cli", "cli"),
+    ("*.options", "cli"),
     ("__main__", "cli"),
     ("command", "cli"),
     ("command_reference", "cli"),

@@ -6,47 +6,29 @@ A `Plan` is self-contained: `reassign apply` needs the plan file and a cluster, 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from operator import attrgetter
 
 from kafkakit.model import PartitionMap, TopicPartition
-
-
-class SolverStatus(StrEnum):
-    """How sure the plan is: `optimal` is said only when objective and lower bound are equal."""
-
-    OPTIMAL = "optimal"
-    FEASIBLE = "feasible"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """What the plan costs and why no plan can cost less.
-
-    `objective` and `lower_bound` count `unit` (`replicas` or `bytes`); `gap` is
-    (objective - lower_bound) / objective, 0.0 when both are 0. `argument` is the bound's reason in
-    words that a person can check against the snapshot.
-    """
-
-    unit: str
-    objective: int
-    lower_bound: int
-    gap: float
-    status: SolverStatus
-    argument: str
+from kafkakit.topicmappr.certificate import Certificate, PlacementRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLoad:
-    """Replica and leader counts of one broker within the plan's scope; bytes only where all sizes are known."""
+    """Replica and leader counts of one broker within the plan's scope; bytes only where all sizes are known.
+
+    `used_bytes`, `free_bytes` and `capacity_bytes` are of the whole broker, other topics too; None when unknown.
+    """
 
     broker: int
     rack: str | None
     replicas: int
     leaders: int
     bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    capacity_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +44,10 @@ class PlacementStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One partition whose replica list changes; `bytes_moved` is None when its size is unknown."""
+    """One partition whose replica list changes; `bytes_moved` is None when its size is unknown.
+
+    `dirs` names the log dir for new copies where the plan chose one, keyed by broker.
+    """
 
     topic: str
     partition: int
@@ -71,6 +56,7 @@ class Move:
     size_bytes: int | None = None
     bytes_moved: int | None = None
     topic_id: str | None = None
+    dirs: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def key(self) -> TopicPartition:
@@ -86,6 +72,30 @@ class Move:
     def removing(self) -> tuple[int, ...]:
         """Brokers that lose their copy, in the old order."""
         return tuple(b for b in self.before if b not in self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirMove:
+    """One copy that changes its log dir inside a broker; `size_bytes` is None when unknown."""
+
+    topic: str
+    partition: int
+    broker: int
+    source_dir: str
+    target_dir: str
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageFacts:
+    """Where the sizes and free bytes behind a plan come from: `source` in words, and when they were taken.
+
+    `age_s` is their age in seconds when the plan was made.
+    """
+
+    source: str
+    taken_at: datetime
+    age_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +121,8 @@ class Plan:
     """A decided change of placement, with certificate, statistics, map and rollback map.
 
     `request` holds the operator's words (flag -> value) for the record. `moves` are the partitions
-    whose list changes, sorted. `scope` are all partitions considered; with `brokers` and
-    `cluster_id` they give `fingerprint` (see `fingerprint_of`).
+    whose list changes, sorted; `dir_moves` stay inside a broker. `scope` are all partitions considered;
+    with `brokers` and `cluster_id` they give `fingerprint` (see `fingerprint_of`).
     """
 
     cluster_id: str
@@ -131,6 +141,9 @@ class Plan:
     rollback: PartitionMap
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    rules: PlacementRules | None = None
+    storage: StorageFacts | None = None
+    dir_moves: tuple[DirMove, ...] = ()
 
 
 def fingerprint_of(cluster_id: str, brokers: Iterable[PlanBroker], scope: Iterable[ScopeEntry]) -> str:

@@ -12,7 +12,7 @@ from kafkakit.model import ClusterSnapshot, PartitionMap
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.snapshot_rules import check_partition_map, check_snapshot
 from kafkakit.topicmappr.maps import map_files
-from kafkakit.topicmappr.rebuild import Rebuild
+from kafkakit.topicmappr.rebuild.decide import Rebuild
 
 WriteFile = Callable[[Path, bytes], None]
 

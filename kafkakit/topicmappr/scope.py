@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kafkakit.errors import InputError, TryLaterError, UsageError
 from kafkakit.model import ClusterSnapshot, Partition, TopicPartition
 from kafkakit.topicmappr.problem import Minimize, PlannedPartition
-from kafkakit.topicmappr.request import RebuildRequest
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.topic_selection import TopicSelection, select_topics
 
 

@@ -31,11 +31,33 @@ def degree_of(replica_lists: Iterable[Sequence[int]]) -> Degree:
     return Degree(min(degrees), max(degrees), sum(degrees) / len(degrees))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerStorage:
+    """What a broker's disks hold and can hold, all topics together, in bytes; None when unknown."""
+
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    capacity_bytes: int | None = None
+
+    def after(self, delta_bytes: int) -> "BrokerStorage":
+        """The same disks with this many bytes more on them."""
+        return BrokerStorage(
+            used_bytes=None if self.used_bytes is None else self.used_bytes + delta_bytes,
+            free_bytes=None if self.free_bytes is None else self.free_bytes - delta_bytes,
+            capacity_bytes=self.capacity_bytes,
+        )
+
+
+_UNKNOWN = BrokerStorage()
+_NO_STORAGE: Mapping[int, BrokerStorage] = {}
+
+
 def placement_stats(
     lists: Sequence[Sequence[int]],
     sizes: Sequence[int | None],
     brokers: Iterable[int],
     racks: Mapping[int, str | None],
+    storage: Mapping[int, BrokerStorage] = _NO_STORAGE,
 ) -> PlacementStats:
     """Replicas, leaders and bytes of each broker that is named in `brokers` or holds a replica.
 
@@ -57,11 +79,26 @@ def placement_stats(
     leading = [leaders[b] for b in measured]
     return PlacementStats(
         brokers=tuple(
-            BrokerLoad(broker=b, rack=racks.get(b), replicas=n, leaders=leaders[b], bytes=stored[b])
+            _load(b, racks.get(b), n, leaders[b], stored[b], storage.get(b, _UNKNOWN))
             for b, n in sorted(replicas.items())
         ),
         replicas_min=min(counts, default=0),
         replicas_max=max(counts, default=0),
         leaders_min=min(leading, default=0),
         leaders_max=max(leading, default=0),
+    )
+
+
+def _load(
+    broker: int, rack: str | None, replicas: int, leaders: int, stored: int | None, disks: BrokerStorage
+) -> BrokerLoad:
+    return BrokerLoad(
+        broker=broker,
+        rack=rack,
+        replicas=replicas,
+        leaders=leaders,
+        bytes=stored,
+        used_bytes=disks.used_bytes,
+        free_bytes=disks.free_bytes,
+        capacity_bytes=disks.capacity_bytes,
     )

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kafkakit.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.errors import OperationFailedError
-from kafkakit.topicmappr.rebuild import Rebuild, decide_rebuild
-from kafkakit.topicmappr.request import RebuildRequest
+from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.stranded import set_stranded_apart
 from tests.exact import exact_forced, most_placeable
 from tests.invariants import verify_plan

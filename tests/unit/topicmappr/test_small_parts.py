@@ -4,17 +4,17 @@ import pytest
 
 from kafkakit.errors import InputError, OperationFailedError, UsageError
 from kafkakit.model import PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.topicmappr.affinity import find_affinities
 from kafkakit.topicmappr.broker_change import classify
 from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.dealing import scatter
-from kafkakit.topicmappr.levels import solve_levels
+from kafkakit.topicmappr.counts.affinity import find_affinities
+from kafkakit.topicmappr.counts.dealing import scatter
+from kafkakit.topicmappr.counts.levels import solve_levels
+from kafkakit.topicmappr.counts.pool import deal_pool
 from kafkakit.topicmappr.maps import map_files
 from kafkakit.topicmappr.network import FlowInfeasibleError, FlowNetwork
-from kafkakit.topicmappr.pool import deal_pool
 from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.rack_rule import RackRule, fill_room
-from kafkakit.topicmappr.render import ids, what_changed
+from kafkakit.topicmappr.rebuild.render import ids, what_changed
 from kafkakit.topicmappr.statistics import degree_of
 from kafkakit.topicmappr.topic_selection import parse_patterns, select_topics
 

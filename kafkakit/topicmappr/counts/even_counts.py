@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkakit.topicmappr.levels import solve_levels
+from kafkakit.topicmappr.counts.levels import solve_levels
 from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.rack_rule import FillRoom, RackRule, fill_room
 

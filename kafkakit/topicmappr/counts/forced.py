@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from kafkakit.topicmappr.even_counts import Block, even_blocks, rooms_for
-from kafkakit.topicmappr.leaders import balance_leaders
+from kafkakit.topicmappr.counts.even_counts import Block, even_blocks, rooms_for
+from kafkakit.topicmappr.counts.leaders import balance_leaders
+from kafkakit.topicmappr.counts.pool import deal_pool
 from kafkakit.topicmappr.network import FlowNetwork
-from kafkakit.topicmappr.pool import deal_pool
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
 from kafkakit.topicmappr.rack_rule import FillRoom
 

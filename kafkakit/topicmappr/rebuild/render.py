@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from kafkakit.quantities import counted, format_bytes
-from kafkakit.topicmappr.plan import Certificate, Plan
-from kafkakit.topicmappr.rebuild import Rebuild
+from kafkakit.topicmappr.certificate import Certificate
+from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.rebuild.decide import Rebuild
 from kafkakit.topicmappr.statistics import degree_of
 
 INDENT = "  "

@@ -4,25 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.model import ClusterSnapshot, PartitionAssignment, PartitionMap
-from kafkakit.topicmappr.affinity import Affinity, apply_affinities, find_affinities
+from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.broker_change import BrokerChange, classify
+from kafkakit.topicmappr.certificate import Certificate, PlacementRules, certificate
+from kafkakit.topicmappr.counts.affinity import Affinity, apply_affinities, find_affinities
+from kafkakit.topicmappr.counts.forced import place_forced
+from kafkakit.topicmappr.counts.minimal import movement_bound, place_minimal
 from kafkakit.topicmappr.diagnose import explain_unplaced
-from kafkakit.topicmappr.forced import place_forced
-from kafkakit.topicmappr.minimal import movement_bound, place_minimal
-from kafkakit.topicmappr.plan import (
-    Certificate,
-    Move,
-    Plan,
-    PlanBroker,
-    ScopeEntry,
-    SolverStatus,
-    fingerprint_of,
-)
+from kafkakit.topicmappr.plan import Plan
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.request import RebuildRequest
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.scope import Scope, scope_of
-from kafkakit.topicmappr.statistics import placement_stats
 from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning, with_stranded
 
 
@@ -86,8 +79,15 @@ def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuil
         *_unplaced_warnings(problem.partitions, placement),
     )
     placement = with_stranded(placement, movable, scope.partitions)
-    problem = replace(problem, partitions=scope.partitions)
-    plan = _plan(snapshot, request, scope, problem, placement, tuple(notes), tuple(sorted(warnings)))
+    decision = Decision(
+        replicas=placement.replicas,
+        certificate=certify(request.minimize, scope.partitions, placement),
+        targets=problem.targets,
+        rules=PlacementRules(min_rack_ids=request.min_rack_ids, receivers=problem.targets),
+        notes=tuple(notes),
+        warnings=tuple(sorted(warnings)),
+    )
+    plan = assemble(snapshot, request.words, scope, decision)
     return Rebuild(
         plan=plan,
         scope=scope,
@@ -121,88 +121,12 @@ def _unplaced_warnings(partitions: Sequence[PlannedPartition], placement: Placem
     return lines
 
 
-def _plan(
-    snapshot: ClusterSnapshot,
-    request: RebuildRequest,
-    scope: Scope,
-    problem: PlacementProblem,
-    placement: Placement,
-    notes: tuple[str, ...],
-    warnings: tuple[str, ...],
-) -> Plan:
-    moves = tuple(
-        _move(p, new, scope.topic_ids.get(p.key.topic))
-        for p, new in zip(scope.partitions, placement.replicas, strict=True)
-        if new != p.current
-    )
-    brokers = tuple(PlanBroker(id=b, rack=problem.rack_of(b)) for b in problem.targets)
-    entries = tuple(
-        ScopeEntry(
-            topic=p.key.topic,
-            partition=p.key.partition,
-            replicas=p.current,
-            topic_id=scope.topic_ids.get(p.key.topic),
-        )
-        for p in scope.partitions
-    )
-    sizes = [p.size_bytes for p in scope.partitions]
-    before = [p.current for p in scope.partitions]
-    return Plan(
-        cluster_id=snapshot.cluster_id,
-        # The snapshot's time, not the clock's: the same snapshot and request give the same bytes.
-        created_at=snapshot.taken_at,
-        snapshot_taken_at=snapshot.taken_at,
-        snapshot_source=snapshot.source,
-        fingerprint=fingerprint_of(snapshot.cluster_id, brokers, entries),
-        request=request.words,
-        certificate=certify(request.minimize, moves, placement),
-        before=placement_stats(before, sizes, problem.targets, problem.racks),
-        after=placement_stats(placement.replicas, sizes, problem.targets, problem.racks),
-        brokers=brokers,
-        scope=entries,
-        moves=moves,
-        reassignment=_map(moves, after=True),
-        rollback=_map(moves, after=False),
-        notes=notes,
-        warnings=warnings,
-    )
-
-
-def _move(p: PlannedPartition, after: tuple[int, ...], topic_id: str | None) -> Move:
-    copies = sum(1 for b in after if b not in p.current)
-    return Move(
-        topic=p.key.topic,
-        partition=p.key.partition,
-        before=p.current,
-        after=after,
-        size_bytes=p.size_bytes,
-        bytes_moved=None if p.size_bytes is None and copies else copies * (p.size_bytes or 0),
-        topic_id=topic_id,
-    )
-
-
-def certify(minimize: Minimize, moves: Sequence[Move], placement: Placement) -> Certificate:
-    """Set what the moves cost beside the proven bound."""
-    if minimize is Minimize.BYTES:
-        unit, objective = "bytes", sum(m.bytes_moved or 0 for m in moves)
-    else:
-        unit, objective = "replicas", sum(len(m.adding) for m in moves)
-    gap = (objective - placement.bound) / objective if objective else 0.0
-    status = SolverStatus.OPTIMAL if objective == placement.bound else SolverStatus.FEASIBLE
-    return Certificate(
-        unit=unit,
-        objective=objective,
-        lower_bound=placement.bound,
-        gap=gap,
-        status=status,
-        argument=placement.argument,
-    )
-
-
-def _map(moves: Sequence[Move], *, after: bool) -> PartitionMap:
-    return PartitionMap(
-        partitions=tuple(
-            PartitionAssignment(topic=m.topic, partition=m.partition, replicas=m.after if after else m.before)
-            for m in moves
-        )
-    )
+def certify(minimize: Minimize, partitions: Sequence[PlannedPartition], placement: Placement) -> Certificate:
+    """Set what the placement costs beside the proven bound."""
+    by_bytes = minimize is Minimize.BYTES
+    objective = 0
+    for p, new in zip(partitions, placement.replicas, strict=True):
+        if new != p.current:
+            copies = sum(1 for b in new if b not in p.current)
+            objective += copies * (p.size_bytes or 0) if by_bytes else copies
+    return certificate("bytes" if by_bytes else "replicas", objective, placement.bound, placement.argument)

@@ -9,12 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkakit.topicmappr.dealing import deal_units
-from kafkakit.topicmappr.levels import solve_levels
+from kafkakit.topicmappr.counts.dealing import deal_units
+from kafkakit.topicmappr.counts.levels import solve_levels
+from kafkakit.topicmappr.counts.trimming import LEVEL_PRICE, Trimming
 from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
 from kafkakit.topicmappr.rack_rule import FillRoom, fill_room
-from kafkakit.topicmappr.trimming import LEVEL_PRICE, Trimming
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kafkakit.topicmappr.levels import solve_levels
+from kafkakit.topicmappr.counts.levels import solve_levels
 from kafkakit.topicmappr.network import FlowNetwork
 
 

@@ -1,0 +1,116 @@
+"""The proof beside a plan: what it costs, what no plan can cost less than, and how to check that.
+
+Most bounds here are prices. Give every broker a price per unit of load (bytes, replicas or leaders), positive
+where load is unwanted and negative where it is wanted. Whatever a plan does, each partition pays at least its
+cheapest legal set of brokers: for each broker of the set the price, plus one per unit copied to a broker that
+has no copy now. Summed over all partitions, less what the brokers' limits are worth at those prices, this is a
+lower bound for every plan that respects the limits (weak duality), and anybody can add it up again:
+
+    bound = sum over partitions of  weight * min over legal sets of  sum over brokers in the set of
+                (price + 1 if the broker holds no copy now)
+            + sum over brokers of  price * fixed load
+            - sum over brokers of  (price * ceiling if price > 0, price * floor if price < 0)
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkakit.model import TopicPartition
+
+
+class SolverStatus(StrEnum):
+    """How sure the plan is: `optimal` is said only when objective and lower bound are equal."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+
+
+class ProofKind(StrEnum):
+    """How the bound is shown.
+
+    `counting`: replicas that must leave or be added, counted. `prices`: see the module's words.
+    `search`: all placements were searched. `none`: the bound is 0 because nothing was proven.
+    """
+
+    COUNTING = "counting"
+    PRICES = "prices"
+    SEARCH = "search"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLimit:
+    """What a broker's load must end within, and its price in the bound.
+
+    `fixed` is load that the plan cannot touch (other topics, pinned partitions). `floor` and `ceiling`
+    include it; None: no limit. `price` is a numerator over the proof's `price_unit`.
+    """
+
+    broker: int
+    fixed: int = 0
+    floor: int | None = None
+    ceiling: int | None = None
+    price: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What a checker needs to add the bound up again.
+
+    `load` says what floors and ceilings count: `bytes`, `replicas` or `leaders`. With `slides` all floors
+    and ceilings may shift together by any amount (a range goal), so the prices must sum to zero.
+    """
+
+    kind: ProofKind
+    load: str = "replicas"
+    price_unit: int = 1
+    slides: bool = False
+    limits: tuple[BrokerLimit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What the plan costs and why no plan can cost less.
+
+    `objective` and `lower_bound` count `unit` (`replicas`, `bytes` or `leaders`); `gap` is
+    (objective - lower_bound) / objective, 0.0 when both are 0. `argument` is the bound's reason in
+    words that a person can check against the snapshot; `proof` is what a program checks.
+    """
+
+    unit: str
+    objective: int
+    lower_bound: int
+    gap: float
+    status: SolverStatus
+    argument: str
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRules:
+    """The hard rules that a plan was made under.
+
+    `receivers` may get new copies, `givers` may lose them (None: every broker). `pinned` partitions keep their
+    brokers, as do those smaller than `smallest_bytes`. With `locality_scoped` a copy stays in its rack.
+    """
+
+    min_rack_ids: int = 0
+    receivers: tuple[int, ...] = ()
+    givers: tuple[int, ...] | None = None
+    pinned: tuple[TopicPartition, ...] = ()
+    smallest_bytes: int = 0
+    locality_scoped: bool = False
+
+
+def certificate(unit: str, objective: int, lower_bound: int, argument: str, proof: Proof | None = None) -> Certificate:
+    """A certificate with gap and status worked out; a bound above the objective is a programming mistake."""
+    assert 0 <= lower_bound <= objective, f"bound {lower_bound} above objective {objective}"
+    return Certificate(
+        unit=unit,
+        objective=objective,
+        lower_bound=lower_bound,
+        gap=(objective - lower_bound) / objective if objective else 0.0,
+        status=SolverStatus.OPTIMAL if objective == lower_bound else SolverStatus.FEASIBLE,
+        argument=argument,
+        proof=proof,
+    )

@@ -1,0 +1,52 @@
+"""The options that planning commands share; names and meanings are kafka-kit's where it has them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafkakit.completion import complete_topic_names
+from kafkakit.topicmappr.problem import Minimize
+
+Brokers = Annotated[
+    str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
+]
+Topics = Annotated[
+    str,
+    typer.Option(help="Topics: comma separated names or regular expressions.", autocompletion=complete_topic_names),
+]
+TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
+MapString = Annotated[str, typer.Option(help="Partition map as JSON, used instead of --topics.")]
+Snapshot = Annotated[Path | None, typer.Option(help="Plan from this cluster-snapshot file instead of a live cluster.")]
+Replication = Annotated[int, typer.Option(help="Set every replication factor to this; 0 leaves it.")]
+ForceRebuild = Annotated[
+    bool, typer.Option("--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.")
+]
+SubAffinity = Annotated[
+    bool, typer.Option("--sub-affinity", help="Replace each outgoing broker by one specific new broker.")
+]
+MinRackIds = Annotated[
+    int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
+]
+MinimizeBy = Annotated[Minimize, typer.Option(help="What the plan spends least of: moves or bytes.")]
+SkipNoOps = Annotated[bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")]
+OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
+OutFile = Annotated[str, typer.Option(help="Also write one combined map under this name.")]
+PlanFile = Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")]
+IgnoreWarns = Annotated[
+    bool,
+    typer.Option("--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps although there are warnings."),
+]
+ExitCodeFlag = Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")]
+KafkaAddr = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
+]
+ZkAddr = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_ZK_ADDR", help="Accepted for kafka-kit's scripts; not contacted.")
+]
+ZkPrefix = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
+]
+ZkMetricsPrefix = Annotated[
+    str, typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
+]

@@ -1,0 +1,149 @@
+"""`kafkakit topicmappr rebuild`: replace brokers with the fewest moves, or rebuild placement evenly."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.command import kit_of
+from kafkakit.topicmappr.options import (
+    Brokers,
+    ExitCodeFlag,
+    ForceRebuild,
+    IgnoreWarns,
+    KafkaAddr,
+    MapString,
+    MinimizeBy,
+    MinRackIds,
+    OutFile,
+    OutPath,
+    PlanFile,
+    Replication,
+    SkipNoOps,
+    Snapshot,
+    SubAffinity,
+    Topics,
+    TopicsExclude,
+    ZkAddr,
+    ZkMetricsPrefix,
+    ZkPrefix,
+)
+from kafkakit.topicmappr.planning.cli import next_command, observe, recorded
+from kafkakit.topicmappr.problem import Minimize
+
+if TYPE_CHECKING:
+    from kafkakit.command import Kit
+    from kafkakit.model import ClusterSnapshot
+    from kafkakit.output import Result
+    from kafkakit.topicmappr.rebuild.decide import Rebuild
+    from kafkakit.topicmappr.rebuild.request import RebuildRequest
+    from kafkakit.topicmappr.run import Destination
+
+
+def rebuild(
+    ctx: typer.Context,
+    brokers: Brokers,
+    topics: Topics = "",
+    topics_exclude: TopicsExclude = "",
+    map_string: MapString = "",
+    snapshot: Snapshot = None,
+    replication: Replication = 0,
+    force_rebuild: ForceRebuild = False,
+    sub_affinity: SubAffinity = False,
+    min_rack_ids: MinRackIds = 0,
+    minimize: MinimizeBy = Minimize.MOVES,
+    skip_no_ops: SkipNoOps = False,
+    out_path: OutPath = "",
+    out_file: OutFile = "",
+    plan: PlanFile = None,
+    ignore_warns: IgnoreWarns = False,
+    exit_code: ExitCodeFlag = False,
+    kafka_addr: KafkaAddr = "",
+    zk_addr: ZkAddr = "",
+    zk_prefix: ZkPrefix = "",
+    zk_metrics_prefix: ZkMetricsPrefix = "",
+) -> int:
+    """Replace brokers with the fewest moves, or rebuild placement evenly.
+
+    Writes map files (and a plan with --plan) and changes nothing on the cluster. Exits 4 when no placement
+    satisfies the request, naming what to add.
+    """
+    from kafkakit.topicmappr.broker_list import parse_broker_list
+    from kafkakit.topicmappr.rebuild.request import RebuildRequest
+    from kafkakit.topicmappr.run import Destination, read_map_string, without_collector
+    from kafkakit.topicmappr.topic_selection import parse_patterns
+
+    kit = kit_of(ctx)
+    request = RebuildRequest(
+        brokers=parse_broker_list(brokers),
+        topics=parse_patterns(topics),
+        topics_exclude=parse_patterns(topics_exclude),
+        map=read_map_string(map_string) if map_string else None,
+        replication=replication,
+        force_rebuild=force_rebuild,
+        sub_affinity=sub_affinity,
+        min_rack_ids=min_rack_ids,
+        skip_no_ops=skip_no_ops,
+        minimize=minimize,
+        words=recorded("topicmappr rebuild", locals(), _RECORDED),
+    )
+    destination = Destination(out_path=out_path, out_file=out_file, plan=plan, skip_no_ops=skip_no_ops)
+    destination.check()
+    for duplicate in request.brokers.duplicates:
+        kit.output.say(f"ID {duplicate} supplied as duplicate, excluding")
+    if kafka_addr:
+        kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
+    with without_collector():
+        state = observe(kit, snapshot)
+        return _finish(kit, state, request, destination, ignore_warns, exit_code)
+
+
+_RECORDED = ("brokers", "topics", "topics_exclude", "map_string", "replication", "force_rebuild", "sub_affinity",
+             "min_rack_ids", "minimize", "skip_no_ops", "ignore_warns")  # fmt: skip
+
+
+def _finish(
+    kit: "Kit",
+    state: "ClusterSnapshot",
+    request: "RebuildRequest",
+    destination: "Destination",
+    ignore_warns: bool,
+    exit_code: bool,
+) -> int:
+    from kafkakit.errors import ExitCode, OperationFailedError
+    from kafkakit.output import OutputFormat
+    from kafkakit.topicmappr.diagnose import infeasible
+    from kafkakit.topicmappr.rebuild.decide import decide_rebuild
+    from kafkakit.topicmappr.rebuild.render import files_section, plan_section, report_head, warn_section
+    from kafkakit.topicmappr.run import save
+    from kafkakit.wiring import write_file
+
+    with kit.output.progress("planning"):
+        decided = decide_rebuild(state, request)
+    head = report_head(decided, force_rebuild=request.force_rebuild, replication=request.replication)
+    warnings = decided.plan.warnings
+    text = head + warn_section(warnings)
+    if warnings and not ignore_warns:
+        refusal = "Warnings encountered, partition map not created. Override with --ignore-warns."
+        if kit.output.output_format is OutputFormat.TEXT:
+            kit.output.result(_result(decided, f"{text}\n  {refusal}\n", [], request.skip_no_ops))
+        if decided.shortages:
+            raise infeasible(decided.shortages, decided.unplaced)
+        raise OperationFailedError(f"no map written because of warnings: {'; '.join(warnings)}", hint="--ignore-warns")
+    maps = save(decided, destination, write_file) if decided.scope.partitions else []
+    saved = str(destination.plan) if destination.plan else None
+    text += files_section(maps) + plan_section(decided.plan, saved, next_command(kit, decided.plan, saved))
+    kit.output.result(_result(decided, text, maps, request.skip_no_ops))
+    return int(ExitCode.CHANGES) if exit_code and decided.plan.moves else int(ExitCode.DONE)
+
+
+def _result(decided: "Rebuild", text: str, maps: list[tuple[str, bool]], skip_no_ops: bool) -> "Result":
+    from kafkakit.output import Result
+    from kafkakit.topicmappr.rebuild.render import COLUMNS, change_rows, rebuild_data
+
+    return Result(
+        command="topicmappr rebuild",
+        data=rebuild_data(decided, [path for path, _ in maps], skip_no_ops=skip_no_ops),
+        text=text,
+        columns=COLUMNS,
+        rows=change_rows(decided, skip_no_ops=skip_no_ops),
+    )
