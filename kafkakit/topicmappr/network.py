@@ -76,6 +76,35 @@ class FlowNetwork:
         self._flows = solver.flows(np.arange(len(costs), dtype=np.int32))
         return int(solver.optimal_cost())
 
+    def potentials(self) -> Any:
+        """Shortest distances in the residual network of the solved flow, per node, from a root that reaches all at 0.
+
+        They are optimal node prices: every arc that is not full costs at least the difference of its ends, every
+        arc that is not empty at most that. O(arcs x length of the longest cheapest path), on arrays.
+        """
+        import numpy as np
+
+        tails, heads = np.concatenate(self._tails), np.concatenate(self._heads)
+        costs, room = np.concatenate(self._costs), np.concatenate(self._capacities) - self._flows
+        there, back = room > 0, self._flows > 0
+        source = np.concatenate([tails[there], heads[back]])
+        target = np.concatenate([heads[there], tails[back]])
+        length = np.concatenate([costs[there], -costs[back]])
+        order = np.argsort(target, kind="stable")
+        source, target, length = source[order], target[order], length[order]
+        distance = np.zeros(self.node_count, dtype=np.int64)
+        if not len(target):
+            return distance
+        starts = np.nonzero(np.diff(target, prepend=-1))[0]
+        reached = target[starts]
+        for _ in range(self.node_count + 1):
+            best = np.minimum.reduceat(distance[source] + length, starts)
+            better = best < distance[reached]
+            if not better.any():
+                return distance
+            distance[reached] = np.minimum(distance[reached], best)
+        raise AssertionError("a negative cycle in the residual network of an optimal flow")
+
     def flow(self, block: int) -> Any:
         """The flow on each arc of a block, after `solve`."""
         return self._flows[self._starts[block] : self._starts[block + 1]]
