@@ -176,6 +176,52 @@ class ClusterAdmin(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSizes:
+    """The bytes of one copy of each partition, and when they were written down."""
+
+    bytes_of: Mapping[TopicPartition, int]
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeStorage:
+    """The free bytes of each broker's disks together, and when they were written down."""
+
+    bytes_of: Mapping[int, int]
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageReading:
+    """Both halves of one look at a `StorageMetrics`; `source` names it for people."""
+
+    source: str
+    sizes: PartitionSizes
+    free: FreeStorage
+
+    @property
+    def taken_at(self) -> datetime:
+        """The time of the older half: what counts for its age."""
+        return min(self.sizes.taken_at, self.free.taken_at)
+
+
+class StorageMetrics(Protocol):
+    """Sizes and free bytes that somebody else collected, such as kafka-kit's metricsfetcher.
+
+    Calls raise `TryLaterError` when the place cannot be reached or holds nothing yet, and `InputError` when
+    what it holds makes no sense.
+    """
+
+    def read(self) -> StorageReading:
+        """Read sizes and free bytes, one request each."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; closing twice is harmless."""
+        ...
+
+
 class Clock(Protocol):
     """Time as an argument."""
 

@@ -9,7 +9,7 @@ from kafkakit.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from kafkakit.doctor.facts import Listener
-    from kafkakit.ports import Clock, ClusterAdmin, DataPlane
+    from kafkakit.ports import Clock, ClusterAdmin, DataPlane, StorageMetrics
     from kafkakit.security import Security
     from kafkakit.settings import Settings
     from kafkakit.version.facts import Versions
@@ -44,6 +44,13 @@ def open_data(settings: Settings) -> DataPlane:
     from kafkakit.adapters.kafka_data import KafkaData
 
     return KafkaData(_address(settings), usable_security(settings))
+
+
+def open_storage_metrics(zk_addr: str, zk_metrics_prefix: str) -> StorageMetrics:
+    """The sizes that kafka-kit's metricsfetcher keeps in ZooKeeper; connects on the first read."""
+    from kafkakit.adapters.zookeeper import ZooKeeperMetrics
+
+    return ZooKeeperMetrics(zk_addr, zk_metrics_prefix)
 
 
 def usable_security(settings: Settings) -> Security:

@@ -7,6 +7,7 @@ import typer
 
 from kafkakit.completion import complete_topic_names
 from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.storage_source import SizesFrom
 
 Brokers = Annotated[
     str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
@@ -41,12 +42,36 @@ ExitCodeFlag = Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the
 KafkaAddr = Annotated[
     str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
 ]
+SizesSource = Annotated[
+    SizesFrom,
+    typer.Option(
+        "--sizes-from",
+        help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
+    ),
+]
 ZkAddr = Annotated[
-    str, typer.Option(envvar="TOPICMAPPR_ZK_ADDR", help="Accepted for kafka-kit's scripts; not contacted.")
+    str,
+    typer.Option(
+        envvar="TOPICMAPPR_ZK_ADDR",
+        metavar="HOST:PORT,...",
+        help="ZooKeeper, contacted for --sizes-from zookeeper only; a chroot may follow (host:2181/chroot).",
+    ),
 ]
 ZkPrefix = Annotated[
-    str, typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
+    str, typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere.")
 ]
 ZkMetricsPrefix = Annotated[
-    str, typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Accepted for kafka-kit's scripts; not used.")
+    str,
+    typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Where metricsfetcher put its two znodes."),
 ]
+MetricsAge = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=5_256_000,
+        metavar="MINUTES",
+        help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
+    ),
+]
+ZK_ADDR = "localhost:2181"
+ZK_METRICS_PREFIX = "topicmappr"

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from kafkakit.command import Kit
     from kafkakit.model import ClusterSnapshot
     from kafkakit.topicmappr.plan import Plan
+    from kafkakit.topicmappr.planning.run import Observed
+    from kafkakit.topicmappr.storage_source import SizesFrom
 
 SNAPSHOT_LIMIT = 2 << 30
 
@@ -32,6 +34,47 @@ def observe(kit: "Kit", path: Path | None) -> "ClusterSnapshot":
     admin = open_admin(kit.settings, read_only=True)
     try:
         return observe_live(admin, system_clock())
+    finally:
+        admin.close()
+
+
+def observe_storage(
+    kit: "Kit",
+    path: Path | None,
+    *,
+    sizes_from: "SizesFrom",
+    zk_addr: str,
+    zk_metrics_prefix: str,
+    metrics_age: int | None,
+) -> "Observed":
+    """Read the cluster (or the file) with sizes from where they are wanted, and refuse sizes that are too old.
+
+    The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. ZooKeeper is contacted
+    for `--sizes-from zookeeper` only, and the brokers are not asked for sizes then.
+    """
+    from kafkakit.topicmappr.planning.run import (
+        observe_own_sizes,
+        observe_with,
+        observe_without_sizes,
+        read_metrics,
+    )
+    from kafkakit.topicmappr.storage_source import SizesFrom
+    from kafkakit.wiring import open_admin, open_storage_metrics, system_clock
+
+    clock = system_clock()
+    if sizes_from is SizesFrom.BROKERS:
+        return observe_own_sizes(observe(kit, path), clock, from_file=path is not None, max_age_minutes=metrics_age)
+    # The collector first: it is the part that is most often missing, and cheap to ask.
+    metrics = open_storage_metrics(zk_addr, zk_metrics_prefix)
+    try:
+        reading = read_metrics(metrics, clock, max_age_minutes=metrics_age)
+    finally:
+        metrics.close()
+    if path is not None:
+        return observe_with(observe(kit, path), reading)
+    admin = open_admin(kit.settings, read_only=True)
+    try:
+        return observe_with(observe_without_sizes(admin, clock), reading)
     finally:
         admin.close()
 
