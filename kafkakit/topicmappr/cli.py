@@ -3,7 +3,10 @@
 import typer
 
 from kafkakit.command import KitCommand, KitGroup
+from kafkakit.topicmappr.drain.cli import drain
+from kafkakit.topicmappr.fix_racks.cli import fix_racks
 from kafkakit.topicmappr.rebuild.cli import rebuild
+from kafkakit.topicmappr.set_replication.cli import set_replication
 
 app = typer.Typer(
     cls=KitGroup,
@@ -21,3 +24,6 @@ def _group() -> None:
 
 
 app.command("rebuild", cls=KitCommand)(rebuild)
+app.command("drain", cls=KitCommand)(drain)
+app.command("set-replication", cls=KitCommand)(set_replication)
+app.command("fix-racks", cls=KitCommand)(fix_racks)

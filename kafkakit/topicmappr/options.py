@@ -34,6 +34,9 @@ SkipNoOps = Annotated[bool, typer.Option("--skip-no-ops", help="Leave unchanged 
 OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
 OutFile = Annotated[str, typer.Option(help="Also write one combined map under this name.")]
 PlanFile = Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")]
+ReportFile = Annotated[
+    Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")
+]
 IgnoreWarns = Annotated[
     bool,
     typer.Option("--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps although there are warnings."),

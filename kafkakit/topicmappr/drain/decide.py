@@ -1,0 +1,102 @@
+"""`topicmappr drain` as a pure function: every replica leaves the named brokers, with the fewest copies."""
+
+from collections import Counter
+
+from kafkakit.model import ClusterSnapshot
+from kafkakit.topicmappr.assembly import Decision, assemble
+from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.topicmappr.drain.problem import DrainProblem, drain_problem
+from kafkakit.topicmappr.drain.request import DrainRequest
+from kafkakit.topicmappr.planned.change import PlannedChange
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.refill.fill import fill_openings
+from kafkakit.topicmappr.refill.openings import Receivers, group_openings
+from kafkakit.topicmappr.refill.replaced import Replaced, replace_replicas
+from kafkakit.topicmappr.refill.words import some
+from kafkakit.topicmappr.stranded import stranded_warning
+
+
+def decide_drain(snapshot: ClusterSnapshot, request: DrainRequest) -> PlannedChange:
+    """Decide who takes the replicas of the leaving brokers: counts over all topics come out as even as can be.
+
+    A partition that finds no place is left as it is and told in `reasons`. Cost: one small flow.
+    """
+    problem = drain_problem(snapshot, request)
+    partitions = problem.scope.partitions
+    receivers = Receivers.of(problem.receivers, problem.fleet.racks)
+    wanted = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
+    groups, unfit = group_openings(wanted, receivers, problem.fleet.racks, problem.rule)
+    loads = {b: problem.fleet.replicas.get(b, 0) for b in problem.receivers}
+    chosen, _ = fill_openings(groups, loads, problem.fleet.racks)
+    moved = [Replaced(partitions[i], problem.openings[i], new) for i, new in sorted(chosen.items())]
+    lists = [p.current for p in partitions]
+    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.fleet), strict=True):
+        lists[i] = new
+    unmoved = [partitions[i] for i in sorted(unfit)]
+    reasons = _reasons(problem, unmoved)
+    decision = Decision(
+        replicas=lists,
+        certificate=_certify(problem, [partitions[i] for i in sorted(chosen)]),
+        targets=sorted(problem.fleet.live - problem.leaving),
+        rules=PlacementRules(min_rack_ids=request.min_rack_ids, receivers=problem.receivers),
+        notes=_notes(problem),
+        warnings=tuple(sorted((*reasons, *map(stranded_warning, problem.stranded)))),
+    )
+    selection = problem.scope.selection
+    return PlannedChange(
+        title=f"Drain brokers {some(sorted(problem.leaving))}",
+        topics=selection.selected,
+        topics_excluded=selection.excluded,
+        plan=assemble(snapshot, request.words, problem.scope, decision),
+        reasons=reasons,
+        left_alone=len(unmoved),
+    )
+
+
+def _certify(problem: DrainProblem, moved: list[PlannedPartition]) -> Certificate:
+    copies = sum(1 for p in moved for b in p.current if b in problem.leaving)
+    if not copies:
+        return certificate("replicas", 0, 0, "no replica has to leave these brokers", Proof(kind=ProofKind.COUNTING))
+    argument = (
+        f"{copies} replicas must leave brokers {some(sorted(problem.leaving))}; "
+        "each needs one new copy, whatever the plan"
+    )
+    return certificate("replicas", copies, copies, argument, Proof(kind=ProofKind.COUNTING))
+
+
+def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[str, ...]:
+    """Why partitions find no place, one sentence for each kind of shortage."""
+    racks = problem.fleet.racks
+    offered = sorted({r for b in problem.receivers if (r := racks.get(b))})
+    kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
+    for p in unmoved:
+        kept = [b for b in p.current if b not in problem.leaving]
+        kinds.setdefault(tuple(sorted(racks.get(b) or "none" for b in kept)), []).append(p)
+    lines = []
+    for kept_racks, found in sorted(kinds.items()):
+        go = len(found[0].current) - len(kept_racks)
+        lines.append(
+            f"{some(p.key for p in found)}: {go} replica(s) must leave, those that stay use racks "
+            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}; "
+            f"let a broker in another rack receive, or allow repeats with --min-rack-ids {max(1, len(offered))}"
+        )
+    return tuple(lines)
+
+
+def _notes(problem: DrainProblem) -> tuple[str, ...]:
+    dead = Counter(
+        b
+        for p in problem.scope.partitions
+        for b in p.current
+        if b not in problem.fleet.live and b not in problem.leaving
+    )
+    notes = []
+    if dead:
+        notes.append(
+            f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "
+            "name them in --brokers to drain them too"
+        )
+    closed = sorted(problem.fleet.closed - problem.leaving)
+    if closed:
+        notes.append(f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken")
+    return tuple(notes)

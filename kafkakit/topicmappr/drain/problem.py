@@ -1,0 +1,82 @@
+"""A drain as a problem: which replicas leave, which stay, and who may take the new copies.
+
+Placing is another step, so that the same problem can be placed by counts or by bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.errors import UsageError
+from kafkakit.model import ClusterSnapshot
+from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.drain.request import DrainRequest
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.refill.fleet import Fleet, fleet_of
+from kafkakit.topicmappr.refill.words import some
+from kafkakit.topicmappr.scope import Scope, scope_of
+from kafkakit.topicmappr.stranded import set_stranded_apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainProblem:
+    """`openings` maps a partition's index in the scope to the replicas that stay; the others must leave.
+
+    `stranded` partitions hold a replica on a leaving broker and have no live copy in sync to copy from.
+    """
+
+    scope: Scope
+    fleet: Fleet
+    rule: RackRule
+    leaving: frozenset[int]
+    receivers: tuple[int, ...]
+    openings: Mapping[int, tuple[int, ...]]
+    stranded: tuple[PlannedPartition, ...]
+
+
+def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProblem:
+    """Find what must leave; raises `UsageError` for unknown brokers and when nobody is left to receive."""
+    fleet = fleet_of(snapshot)
+    leaving = frozenset(request.leaving.ids)
+    unknown = sorted(b for b in leaving if not fleet.named(b))
+    if unknown:
+        raise UsageError(
+            f"--brokers: {some(unknown)} not in this cluster", hint=f"its brokers are {some(sorted(fleet.racks))}"
+        )
+    receivers = _receivers(fleet, leaving, request.receiving)
+    topics = RebuildRequest(
+        brokers=request.leaving, topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
+    )
+    scope = scope_of(snapshot, topics)
+    touched = tuple(p for p in scope.partitions if not leaving.isdisjoint(p.current))
+    _, stranded = set_stranded_apart(touched, fleet.live)
+    apart = {p.key for p in stranded}
+    return DrainProblem(
+        scope=scope,
+        fleet=fleet,
+        rule=RackRule(request.min_rack_ids),
+        leaving=leaving,
+        receivers=receivers,
+        openings={
+            i: tuple(b for b in p.current if b not in leaving)
+            for i, p in enumerate(scope.partitions)
+            if not leaving.isdisjoint(p.current) and p.key not in apart
+        },
+        stranded=stranded,
+    )
+
+
+def _receivers(fleet: Fleet, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
+    if listed is None:
+        receivers = tuple(sorted(fleet.open - leaving))
+        if not receivers:
+            raise UsageError("--brokers leaves no live broker that could take the replicas")
+        return receivers
+    for broker in listed.ids:
+        if broker not in fleet.live:
+            known = "is not alive" if fleet.named(broker) else "is not in this cluster"
+            raise UsageError(f"--to: broker {broker} {known}")
+        if broker in fleet.closed:
+            raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
+    return tuple(sorted(listed.ids))

@@ -1,0 +1,33 @@
+"""What the operator asked `topicmappr drain` for, validated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.errors import UsageError
+from kafkakit.topicmappr.broker_list import BrokerList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequest:
+    """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
+
+    `words` are the flags as given, for the plan's record. Raises `UsageError` for contradictions.
+    """
+
+    leaving: BrokerList
+    receiving: BrokerList | None = None
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for flag, listed in (("--brokers", self.leaving), ("--to", self.receiving)):
+            if listed is not None and (listed.existing or listed.everything):
+                raise UsageError(f"{flag}: name the brokers, -1 and -2 mean all of them")
+        if self.receiving is not None:
+            both = sorted({*self.leaving.ids} & {*self.receiving.ids})
+            if both:
+                raise UsageError(f"broker {both[0]} is named by both --brokers and --to")
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")

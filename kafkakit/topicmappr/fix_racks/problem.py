@@ -1,0 +1,113 @@
+"""Which partitions break the rack rule, what each needs, and which cannot be mended."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.errors import UsageError
+from kafkakit.model import ClusterSnapshot
+from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.fix_racks.needs import Mending, Need, Unmendable, need_of, spread_need
+from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.refill.crowded import Crowded
+from kafkakit.topicmappr.refill.fleet import Fleet, fleet_of
+from kafkakit.topicmappr.refill.openings import Group, Racks, Receivers
+from kafkakit.topicmappr.scope import Scope, scope_of
+from kafkakit.topicmappr.stranded import set_stranded_apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackProblem:
+    """`mendings` and `unmendable` by partition index; `stranded` break the rule and cannot be copied.
+
+    `racks` are those that the rule looks at.
+    """
+
+    scope: Scope
+    fleet: Fleet
+    racks: Racks
+    receivers: Receivers
+    mendings: Mapping[int, Mending]
+    unmendable: Mapping[int, Unmendable]
+    stranded: tuple[PlannedPartition, ...]
+
+    def groups(self) -> list[Group]:
+        """Partitions whose new copies may go to the same places."""
+        found: dict[int, Group] = {}
+        for i, mending in self.mendings.items():
+            # Equal needs are one object, see `rack_problem`.
+            found.setdefault(id(mending), Group(mending.room)).members.append(i)
+        return list(found.values())
+
+    def crowded(self) -> list[Crowded]:
+        """The sets that must give replicas up, for the flow that chooses which."""
+        return [self._crowded(i, m) for i, m in self.mendings.items()]
+
+    def _crowded(self, index: int, mending: Mending) -> Crowded:
+        p = self.scope.partitions[index]
+        fit = self.fleet.live if p.in_sync is None else self.fleet.live & p.in_sync
+        return Crowded(
+            index=index,
+            replicas=p.current,
+            stay=len(p.current) - mending.moves,
+            base=mending.base,
+            slots=mending.slots,
+            extra=mending.extra,
+            stale=frozenset(p.current) - fit,
+        )
+
+
+def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackProblem:
+    """Look at every chosen partition; raises `UsageError` when the brokers have no racks at all. O(partitions)."""
+    fleet = fleet_of(snapshot)
+    receivers = Receivers.of(sorted(fleet.open), fleet.racks)
+    if not any(receivers.by_rack):
+        raise UsageError("no live broker has a rack, so there is no rack rule to mend", hint="set broker.rack")
+    words = RebuildRequest(
+        brokers=BrokerList(ids=()),
+        topics=request.topics,
+        topics_exclude=request.topics_exclude,
+        minimize=request.minimize,
+        words=request.words,
+    )
+    scope = scope_of(snapshot, words)
+    racks = {b: r for b, r in fleet.racks.items() if not request.spread or r in receivers.by_rack}
+    known: dict[object, Need] = {}
+    needs = ((i, _need(p, racks, receivers, request, known)) for i, p in enumerate(scope.partitions))
+    broken = {i: need for i, need in needs if need is not None}
+    _, stranded = set_stranded_apart(tuple(scope.partitions[i] for i in broken), fleet.live)
+    apart = {p.key for p in stranded}
+    movable = {i: need for i, need in broken.items() if scope.partitions[i].key not in apart}
+    return RackProblem(
+        scope=scope,
+        fleet=fleet,
+        racks=racks,
+        receivers=receivers,
+        mendings={i: need for i, need in movable.items() if isinstance(need, Mending)},
+        unmendable={i: need for i, need in movable.items() if isinstance(need, Unmendable)},
+        stranded=stranded,
+    )
+
+
+def _need(
+    p: PlannedPartition, racks: Racks, receivers: Receivers, request: FixRacksRequest, known: dict[object, Need]
+) -> Need:
+    """The partition's need, from the known ones where the same case came before."""
+    inside = [(b, rack) for b in p.current if (rack := racks.get(b))]
+    used = Counter(rack for _, rack in inside)
+    if request.spread:
+        # Brokers matter one by one only where a rack holds a replica and takes another.
+        crowds = len(inside) >= sum(1 for rack in receivers.by_rack if rack)
+        key: object = tuple(sorted(inside)) if crowds else tuple(sorted(used.items()))
+        if key not in known:
+            known[key] = spread_need(inside, receivers)
+        return known[key]
+    if len(used) == len(inside):
+        return None
+    loose = tuple(b for b in receivers.by_rack.get(None, ()) if b not in p.current)
+    key = (tuple(sorted(used.items())), loose)
+    if key not in known:
+        known[key] = need_of(used, loose, receivers, request.min_rack_ids)
+    return known[key]

@@ -1,0 +1,29 @@
+"""What the operator asked `topicmappr fix-racks` for, validated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.errors import UsageError
+from kafkakit.topicmappr.problem import Minimize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixRacksRequest:
+    """Mend the rack rule for the chosen topics.
+
+    The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
+    at most one. `words` are the flags as given, for the plan's record.
+    """
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    spread: bool = False
+    minimize: Minimize = Minimize.MOVES
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+        if self.spread and self.min_rack_ids:
+            raise UsageError("--spread and --min-rack-ids are two different rules, give one of them")

@@ -1,0 +1,21 @@
+"""What a plain request was turned into: the plan, and what the report says besides."""
+
+from dataclasses import dataclass
+
+from kafkakit.topicmappr.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChange:
+    """A decided request. `title` says it in words; `reasons` tell why some partitions cannot be served.
+
+    `left_alone` counts those partitions. The plan serves all others, and is written with them left out
+    only when the operator asks for that.
+    """
+
+    title: str
+    topics: tuple[str, ...]
+    topics_excluded: tuple[str, ...]
+    plan: Plan
+    reasons: tuple[str, ...] = ()
+    left_alone: int = 0

@@ -1,0 +1,76 @@
+"""What the plain requests share at the command line: refuse or save, report, name the next command."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkakit.command import Kit
+    from kafkakit.output import Result
+    from kafkakit.topicmappr.planned.change import PlannedChange
+
+
+def check_folder(flag: str, path: Path | None) -> None:
+    """Refuse a file in a folder that does not exist, before any work is done."""
+    from kafkakit.errors import UsageError
+
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"{flag}: the folder {path.absolute().parent} does not exist", hint="create it first")
+
+
+def finish(
+    kit: "Kit",
+    command: str,
+    change: "PlannedChange",
+    *,
+    plan: Path | None,
+    report: Path | None,
+    ignore_warns: bool,
+    exit_code: bool,
+) -> int:
+    """Write plan and report, print the result, and return the exit code.
+
+    Raises `InfeasibleError` when partitions cannot be served and `OperationFailedError` for other warnings,
+    unless these are ignored; then nothing is written.
+    """
+    from kafkakit.documents import encode_plan
+    from kafkakit.errors import ExitCode
+    from kafkakit.output import OutputFormat
+    from kafkakit.topicmappr.planned.render import outcome_text, refusal_text, report_text
+    from kafkakit.topicmappr.planning.cli import next_command
+    from kafkakit.topicmappr.report.cli import write_report
+    from kafkakit.wiring import write_file
+
+    text = report_text(change)
+    if change.plan.warnings and not ignore_warns:
+        if kit.output.output_format is OutputFormat.TEXT:
+            kit.output.result(_result(command, change, text + refusal_text(change)))
+        _refuse(change)
+    saved = None
+    if plan is not None:
+        write_file(plan, encode_plan(change.plan))
+        saved = str(plan)
+    following = next_command(kit, change.plan, saved)
+    write_report(change.plan, report, following)
+    kit.output.result(_result(command, change, text + outcome_text(change.plan, saved, following)))
+    return int(ExitCode.CHANGES) if exit_code and change.plan.moves else int(ExitCode.DONE)
+
+
+def _refuse(change: "PlannedChange") -> None:
+    from kafkakit.errors import InfeasibleError, OperationFailedError
+
+    if change.reasons:
+        raise InfeasibleError(
+            f"no plan fits: {'; '.join(change.reasons)}",
+            reasons=change.reasons if len(change.reasons) > 1 else (),
+            hint=f"--ignore-warns plans the rest and leaves {change.left_alone} partition(s) as they are",
+        )
+    raise OperationFailedError(
+        f"no plan written because of warnings: {'; '.join(change.plan.warnings)}", hint="--ignore-warns"
+    )
+
+
+def _result(command: str, change: "PlannedChange", text: str) -> "Result":
+    from kafkakit.output import Result
+    from kafkakit.topicmappr.planned.render import COLUMNS, change_data, change_rows
+
+    return Result(command=command, data=change_data(change), text=text, columns=COLUMNS, rows=change_rows(change))

@@ -1,0 +1,126 @@
+"""Open places: partitions that want new copies, grouped by where those may go.
+
+Unlike a rebuild, the plain requests (drain, fix racks, place) tell who may receive from who may keep: a
+replica can stay on a broker that takes nothing new. Partitions with the same room form one group, so the
+flow that fills them is small.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkakit.topicmappr.rack_rule import RackRule, fill_room
+
+Racks = Mapping[int, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RackRoom:
+    """What one rack offers a partition: `must` copies go there, `free` more may, `again` more as a repeat."""
+
+    brokers: tuple[int, ...]
+    must: int = 0
+    free: int = 0
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where `units` new copies of a partition may go; at most `repeats` of them repeat a rack.
+
+    `racks` maps a rack (None: brokers without one) to what it offers; `fresh` racks hold no replica yet.
+    """
+
+    units: int
+    repeats: int
+    racks: Mapping[str | None, RackRoom]
+    fresh: frozenset[str] = frozenset()
+
+    @property
+    def charged(self) -> frozenset[str | None]:
+        """Racks whose every unit uses up the allowance for repeats."""
+        return frozenset(name for name, room in self.racks.items() if room.again and not room.free)
+
+
+@dataclass(slots=True)
+class Group:
+    """Partitions (by index) that share a room."""
+
+    room: Room
+    members: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """The brokers that may take new copies, by rack (None: without one), each list sorted."""
+
+    by_rack: Mapping[str | None, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, brokers: Sequence[int], racks: Racks) -> "Receivers":
+        """Sort brokers into their racks."""
+        found: dict[str | None, list[int]] = defaultdict(list)
+        for broker in sorted(brokers):
+            found[racks.get(broker) or None].append(broker)
+        return cls({rack: tuple(found[rack]) for rack in sorted(found, key=lambda r: (r is not None, r or ""))})
+
+    def beside(self, kept: Sequence[int]) -> dict[str | None, tuple[int, ...]]:
+        """The same brokers without those that hold a kept replica."""
+        held = set(kept)
+        return {rack: tuple(b for b in ids if b not in held) for rack, ids in self.by_rack.items()}
+
+    @property
+    def rackless(self) -> bool:
+        """True when a receiver has no rack."""
+        return None in self.by_rack
+
+
+def room_beside(kept: Sequence[int], wanted: int, receivers: Receivers, racks: Racks, rule: RackRule) -> Room:
+    """The room for `wanted - len(kept)` new copies under the rack rule; `units` is how many fit."""
+    free = receivers.beside(kept)
+    kept_racks = [racks.get(b) or None for b in kept]
+    sizes = {rack: len(ids) for rack, ids in free.items() if rack is not None}
+    room = fill_room(rule, kept_racks, sizes, len(free.get(None, ())), wanted)
+    used = {rack for rack in kept_racks if rack}
+    offers: dict[str | None, RackRoom] = {}
+    for rack, ids in free.items():
+        if not ids:
+            continue
+        if rack is None:
+            charged = room.rackless_repeats
+            offers[rack] = RackRoom(ids, free=0 if charged else len(ids), again=len(ids) if charged else 0)
+        elif rack not in used:
+            offers[rack] = RackRoom(ids, free=1, again=len(ids) - 1)
+        elif room.repeats:
+            offers[rack] = RackRoom(ids, again=len(ids))
+    fresh = frozenset(rack for rack in offers if rack and rack not in used)
+    return Room(room.units, room.repeats, offers, fresh)
+
+
+def group_openings(
+    openings: Mapping[int, tuple[tuple[int, ...], int]], receivers: Receivers, racks: Racks, rule: RackRule
+) -> tuple[list[Group], dict[int, int]]:
+    """Group partitions by room; `openings` maps an index to (kept replicas, wanted replicas).
+
+    Partitions that find too few places are in no group; they are returned with how many copies found one.
+    O(openings).
+    """
+    rooms: dict[object, Group] = {}
+    for i, (kept, wanted) in openings.items():
+        used = Counter(r for b in kept if (r := racks.get(b)))
+        # Kept brokers matter one by one only where a new copy could land beside them.
+        beside = rule.min_rack_ids > 0 or receivers.rackless
+        key = (wanted, tuple(sorted(used.items())), tuple(sorted(kept)) if beside else len(kept))
+        group = rooms.get(key)
+        if group is None:
+            group = rooms[key] = Group(room_beside(kept, wanted, receivers, racks, rule))
+        group.members.append(i)
+    fitting: list[Group] = []
+    unfit: dict[int, int] = {}
+    for group in rooms.values():
+        kept, wanted = openings[group.members[0]]
+        if group.room.units == wanted - len(kept):
+            fitting.append(group)
+        else:
+            unfit.update(dict.fromkeys(group.members, group.room.units))
+    return fitting, unfit

@@ -1,0 +1,17 @@
+"""`--report FILE`: the plan as one page for a browser."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.plan import Plan
+
+
+def write_report(plan: "Plan", path: Path | None, next_command: str | None = None) -> None:
+    """Write the page to `path`; nothing when that is None."""
+    if path is None:
+        return
+    from kafkakit.topicmappr.report.page import report_page
+    from kafkakit.wiring import write_file
+
+    write_file(path, report_page(plan, next_command=next_command))

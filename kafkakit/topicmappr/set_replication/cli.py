@@ -1,0 +1,70 @@
+"""`kafkakit topicmappr set-replication`: raise or lower the replication factor of topics."""
+
+from typing import Annotated
+
+import typer
+
+from kafkakit.command import kit_of
+from kafkakit.topicmappr.options import (
+    ExitCodeFlag,
+    IgnoreWarns,
+    MinRackIds,
+    PlanFile,
+    ReportFile,
+    Snapshot,
+    Topics,
+    TopicsExclude,
+)
+from kafkakit.topicmappr.planning.cli import observe, recorded
+
+Factor = Annotated[int, typer.Argument(metavar="N", help="How many replicas each partition shall have.")]
+
+
+def set_replication(
+    ctx: typer.Context,
+    replication: Factor,
+    topics: Topics,
+    topics_exclude: TopicsExclude = "",
+    snapshot: Snapshot = None,
+    min_rack_ids: MinRackIds = 0,
+    plan: PlanFile = None,
+    report: ReportFile = None,
+    ignore_warns: IgnoreWarns = False,
+    exit_code: ExitCodeFlag = False,
+) -> int:
+    """Give every partition of the topics N replicas.
+
+    Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays; rack
+    repeats go first, then copies out of sync, then those on the fullest brokers. Exits 4 when N copies fit nowhere.
+    """
+    from kafkakit.topicmappr.planned.cli import check_folder, finish
+    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
+    from kafkakit.topicmappr.topic_selection import parse_patterns
+
+    kit = kit_of(ctx)
+    request = ReplicationRequest(
+        replication=replication,
+        topics=parse_patterns(topics),
+        topics_exclude=parse_patterns(topics_exclude),
+        min_rack_ids=min_rack_ids,
+        words=recorded("topicmappr set-replication", locals(), _RECORDED),
+    )
+    check_folder("--plan", plan)
+    check_folder("--report", report)
+    with without_collector():
+        state = observe(kit, snapshot)
+        with kit.output.progress("planning"):
+            change = decide_set_replication(state, request)
+        return finish(
+            kit,
+            "topicmappr set-replication",
+            change,
+            plan=plan,
+            report=report,
+            ignore_warns=ignore_warns,
+            exit_code=exit_code,
+        )
+
+
+_RECORDED = ("topics", "topics_exclude", "replication", "min_rack_ids", "ignore_warns")
