@@ -3,6 +3,7 @@
 import typer
 
 from kafkakit.command import KitCommand, KitGroup
+from kafkakit.topicmappr.check.cli import check
 from kafkakit.topicmappr.drain.cli import drain
 from kafkakit.topicmappr.fix_racks.cli import fix_racks
 from kafkakit.topicmappr.rebuild.cli import rebuild
@@ -27,3 +28,4 @@ app.command("rebuild", cls=KitCommand)(rebuild)
 app.command("drain", cls=KitCommand)(drain)
 app.command("set-replication", cls=KitCommand)(set_replication)
 app.command("fix-racks", cls=KitCommand)(fix_racks)
+app.command("check", cls=KitCommand)(check)

@@ -1,0 +1,133 @@
+"""`kafkakit topicmappr check`: is this cluster within its rules."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.command import kit_of
+from kafkakit.completion import complete_topic_names
+from kafkakit.findings import FailOn
+from kafkakit.topicmappr.options import (
+    ZK_ADDR,
+    ZK_METRICS_PREFIX,
+    KafkaAddr,
+    MetricsAge,
+    MinRackIds,
+    SizesSource,
+    Snapshot,
+    TopicsExclude,
+    ZkAddr,
+    ZkMetricsPrefix,
+    ZkPrefix,
+)
+from kafkakit.topicmappr.storage_source import SizesFrom
+
+if TYPE_CHECKING:
+    from kafkakit.command import Kit
+    from kafkakit.topicmappr.check.request import CheckRequest
+    from kafkakit.topicmappr.planning.run import Observed
+
+CheckedTopics = Annotated[
+    str,
+    typer.Option(
+        help="Topics to check: comma separated names or regular expressions; all when not given.",
+        autocompletion=complete_topic_names,
+    ),
+]
+CheckedBrokers = Annotated[
+    str,
+    typer.Option(help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."),
+]
+Band = Annotated[str, typer.Option(help="How far a broker or log dir may be from its share of used space.")]
+LeaderBand = Annotated[str, typer.Option(help="How far a broker may be from an even part of first replicas.")]
+MaxDiskUse = Annotated[str, typer.Option(help="How full a disk may be.")]
+WantedReplication = Annotated[int, typer.Option(help="Replicas that every partition must have; 0: not checked.")]
+FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
+
+
+def check(
+    ctx: typer.Context,
+    topics: CheckedTopics = "",
+    topics_exclude: TopicsExclude = "",
+    brokers: CheckedBrokers = "",
+    snapshot: Snapshot = None,
+    min_rack_ids: MinRackIds = 0,
+    replication: WantedReplication = 0,
+    band: Band = "10%",
+    leader_band: LeaderBand = "10%",
+    max_disk_use: MaxDiskUse = "85%",
+    fail_on: FailFrom = FailOn.WARNING,
+    sizes_from: SizesSource = SizesFrom.BROKERS,
+    metrics_age: MetricsAge = None,
+    kafka_addr: KafkaAddr = "",
+    zk_addr: ZkAddr = ZK_ADDR,
+    zk_prefix: ZkPrefix = "",
+    zk_metrics_prefix: ZkMetricsPrefix = ZK_METRICS_PREFIX,
+) -> int:
+    """Say whether placement keeps its rules: racks, copies in sync, shares of space and leaders, disks.
+
+    Every finding names the command that mends it. Reads only. Exits 0 without findings of --fail-on or worse,
+    1 with some, 75 when the cluster cannot be reached or sizes are too old.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr check
+    kafkakit topicmappr check --snapshot prod.json --topics 'orders.*' --band 5% --fail-on error
+    """
+    from shlex import quote
+
+    from kafkakit.topicmappr.broker_list import parse_broker_list
+    from kafkakit.topicmappr.check.request import CheckRequest
+    from kafkakit.topicmappr.percent import parse_percent
+    from kafkakit.topicmappr.planning.cli import observe_storage
+    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.topicmappr.topic_selection import parse_patterns
+
+    kit = kit_of(ctx)
+    profile = kit.given.profile
+    request = CheckRequest(
+        topics=parse_patterns(topics),
+        topics_exclude=parse_patterns(topics_exclude),
+        brokers=parse_broker_list(brokers) if brokers else None,
+        replication=replication,
+        min_rack_ids=min_rack_ids,
+        band=parse_percent(band, "--band"),
+        leader_band=parse_percent(leader_band, "--leader-band"),
+        max_disk_use=parse_percent(max_disk_use, "--max-disk-use"),
+        topic_words=topics or ".*",
+        profile_words=f" --profile {quote(profile)}" if profile else "",
+        context=f" --snapshot {quote(str(snapshot))}" if snapshot else "",
+    )
+    if kafka_addr:
+        kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
+    with without_collector():
+        seen = observe_storage(
+            kit,
+            snapshot,
+            sizes_from=sizes_from,
+            zk_addr=zk_addr,
+            zk_metrics_prefix=zk_metrics_prefix,
+            metrics_age=metrics_age,
+        )
+        return _report(kit, seen, request, fail_on)
+
+
+def _report(kit: "Kit", seen: "Observed", request: "CheckRequest", fail_on: FailOn) -> int:
+    from kafkakit.errors import ExitCode
+    from kafkakit.findings import COLUMNS, fails, finding_rows
+    from kafkakit.output import Result
+    from kafkakit.topicmappr.check.decide import check_cluster
+    from kafkakit.topicmappr.check.render import report_data, report_text
+
+    report = check_cluster(seen.snapshot, request, seen.facts)
+    kit.output.result(
+        Result(
+            command="topicmappr check",
+            data=report_data(report),
+            text=report_text(report),
+            columns=COLUMNS,
+            rows=finding_rows(report.findings),
+        )
+    )
+    return int(ExitCode.FAILED if fails(report.findings, fail_on) else ExitCode.DONE)
