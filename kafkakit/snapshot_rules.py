@@ -16,14 +16,16 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def check_snapshot(snapshot: ClusterSnapshot, source: str) -> None:
+def check_snapshot(snapshot: ClusterSnapshot, source: str, *, sound_lists: bool = True) -> None:
     """Raise `InputError` with the first problems of a decoded snapshot; `source` names the file.
 
     Ids are int32 and not negative, sizes int64 and not negative, names are Kafka's, nothing is listed
     twice, every broker in a replica list is among `brokers` (those that are gone have the state
-    `missing`), and `taken_at` has a time zone. O(replicas), well below a second for 200,000 partitions.
+    `missing`), and `taken_at` has a time zone. Without `sound_lists` a replica list may be empty, name a broker
+    twice or name an unknown one, for a caller that reports just that. O(replicas), well below a second for
+    200,000 partitions.
     """
-    _raise(_snapshot_problems(snapshot), source)
+    _raise(_snapshot_problems(snapshot, sound_lists), source)
 
 
 def check_partition_map(partition_map: PartitionMap, source: str) -> None:
@@ -38,7 +40,7 @@ def _raise(problems: Iterator[str], source: str) -> None:
         raise InputError(source, "; ".join(found[:SHOWN_PROBLEMS]) + more)
 
 
-def _snapshot_problems(snapshot: ClusterSnapshot) -> Iterator[str]:
+def _snapshot_problems(snapshot: ClusterSnapshot, sound_lists: bool) -> Iterator[str]:
     if snapshot.taken_at.tzinfo is None:
         yield "taken_at has no time zone"
     yield from _text_problems("cluster_id", snapshot.cluster_id)
@@ -58,7 +60,7 @@ def _snapshot_problems(snapshot: ClusterSnapshot) -> Iterator[str]:
         if topic.name in names:
             yield f"topic {topic.name} is listed twice"
         names.add(topic.name)
-        yield from _topic_problems(topic, brokers)
+        yield from _topic_problems(topic, brokers, sound_lists)
     for move in snapshot.reassignments:
         yield from _move_problems(move, brokers)
 
@@ -83,23 +85,26 @@ def _broker_problems(broker: Broker) -> Iterator[str]:
         yield from _size_problems(f"{where}: usable_bytes", directory.usable_bytes)
 
 
-def _topic_problems(topic: Topic, brokers: set[int]) -> Iterator[str]:
+def _topic_problems(topic: Topic, brokers: set[int], sound_lists: bool) -> Iterator[str]:
     numbers: set[int] = set()
     for partition in topic.partitions:
         number = partition.partition
         if number in numbers:
             yield f"{topic.name}-{number} is listed twice"
         numbers.add(number)
-        yield from _partition_problems(topic.name, partition, brokers)
+        yield from _partition_problems(topic.name, partition, brokers, sound_lists)
     if numbers and not 0 <= min(numbers) <= max(numbers) <= MAX_INT32:
         yield f"topic {topic.name}: partition numbers are from 0 to {MAX_INT32}"
 
 
-def _partition_problems(topic: str, p: Partition, brokers: set[int]) -> Iterator[str]:
+def _partition_problems(topic: str, p: Partition, brokers: set[int], sound_lists: bool) -> Iterator[str]:
     # The happy path costs a few set operations; the words are made only for a problem.
     replicas = set(p.replicas)
     if not replicas or len(replicas) != len(p.replicas) or not replicas <= brokers:
-        yield from _list_problems(f"{topic}-{p.partition}", p.replicas, brokers)
+        if sound_lists:
+            yield from _list_problems(f"{topic}-{p.partition}", p.replicas, brokers)
+        else:
+            yield from _id_problems(f"{topic}-{p.partition}", p.replicas, None)
     for name, listed in (("isr", p.isr), ("adding", p.adding), ("removing", p.removing)):
         if listed and not replicas.issuperset(listed):
             stray = next(b for b in listed if b not in replicas)
@@ -153,6 +158,10 @@ def _list_problems(where: str, replicas: tuple[int, ...], brokers: set[int] | No
         yield f"{where}: the replica list is empty"
     if len(set(replicas)) != len(replicas):
         yield f"{where}: the replica list names a broker twice"
+    yield from _id_problems(where, replicas, brokers)
+
+
+def _id_problems(where: str, replicas: tuple[int, ...], brokers: set[int] | None) -> Iterator[str]:
     for broker in replicas:
         if not 0 <= broker <= MAX_INT32:
             yield f"{where}: {broker} is not a broker id"

@@ -21,4 +21,4 @@ def parse_percent(text: str, flag: str, *, most: int = 100) -> Fraction:
 
 def format_percent(part: Fraction | float) -> str:
     """Print a part of one with three digits: `5%`, `12.5%`."""
-    return f"{float(part) * 100:.3g}%" if abs(part) < 10 else f"{float(part) * 100:.0f}%"
+    return f"{float(part) * 100:.3g}%" if abs(float(part)) < 10 else f"{float(part) * 100:.0f}%"

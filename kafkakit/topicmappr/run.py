@@ -53,10 +53,10 @@ def observe_live(admin: ClusterAdmin, clock: Clock) -> ClusterSnapshot:
     return admin.snapshot(now=clock.now(), sizes=True)
 
 
-def observe_file(data: bytes, source: str) -> ClusterSnapshot:
-    """Read a snapshot file; raises `InputError` for anything that is not a sound one."""
+def observe_file(data: bytes, source: str, *, sound_lists: bool = True) -> ClusterSnapshot:
+    """Read a snapshot file; raises `InputError` for anything that is not a sound one (see `check_snapshot`)."""
     snapshot = decode_snapshot(data, source)
-    check_snapshot(snapshot, source)
+    check_snapshot(snapshot, source, sound_lists=sound_lists)
     return snapshot
 
 

@@ -109,6 +109,7 @@ def check(
             zk_addr=zk_addr,
             zk_metrics_prefix=zk_metrics_prefix,
             metrics_age=metrics_age,
+            sound_lists=False,  # an unsound list is a finding here
         )
         return _report(kit, seen, request, fail_on)
 

@@ -24,13 +24,13 @@ def recorded(command: str, given: Mapping[str, object], names: Sequence[str]) ->
     return words
 
 
-def observe(kit: "Kit", path: Path | None) -> "ClusterSnapshot":
-    """Read the cluster now, or the snapshot file at `path`."""
+def observe(kit: "Kit", path: Path | None, *, sound_lists: bool = True) -> "ClusterSnapshot":
+    """Read the cluster now, or the snapshot file at `path`, whose replica lists must be sound unless told."""
     from kafkakit.topicmappr.run import observe_file, observe_live
     from kafkakit.wiring import open_admin, read_input, system_clock
 
     if path is not None:
-        return observe_file(read_input(path, SNAPSHOT_LIMIT), str(path))
+        return observe_file(read_input(path, SNAPSHOT_LIMIT), str(path), sound_lists=sound_lists)
     admin = open_admin(kit.settings, read_only=True)
     try:
         return observe_live(admin, system_clock())
@@ -46,6 +46,7 @@ def observe_storage(
     zk_addr: str,
     zk_metrics_prefix: str,
     metrics_age: int | None,
+    sound_lists: bool = True,
 ) -> "Observed":
     """Read the cluster (or the file) with sizes from where they are wanted, and refuse sizes that are too old.
 
@@ -63,7 +64,8 @@ def observe_storage(
 
     clock = system_clock()
     if sizes_from is SizesFrom.BROKERS:
-        return observe_own_sizes(observe(kit, path), clock, from_file=path is not None, max_age_minutes=metrics_age)
+        snapshot = observe(kit, path, sound_lists=sound_lists)
+        return observe_own_sizes(snapshot, clock, from_file=path is not None, max_age_minutes=metrics_age)
     # The collector first: it is the part that is most often missing, and cheap to ask.
     metrics = open_storage_metrics(zk_addr, zk_metrics_prefix)
     try:
@@ -71,7 +73,7 @@ def observe_storage(
     finally:
         metrics.close()
     if path is not None:
-        return observe_with(observe(kit, path), reading)
+        return observe_with(observe(kit, path, sound_lists=sound_lists), reading)
     admin = open_admin(kit.settings, read_only=True)
     try:
         return observe_with(observe_without_sizes(admin, clock), reading)
