@@ -6,6 +6,7 @@ from kafkakit.command import KitCommand, KitGroup
 from kafkakit.topicmappr.check.cli import check
 from kafkakit.topicmappr.drain.cli import drain
 from kafkakit.topicmappr.fix_racks.cli import fix_racks
+from kafkakit.topicmappr.place.cli import place
 from kafkakit.topicmappr.rebuild.cli import rebuild
 from kafkakit.topicmappr.set_replication.cli import set_replication
 
@@ -29,3 +30,4 @@ app.command("drain", cls=KitCommand)(drain)
 app.command("set-replication", cls=KitCommand)(set_replication)
 app.command("fix-racks", cls=KitCommand)(fix_racks)
 app.command("check", cls=KitCommand)(check)
+app.command("place", cls=KitCommand)(place)

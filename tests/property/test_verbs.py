@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 from hypothesis import HealthCheck, given, settings
@@ -46,7 +48,8 @@ def drains(draw: st.DrawFn, snapshot: ClusterSnapshot) -> DrainRequest:
     ids = [b.id for b in snapshot.brokers]
     leaving = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids), unique=True))
     live = [b.id for b in snapshot.brokers if b.is_alive and b.id not in leaving]
-    to = draw(st.lists(st.sampled_from(live), min_size=1, unique=True)) if live and draw(st.booleans()) else None
+    named = live and draw(st.booleans())
+    to = draw(st.lists(st.sampled_from(live), min_size=1, unique=True)) if named else None
     return DrainRequest(
         leaving=BrokerList(ids=tuple(leaving)),
         receiving=None if to is None else BrokerList(ids=tuple(to)),
@@ -132,12 +135,12 @@ def worse(kept: list[int], new: int, racks: Racks) -> bool:
     return bool(racks[new]) and racks[new] in {racks[b] for b in kept}
 
 
-def breaks(replicas: tuple[int, ...] | list[int], racks: Racks, minimum: int) -> bool:
+def breaks(replicas: Sequence[int], racks: Racks, minimum: int) -> bool:
     used = [r for b in replicas if (r := racks[b])]
     return len(set(used)) < len(used) and (minimum == 0 or len(set(used)) < minimum)
 
 
-def uneven(replicas: tuple[int, ...] | list[int], racks: Racks, names: set[str]) -> bool:
+def uneven(replicas: Sequence[int], racks: Racks, names: set[str]) -> bool:
     count = [sum(1 for b in replicas if racks[b] == r) for r in names]
     return bool(count) and max(count) - min(count) > 1
 
@@ -162,7 +165,7 @@ def test_fix_racks_moves_the_fewest_replicas_a_search_finds(data: st.DataObject)
     assert encode_plan(decide_fix_racks(snapshot, request).plan) == encode_plan(change.plan)
     isr = {(t, p.partition): p.isr or () for t, p in snapshot.partitions()}
     for entry, (old, new) in zip(change.plan.scope, after_of(change), strict=True):
-        wrong = (lambda s: uneven(s, racks, names)) if spread else (lambda s: breaks(s, racks, minimum))
+        wrong = partial(uneven, racks=racks, names=names) if spread else partial(breaks, racks=racks, minimum=minimum)
         if not wrong(old):
             assert new == old
             continue
@@ -179,8 +182,7 @@ def test_fix_racks_moves_the_fewest_replicas_a_search_finds(data: st.DataObject)
                 assert old[0] in new
 
 
-def fewest_moves(old: tuple[int, ...], live: list[int], wrong: object) -> int | None:
-    assert callable(wrong)
+def fewest_moves(old: tuple[int, ...], live: list[int], wrong: Callable[[Sequence[int]], bool]) -> int | None:
     spare = [b for b in live if b not in old]
     for n in range(1, len(old) + 1):
         for gone in combinations(old, n):

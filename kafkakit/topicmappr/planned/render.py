@@ -48,11 +48,8 @@ def broker_table(plan: Plan) -> str:
         )
     known = {load.broker for load in plan.after.brokers}
     rows += [(o.broker, o.rack, o.replicas, 0, o.leaders, 0) for o in plan.before.brokers if o.broker not in known]
-    return text_table(("broker", "rack", "replicas", "after", "leaders", "after"), sorted(rows, key=_broker_first))
-
-
-def _broker_first(row: tuple[int, str | None, int, int, int, int]) -> int:
-    return row[0]
+    rows.sort()
+    return text_table(("broker", "rack", "replicas", "after", "leaders", "after"), rows)
 
 
 def outcome_text(plan: Plan, saved_to: str | None, next_command: str | None) -> str:
