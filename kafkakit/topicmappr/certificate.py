@@ -6,10 +6,14 @@ cheapest legal set of brokers: for each broker of the set the price, plus one pe
 has no copy now. Summed over all partitions, less what the brokers' limits are worth at those prices, this is a
 lower bound for every plan that respects the limits (weak duality), and anybody can add it up again:
 
-    bound = sum over partitions of  weight * min over legal sets of  sum over brokers in the set of
-                (price + 1 if the broker holds no copy now)
+    bound = sum over partitions of  min over legal sets of  sum over brokers in the set of
+                (load * price, plus cost if the broker holds no copy now)
             + sum over brokers of  price * fixed load
             - sum over brokers of  (price * ceiling if price > 0, price * floor if price < 0)
+
+Load is what limits count of one replica (its bytes, or 1), cost what the objective counts of one new copy (its
+bytes, or 1). A plan of leaders chooses one replica of each partition, at a cost of 1 unless it leads now. Limits
+on the sum of a group of brokers are priced alike. `price_bound.py` adds all this up.
 """
 
 from dataclasses import dataclass
@@ -54,11 +58,22 @@ class BrokerLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLimit:
+    """What the load of several brokers together must end within; its price adds to that of each of them."""
+
+    brokers: tuple[int, ...]
+    floor: int | None = None
+    ceiling: int | None = None
+    price: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """What a checker needs to add the bound up again.
 
     `load` says what floors and ceilings count: `bytes`, `replicas` or `leaders`. With `slides` all floors
-    and ceilings may shift together by any amount (a range goal), so the prices must sum to zero.
+    and ceilings may shift together by any amount (a range goal), so the prices must sum to zero. A broker
+    without a limit has the price 0.
     """
 
     kind: ProofKind
@@ -66,6 +81,7 @@ class Proof:
     price_unit: int = 1
     slides: bool = False
     limits: tuple[BrokerLimit, ...] = ()
+    groups: tuple[GroupLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
