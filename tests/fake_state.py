@@ -23,6 +23,7 @@ class FakeBroker:
     hung: bool = False
     configs: dict[str, str] = field(default_factory=dict)
     offline_dirs: set[str] = field(default_factory=set)
+    cordoned_dirs: set[str] = field(default_factory=set)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from kafkakit.errors import TryLaterError
 from kafkakit.model import (
     Broker,
     BrokerState,
@@ -25,10 +26,13 @@ from kafkakit.ports import (
     ClusterInfo,
     ConfigChange,
     ConfigOp,
+    FreeStorage,
     ItemError,
     LiveReplica,
+    PartitionSizes,
     PartitionState,
     ResourceKind,
+    StorageReading,
 )
 from tests.fake_state import (
     FOLLOWER_LIST,
@@ -70,6 +74,30 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         self.elapsed += max(0.0, seconds)
+
+
+class FakeStorageMetrics:
+    """`ports.StorageMetrics` in memory: holds nothing until a test puts something there, at the clock's time."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.sizes: PartitionSizes | None = None
+        self.free: FreeStorage | None = None
+        self.closed = False
+
+    def put_sizes(self, sizes: Mapping[TopicPartition, int]) -> None:
+        self.sizes = PartitionSizes(bytes_of=dict(sizes), taken_at=self.clock.now())
+
+    def put_free(self, free: Mapping[int, int]) -> None:
+        self.free = FreeStorage(bytes_of=dict(free), taken_at=self.clock.now())
+
+    def read(self) -> StorageReading:
+        if self.sizes is None or self.free is None:
+            raise TryLaterError("nothing was collected yet", hint="run metricsfetcher first")
+        return StorageReading(source="fake metrics", sizes=self.sizes, free=self.free)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class FakeCluster:
@@ -136,6 +164,10 @@ class FakeCluster:
     def fail_dir(self, broker: int, path: str) -> None:
         """A log dir goes offline: its copies are no longer listed and moves into it stand still."""
         self.brokers[broker].offline_dirs.add(path)
+
+    def cordon_dir(self, broker: int, path: str) -> None:
+        """A log dir takes no new copies; what is in it stays and is listed."""
+        self.brokers[broker].cordoned_dirs.add(path)
 
     def advance(self, seconds: float) -> None:
         """Let moves and recovery make progress."""
@@ -398,7 +430,12 @@ class FakeCluster:
                 log_dirs=tuple(
                     LogDir(path=path, error="KafkaStorageError")
                     if path in state.offline_dirs
-                    else LogDir(path=path, total_bytes=total, usable_bytes=max(0, total - used[path]))
+                    else LogDir(
+                        path=path,
+                        total_bytes=total,
+                        usable_bytes=max(0, total - used[path]),
+                        cordoned=path in state.cordoned_dirs,
+                    )
                     for path, total in sorted(state.dirs.items())
                 ),
                 replicas={k: r for k, r in held.items() if wanted is None or k in wanted},
