@@ -1,0 +1,228 @@
+"""Where sizes come from: what counts as used, free and capacity, what stops a plan, and what is only said."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kafkakit.errors import InputError, TryLaterError, UsageError
+from kafkakit.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.ports import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.topicmappr.broker_disks import broker_disks
+from kafkakit.topicmappr.log_dirs import dir_table
+from kafkakit.topicmappr.planning.run import observe_own_sizes, observe_with, observe_without_sizes, read_metrics
+from kafkakit.topicmappr.statistics import BrokerStorage
+from kafkakit.topicmappr.storage_source import refuse_old, storage_facts, storage_of, with_metrics
+from tests.fakes import FakeClock, FakeCluster, FakeStorageMetrics
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def disk(path: str, total: int | None, usable: int | None, **more: Any) -> LogDir:
+    return LogDir(path=path, total_bytes=total, usable_bytes=usable, **more)
+
+
+def cluster(*partitions: Partition, brokers: tuple[Broker, ...] | None = None, **more: Any) -> ClusterSnapshot:
+    return ClusterSnapshot(
+        cluster_id="c",
+        taken_at=NOW,
+        source="test",
+        brokers=brokers
+        or (
+            Broker(id=1, log_dirs=(disk("/a", 1_000, 600), disk("/b", 500, 100))),
+            Broker(id=2, log_dirs=(disk("/a", 2_000, 1_500),)),
+        ),
+        topics=(Topic(name="t", partitions=partitions),),
+        **({"sizes_taken": True} | more),
+    )
+
+
+P0 = Partition(partition=0, replicas=(1, 2), replica_bytes={1: 300, 2: 290}, replica_dirs={1: "/a", 2: "/a"})
+P1 = Partition(partition=1, replicas=(2, 1), replica_bytes={1: 50, 2: 50}, replica_dirs={1: "/b", 2: "/a"})
+GOOD = cluster(P0, P1)
+
+
+def reading(sizes: dict[TopicPartition, int], free: dict[int, int], age_minutes: int = 5) -> StorageReading:
+    then = NOW - timedelta(minutes=age_minutes)
+    return StorageReading(
+        source="znodes",
+        sizes=PartitionSizes(bytes_of=sizes, taken_at=then),
+        free=FreeStorage(bytes_of=free, taken_at=then + timedelta(minutes=1)),
+    )
+
+
+def test_brokers_own_sizes() -> None:
+    sizes = storage_of(GOOD)
+    assert sizes.partition_bytes == {T0: 300, T1: 50}
+    assert sizes.brokers == {
+        1: BrokerStorage(used_bytes=350, free_bytes=700, capacity_bytes=1_500),
+        2: BrokerStorage(used_bytes=340, free_bytes=1_500, capacity_bytes=2_000),
+    }
+    assert [(d.path, d.replica_bytes, d.replicas) for d in sizes.log_dirs[1]] == [("/a", 300, 1), ("/b", 50, 1)]
+    assert (sizes.facts.source, sizes.facts.taken_at, sizes.facts.age_s) == ("brokers", NOW, 0)
+    assert (sizes.notes, sizes.warnings) == ((), ())
+
+
+def test_sizes_and_free_bytes_of_a_file_without_log_dirs() -> None:
+    brokers = (Broker(id=1, storage_free_bytes=10), Broker(id=2, storage_free_bytes=0))
+    sizes = storage_of(cluster(Partition(partition=0, replicas=(1, 2), size_bytes=30), brokers=brokers))
+    assert sizes.brokers == {
+        1: BrokerStorage(used_bytes=30, free_bytes=10, capacity_bytes=40),
+        2: BrokerStorage(used_bytes=30, free_bytes=0, capacity_bytes=30),
+    }
+    assert sizes.facts.source == "snapshot file"
+
+
+def test_collected_sizes_take_the_place_of_the_brokers_own() -> None:
+    collected = reading({T0: 900, T1: 0}, {1: 100, 2: 200})
+    facts = storage_facts(GOOD, collected)
+    assert (facts.source, facts.age_s) == ("znodes", 300)
+    sizes = storage_of(with_metrics(GOOD, collected), facts)
+    assert sizes.partition_bytes == {T0: 900, T1: 0}
+    assert sizes.brokers[1] == BrokerStorage(used_bytes=900, free_bytes=100, capacity_bytes=1_000)
+    assert [d.path for d in sizes.log_dirs[1]] == ["/a", "/b"]
+
+
+def test_metrics_newer_than_the_snapshot_have_no_age() -> None:
+    assert storage_facts(GOOD, reading({}, {}, age_minutes=-30)).age_s == 0
+
+
+def test_what_the_collector_does_not_know_is_unknown_though_the_broker_told() -> None:
+    merged = with_metrics(GOOD, reading({T0: 900}, {1: 100}))
+    assert broker_disks(merged).brokers[2].free_bytes is None
+    with pytest.raises(TryLaterError, match="no size is known for t-1"):
+        storage_of(merged, brokers=[1])
+    with pytest.raises(TryLaterError, match="Metrics not found for broker 2"):
+        storage_of(merged, brokers=[1, 2], partitions=[T0])
+    sizes = storage_of(merged, brokers=[1], partitions=[T0])
+    assert sizes.brokers[1].used_bytes == 900
+    assert sizes.warnings == ("broker 1: 1 copy of unknown size not counted in its used bytes",)
+
+
+def test_only_what_the_request_touches_must_be_known() -> None:
+    silent = cluster(P0, Partition(partition=1, replicas=(3,)), unanswered_brokers={3: "timed out"})
+    silent = replace(silent, brokers=(*silent.brokers, Broker(id=3, log_dirs_error="timed out")))
+    assert storage_of(silent, brokers=[1, 2], partitions=[T0]).brokers[3] == BrokerStorage()
+    with pytest.raises(TryLaterError, match=r"no size is known for t-1; broker 3 gave no answer \(timed out\)"):
+        storage_of(silent, brokers=[1, 2])
+    with pytest.raises(TryLaterError, match=r"not known of every broker: broker 3 gave no answer \(timed out\)"):
+        storage_of(silent, partitions=[T0])
+
+
+def test_a_dead_broker_is_not_asked_for() -> None:
+    dead = Broker(id=3, state=BrokerState.MISSING, log_dirs_error="not registered")
+    seen = replace(GOOD, brokers=(*GOOD.brokers, dead), unanswered_brokers={3: "not registered"})
+    assert storage_of(seen).brokers[3].used_bytes is None
+
+
+def test_a_snapshot_without_sizes_names_the_command() -> None:
+    bare = cluster(Partition(partition=0, replicas=(1, 2)), brokers=(Broker(id=1), Broker(id=2)), sizes_taken=False)
+    with pytest.raises(UsageError, match="taken without sizes") as caught:
+        storage_of(bare)
+    assert "kafkakit snapshot" in (caught.value.hint or "")
+    with pytest.raises(UsageError, match="disks of broker 1, 2"):
+        storage_of(bare, partitions=[])
+
+
+def test_a_copy_that_is_not_there_yet_counts_nothing() -> None:
+    fresh = cluster(P0, Partition(partition=1, replicas=(1, 2)))
+    assert storage_of(fresh, partitions=[T0]).brokers[1].used_bytes == 300
+
+
+@pytest.mark.parametrize(
+    ("size", "problem"),
+    [(3_000, "t-1 has 2.93 KiB, more than the largest disk of the cluster"), (-1, "t-1 has -1 bytes")],
+)
+def test_impossible_sizes_are_refused(size: int, problem: str) -> None:
+    odd = cluster(P0, Partition(partition=1, replicas=(1, 2), replica_bytes={1: size, 2: size}))
+    with pytest.raises(InputError, match=problem):
+        storage_of(odd)
+
+
+def test_zero_is_a_size() -> None:
+    empty = cluster(Partition(partition=0, replicas=(1, 2), replica_bytes={1: 0, 2: 0}))
+    assert storage_of(empty).partition_bytes == {T0: 0}
+
+
+def test_log_dirs_that_are_closed_are_told_of() -> None:
+    dirs = (disk("/a", 100, 50), disk("/b", None, None, error="KafkaStorageError"), disk("/c", 10, 5, cordoned=True))
+    sizes = storage_of(cluster(brokers=(Broker(id=1, log_dirs=dirs),)))
+    assert sizes.brokers[1] == BrokerStorage(used_bytes=0, free_bytes=55, capacity_bytes=110)
+    assert [d.is_open for d in sizes.log_dirs[1]] == [True, False, False]
+    assert sizes.warnings == (
+        "broker 1: log dir /b is offline (KafkaStorageError), its copies and its disk are not counted",
+        "broker 1: log dir /c is cordoned, its free bytes take no new copy",
+    )
+
+
+def test_dirs_that_may_share_a_disk_are_counted_and_told_of() -> None:
+    dirs = (disk("/a", 100, 50), disk("/b", 100, 50), disk("/c", 100, 51))
+    sizes = storage_of(cluster(brokers=(Broker(id=1, log_dirs=dirs),)))
+    assert sizes.brokers[1].capacity_bytes == 300
+    assert len(sizes.notes) == 1
+    assert "log dirs /a, /b report the same" in sizes.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("age", "limit", "words"),
+    [(3_601, 60, "1h0m1s"), (121, 2, "2m1s"), (5, 0, "5s")],
+)
+def test_old_sizes_are_refused_in_kafka_kits_words(age: int, limit: int, words: str) -> None:
+    with pytest.raises(TryLaterError, match=f"^Metrics metadata is older than allowed: {words}"):
+        refuse_old(NOW - timedelta(seconds=age), now=NOW, max_age_minutes=limit)
+
+
+def test_sizes_as_old_as_allowed_pass_and_so_do_future_ones() -> None:
+    refuse_old(NOW - timedelta(minutes=60), now=NOW, max_age_minutes=60)
+    refuse_old(NOW + timedelta(days=1), now=NOW, max_age_minutes=0)
+
+
+def test_the_age_of_a_file_counts_only_when_a_limit_is_given() -> None:
+    clock = FakeClock(NOW + timedelta(days=400))
+    seen = observe_own_sizes(GOOD, clock, from_file=True, max_age_minutes=None)
+    assert seen.facts.age_s == 0
+    with pytest.raises(TryLaterError, match="9600h0m0s"):
+        observe_own_sizes(GOOD, clock, from_file=True, max_age_minutes=60)
+    observe_own_sizes(GOOD, clock, from_file=False, max_age_minutes=0)
+
+
+def test_collected_sizes_are_judged_by_the_clock() -> None:
+    clock = FakeClock(NOW)
+    metrics = FakeStorageMetrics(clock)
+    metrics.put_sizes({T0: 5, T1: 6})
+    clock.advance(1_800)
+    metrics.put_free({1: 1, 2: 2})
+    clock.advance(1_800)
+    collected = read_metrics(metrics, clock, max_age_minutes=None)
+    clock.advance(1)
+    with pytest.raises(TryLaterError, match="1h0m1s"):
+        read_metrics(metrics, clock, max_age_minutes=None)
+    read_metrics(metrics, clock, max_age_minutes=61)
+    seen = observe_with(GOOD, collected)
+    assert storage_of(seen.snapshot, seen.facts).partition_bytes == {T0: 5, T1: 6}
+
+
+def test_a_live_cluster_gives_dirs_of_replicas_and_what_is_closed() -> None:
+    fake = FakeCluster({1: "a", 2: "b"}, dirs_per_broker=2)
+    fake.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=100)
+    fake.cordon_dir(1, "/data/1/0")
+    fake.fail_dir(2, "/data/2/0")
+    snapshot = fake.snapshot(now=NOW)
+    sizes = storage_of(snapshot)
+    assert [(d.path, d.is_open) for d in sizes.log_dirs[1]] == [("/data/1/0", False), ("/data/1/1", True)]
+    assert [(d.path, d.is_open) for d in sizes.log_dirs[2]] == [("/data/2/0", False), ("/data/2/1", True)]
+    table = dir_table(snapshot, [T0, T1], sizes.log_dirs)
+    assert table.broker.tolist() == [1, 1, 2, 2]
+    assert (table.of_broker(2), table.of_broker(3)) == (range(2, 4), range(4, 4))
+    assert table.open.tolist() == [False, True, False, True]
+    assert table.total.tolist() == [10**12, 10**12, -1, 10**12]
+    held = [p for _, p in snapshot.partitions()]
+    for slot, (p, b) in enumerate([(0, 1), (0, 2), (1, 2), (1, 1)]):
+        path = held[p].replica_dirs.get(b)
+        at = table.slot_dir[slot]
+        assert (table.path[at] if at >= 0 else None) == path
+        assert table.slot_bytes[slot] == held[p].replica_bytes.get(b, -1)
+    assert sum(table.held.tolist()) == sum(n for p in held for n in p.replica_bytes.values())
+    assert observe_without_sizes(fake, FakeClock(NOW)).sizes_taken is False
