@@ -1,0 +1,153 @@
+"""Turning a goal tighter or looser until it is met: at a fixed tightness, or as tight as a budget allows."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kafkakit.topicmappr.storage import small
+from kafkakit.topicmappr.storage.families import Family
+from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.reach import Attempt, attempt, standing_still
+from kafkakit.topicmappr.storage.relaxation import PENALTY, Masses
+from kafkakit.topicmappr.storage.window import Limits, Window
+
+_LOOKS = 24  # windows priced while searching the tightest split plan
+_TRIES = 7  # real plans built while searching
+
+
+class Watch(Protocol):
+    """Who is told how the search goes, and may end it early."""
+
+    def phase(self, text: str) -> None:
+        """Say what is done now."""
+        ...
+
+    def stopped(self) -> bool:
+        """True when the search should end with what it has."""
+        ...
+
+
+class Unwatched:
+    """Nobody looks."""
+
+    def phase(self, text: str) -> None:
+        """Say nothing."""
+
+    def stopped(self) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a plan may spend: bytes copied and replicas copied; None: any amount."""
+
+    moved_bytes: int | None = None
+    moves: int | None = None
+
+    def allows(self, found: Attempt) -> bool:
+        """True when the attempt keeps the budget."""
+        return (self.moved_bytes is None or found.cost <= self.moved_bytes) and (
+            self.moves is None or found.moves <= self.moves
+        )
+
+
+def at_tightness(fleet: Fleet, masses: Masses, family: Family, tightness: int, *, by_moves: bool = False) -> Attempt:
+    """The cheapest plan found at this tightness; small clusters are searched to the end."""
+    window = family.window(fleet, masses, tightness)
+    if not window.possible:
+        return standing_still(fleet, window)
+    found = attempt(fleet, masses, window)
+    if small.is_small(fleet):
+        return _searched(fleet, family, tightness, window, found, by_moves)
+    return found
+
+
+def _searched(
+    fleet: Fleet, family: Family, tightness: int, window: Window, found: Attempt, by_moves: bool
+) -> Attempt:
+    """The better of the plan found and the one a full search gives."""
+    if not found.outside and found.cost == window.bound.value and not by_moves:
+        return replace(found, proven=True)
+    sliding = bool(window.slides.any())
+    if sliding:
+        answer = small.cheapest(fleet, family.limits, tightness, by_moves=by_moves)
+    else:
+        fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=family.limits.even, offset=family.limits.offset)
+        answer = small.cheapest(fleet, fixed, None, by_moves=by_moves)
+    if answer.at is None:
+        return replace(found, proven=answer.proven)
+    if sliding:
+        floor, ceiling = family.limits.at(answer.low, tightness)
+        window = replace(window, floor=floor, ceiling=ceiling)
+    return Attempt(
+        at=answer.at,
+        cost=answer.cost,
+        moves=int((answer.at != fleet.home).sum()),
+        outside=0,
+        window=window,
+        proven=answer.proven,
+    )
+
+
+def tightest(fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch: Watch) -> tuple[int, Attempt]:
+    """The tightest goal that the budget allows, and a plan for it.
+
+    First the tightest that split plans can reach within the budget, then real plans from there outwards. The
+    answer is no looser than today's placement, which costs nothing.
+    """
+    loads = fleet.loads(fleet.home)
+    loosest = family.measure(loads)
+    watch.phase("how tight the goal can be")
+    low = tightest_split(fleet, masses, family, budget.moved_bytes, loosest)
+    best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
+    high, aim = loosest, low
+    for turn in range(_TRIES):
+        if watch.stopped() or aim >= best[0]:
+            break
+        watch.phase(f"plan {turn + 1}")
+        found = at_tightness(fleet, masses, family, aim)
+        reached = max(aim, family.measure(fleet.loads(found.at)))
+        if budget.allows(found) and reached < best[0]:
+            best = (reached, found if reached == aim else at_or(fleet, masses, family, reached, budget, found))
+        if found.outside or not budget.allows(found):
+            low = aim
+        else:
+            high = aim
+            if turn == 0:
+                break
+        high = min(high, best[0])
+        # Close to the split plan's tightness first, then halving what is left.
+        aim = low + max(1, (high - low) // (64 >> (turn * 2) if turn < 3 else 2))
+    return best
+
+
+def at_or(fleet: Fleet, masses: Masses, family: Family, tightness: int, budget: Budget, found: Attempt) -> Attempt:
+    """A plan made for this tightness if it is no dearer than the one found on the way, else that one."""
+    again = at_tightness(fleet, masses, family, tightness)
+    if not again.outside and budget.allows(again) and again.cost <= found.cost:
+        return again
+    return replace(found, window=again.window, outside=0)
+
+
+def attempt_at_rest(fleet: Fleet, masses: Masses, family: Family, loosest: int) -> Attempt:
+    """Changing nothing, as an attempt."""
+    return standing_still(fleet, family.window(fleet, masses, loosest))
+
+
+def tightest_split(fleet: Fleet, masses: Masses, family: Family, moved_bytes: int | None, loosest: int) -> int:
+    """The tightest goal that split plans reach with so many bytes (None: any), at most `loosest`.
+
+    The cost falls with looser goals and is convex, so tangents from the tight side never step too far.
+    """
+    at = 0
+    for _ in range(_LOOKS):
+        window = family.window(fleet, masses, at)
+        if moved_bytes is None or not window.possible:
+            beyond = PENALTY * window.bound.outside
+        else:
+            beyond = window.bound.value - moved_bytes
+        if beyond <= 0 or at >= loosest:
+            break
+        fall, unit = family.fall(window)
+        at = min(loosest, at + max(1, -(-beyond * unit // fall))) if fall else loosest
+    return at

@@ -1,0 +1,173 @@
+"""Small clusters, solved to the end: an integer program in which every partition chooses its brokers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.reach import Attempt
+from kafkakit.topicmappr.storage.window import Limits, Window
+
+WORK = 20.0
+"""CP-SAT's deterministic time; about as many seconds, and the same on every machine."""
+LARGEST = 1200
+"""Choices (partition x broker) up to which a cluster counts as small."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallAnswer:
+    """What the search found: an assignment or None, whether it is proven best, and the width of its loads."""
+
+    at: Any | None
+    proven: bool
+    cost: int = 0
+    width: int = 0
+    low: int = 0
+
+
+def is_small(fleet: Fleet) -> bool:
+    """True when the integer program is small enough to be solved to the end."""
+    return len(fleet.size) * len(fleet.brokers) <= LARGEST
+
+
+def cheapest(fleet: Fleet, limits: Limits, width: int | None, *, by_moves: bool = False) -> SmallAnswer:
+    """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window."""
+    model = _Model(fleet, limits, width=width, by_moves=by_moves)
+    return model.solve(model.cost)
+
+
+def tightest(fleet: Fleet, limits: Limits, budget: int | None) -> SmallAnswer:
+    """The narrowest window that loads can reach, with at most `budget` load copied (None: any amount)."""
+    model = _Model(fleet, limits, width=None, slides=True)
+    if budget is not None:
+        model.program.add(model.cost <= budget)
+    return model.solve(model.high - model.low)
+
+
+class _Model:
+    """Variables: partition p on broker b; the window's ends where it slides."""
+
+    def __init__(
+        self, fleet: Fleet, limits: Limits, *, width: int | None, slides: bool = False, by_moves: bool = False
+    ) -> None:
+        from ortools.sat.python import cp_model
+
+        self.program = cp_model.CpModel()
+        self.fleet, self.limits = fleet, limits
+        self.choice: dict[tuple[int, int], Any] = {}
+        current = self._slots()
+        for part in range(len(fleet.size)):
+            self._partition(part, current)
+        loads = self._loads()
+        largest = int(fleet.fixed.sum() + fleet.slot_size.sum())
+        self.low: Any = 0
+        self.high: Any = 0
+        if slides or width is not None:
+            reach = largest + int(abs(limits.offset).max(initial=0)) + 1
+            self.low = self.program.new_int_var(-reach, reach, "low")
+            self.high = self.program.new_int_var(-reach, reach, "high") if slides else self.low + width
+        for b, load in enumerate(loads):
+            self.program.add(load >= int(limits.floor[b]))
+            self.program.add(load <= int(limits.ceiling[b]))
+            if limits.even[b] and (slides or width is not None):
+                self.program.add(load - int(limits.offset[b]) >= self.low)
+                self.program.add(load - int(limits.offset[b]) <= self.high)
+        self.cost = sum(
+            (1 if by_moves else int(fleet.size[p])) * x for (p, b), x in self.choice.items() if b not in current[p]
+        )
+        for (p, b), x in self.choice.items():
+            self.program.add_hint(x, b in current[p])
+
+    def _slots(self) -> list[dict[int, int]]:
+        """Per partition: broker -> slot."""
+        fleet = self.fleet
+        return [
+            {int(fleet.home[s]): s for s in range(int(fleet.first[p]), int(fleet.first[p + 1]))}
+            for p in range(len(fleet.size))
+        ]
+
+    def _partition(self, part: int, current: list[dict[int, int]]) -> None:
+        fleet, here = self.fleet, current[part]
+        stays = [b for b, s in here.items() if not fleet.movable[s]]
+        for b in range(len(fleet.brokers)):
+            if b in here or (fleet.receiver[b] and len(stays) < len(here)):
+                self.choice[part, b] = self.program.new_bool_var(f"p{part}b{b}")
+        mine = {b: x for (p, b), x in self.choice.items() if p == part}
+        self.program.add(sum(mine.values()) == len(here))
+        for b in stays:
+            self.program.add(mine[b] == 1)
+        self._racks(mine, here)
+
+    def _racks(self, mine: Mapping[int, Any], here: Mapping[int, int]) -> None:
+        fleet, minimum = self.fleet, self.fleet.rule.min_rack_ids
+        by_rack: dict[int, list[int]] = {}
+        for b in mine:
+            by_rack.setdefault(int(fleet.pool[b]), []).append(b)
+        count = {r: sum(1 for b in here if fleet.pool[b] == r) for r in by_rack}
+        real = [r for r in by_rack if r < fleet.racks]
+        if fleet.locality_scoped:
+            for r, brokers in by_rack.items():
+                self.program.add(sum(mine[b] for b in brokers) == count[r])
+        elif not minimum:
+            for r in real:
+                self.program.add(sum(mine[b] for b in by_rack[r]) <= max(1, count[r]))
+        else:
+            used = {r: self.program.new_bool_var("") for r in real}
+            repeats = self.program.new_bool_var("")
+            for r in real:
+                inside = sum(mine[b] for b in by_rack[r])
+                self.program.add(used[r] <= inside)
+                self.program.add(inside <= 1).only_enforce_if(repeats.negated())
+            broken = sum(1 for r in real if count[r] > 1) and sum(1 for r in real if count[r]) < minimum
+            needed = sum(1 for r in real if count[r]) if broken else minimum
+            self.program.add(sum(used.values()) >= needed).only_enforce_if(repeats)
+
+    def _loads(self) -> list[Any]:
+        fleet = self.fleet
+        loads: list[Any] = [int(n) for n in fleet.fixed]
+        for (p, b), x in self.choice.items():
+            loads[b] = loads[b] + int(fleet.size[p]) * x
+        return loads
+
+    def solve(self, goal: Any) -> SmallAnswer:
+        """Minimise, on one thread and with a fixed seed, so that the answer is always the same."""
+        from ortools.sat.python import cp_model
+
+        self.program.minimize(goal)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = 1
+        solver.parameters.max_deterministic_time = WORK
+        status = solver.solve(self.program)
+        proven = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return SmallAnswer(at=None, proven=proven)
+        fleet = self.fleet
+        at = fleet.home.copy()
+        for part, here in enumerate(self._slots()):
+            chosen = [b for (p, b), x in self.choice.items() if p == part and solver.value(x)]
+            arriving = [b for b in chosen if b not in here]
+            leaving = sorted(b for b in here if b not in chosen)
+            for b, new in zip(leaving, self._paired(leaving, arriving), strict=True):
+                at[here[b]] = new
+        return SmallAnswer(
+            at=at,
+            proven=status == cp_model.OPTIMAL,
+            cost=fleet.cost(at),
+            width=int(solver.value(self.high - self.low)) if not isinstance(self.high, int) else 0,
+            low=int(solver.value(self.low)) if not isinstance(self.low, int) else 0,
+        )
+
+    def _paired(self, leaving: list[int], arriving: list[int]) -> list[int]:
+        """Which new broker stands for which old one: same rack first, then by number."""
+        left = sorted(arriving)
+        answer: dict[int, int] = {}
+        for old in leaving:
+            same = next((b for b in left if self.fleet.pool[b] == self.fleet.pool[old]), None)
+            if same is not None:
+                answer[old] = same
+                left.remove(same)
+        for old in leaving:
+            if old not in answer:
+                answer[old] = left.pop(0)
+        return [answer[old] for old in leaving]
