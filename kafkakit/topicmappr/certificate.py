@@ -47,7 +47,8 @@ class BrokerLimit:
     """What a broker's load must end within, and its price in the bound.
 
     `fixed` is load that the plan cannot touch (other topics, pinned partitions). `floor` and `ceiling`
-    include it; None: no limit. `price` is a numerator over the proof's `price_unit`.
+    include it; None: no limit. `price` is a numerator over the proof's `price_unit`. Where the proof slides,
+    `slides` says whether this limit shifts with the others or stays (a full disk does not shift).
     """
 
     broker: int
@@ -55,6 +56,7 @@ class BrokerLimit:
     floor: int | None = None
     ceiling: int | None = None
     price: int = 0
+    slides: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,9 @@ class GroupLimit:
 class Proof:
     """What a checker needs to add the bound up again.
 
-    `load` says what floors and ceilings count: `bytes`, `replicas` or `leaders`. With `slides` all floors
-    and ceilings may shift together by any amount (a range goal), so the prices must sum to zero. A broker
+    `load` says what floors and ceilings count: `bytes`, `replicas` or `leaders`. With `slides` the floors
+    and ceilings of limits that slide may shift together by any amount (a range goal), so their prices must sum to
+    zero. A broker
     without a limit has the price 0.
     """
 

@@ -90,7 +90,7 @@ def broker_prices(proof: Proof, place: Mapping[int, int], count: int) -> Array:
 def whole_units(total: int, proof: Proof) -> int:
     """The partitions' sum less what the limits are worth, in whole units rounded up, at least 0."""
     limits = proof.limits
-    if proof.slides and sum(limit.price for limit in limits) != 0:
+    if proof.slides and sum(limit.price for limit in limits if limit.slides) != 0:
         raise ValueError("limits that slide need prices that sum to zero")
     total += sum(limit.price * limit.fixed for limit in limits)
     ends: tuple[BrokerLimit | GroupLimit, ...] = (*limits, *proof.groups)
