@@ -19,11 +19,12 @@ WriteFile = Callable[[Path, bytes], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where results go: a folder and an optional combined map for kafka-kit's files, and the plan file."""
+    """Where results go: a folder and an optional combined map for kafka-kit's files, the plan file, the report."""
 
     out_path: str = ""
     out_file: str = ""
     plan: Path | None = None
+    report: Path | None = None
     skip_no_ops: bool = False
 
     def check(self) -> None:
@@ -31,8 +32,9 @@ class Destination:
         folder = Path(self.out_path or ".")
         if not folder.is_dir():
             raise UsageError(f"--out-path: {self.out_path} is not a folder", hint="create it first")
-        if self.plan is not None and not self.plan.absolute().parent.is_dir():
-            raise UsageError(f"--plan: the folder {self.plan.absolute().parent} does not exist", hint="create it first")
+        for flag, path in (("--plan", self.plan), ("--report", self.report)):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise UsageError(f"{flag}: the folder {path.absolute().parent} does not exist", hint="create it first")
 
 
 @contextmanager

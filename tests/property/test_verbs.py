@@ -48,7 +48,7 @@ def drains(draw: st.DrawFn, snapshot: ClusterSnapshot) -> DrainRequest:
     ids = [b.id for b in snapshot.brokers]
     leaving = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids), unique=True))
     live = [b.id for b in snapshot.brokers if b.is_alive and b.id not in leaving]
-    named = live and draw(st.booleans())
+    named = bool(live) and draw(st.booleans())
     to = draw(st.lists(st.sampled_from(live), min_size=1, unique=True)) if named else None
     return DrainRequest(
         leaving=BrokerList(ids=tuple(leaving)),

@@ -44,8 +44,8 @@ def drain(
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.drain.decide import decide_drain
     from kafkakit.topicmappr.drain.request import DrainRequest
-    from kafkakit.topicmappr.planned.cli import check_folder, finish
-    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
@@ -57,21 +57,13 @@ def drain(
         min_rack_ids=min_rack_ids,
         words=recorded("topicmappr drain", locals(), _RECORDED),
     )
-    check_folder("--plan", plan)
-    check_folder("--report", report)
+    destination = Destination(plan=plan, report=report)
+    destination.check()
     with without_collector():
         state = observe(kit, snapshot)
         with kit.output.progress("planning"):
             change = decide_drain(state, request)
-        return finish(
-            kit,
-            "topicmappr drain",
-            change,
-            plan=plan,
-            report=report,
-            ignore_warns=ignore_warns,
-            exit_code=exit_code,
-        )
+        return finish(kit, "topicmappr drain", change, destination, ignore_warns=ignore_warns, exit_code=exit_code)
 
 
 _RECORDED = ("brokers", "to", "topics", "topics_exclude", "min_rack_ids", "ignore_warns")

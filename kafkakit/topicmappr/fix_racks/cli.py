@@ -44,8 +44,8 @@ def fix_racks(
     """
     from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
     from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
-    from kafkakit.topicmappr.planned.cli import check_folder, finish
-    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
@@ -57,21 +57,13 @@ def fix_racks(
         minimize=minimize,
         words=recorded("topicmappr fix-racks", locals(), _RECORDED),
     )
-    check_folder("--plan", plan)
-    check_folder("--report", report)
+    destination = Destination(plan=plan, report=report)
+    destination.check()
     with without_collector():
         state = observe(kit, snapshot)
         with kit.output.progress("planning"):
             change = decide_fix_racks(state, request)
-        return finish(
-            kit,
-            "topicmappr fix-racks",
-            change,
-            plan=plan,
-            report=report,
-            ignore_warns=ignore_warns,
-            exit_code=exit_code,
-        )
+        return finish(kit, "topicmappr fix-racks", change, destination, ignore_warns=ignore_warns, exit_code=exit_code)
 
 
 _RECORDED = ("topics", "topics_exclude", "min_rack_ids", "spread", "minimize", "ignore_warns")

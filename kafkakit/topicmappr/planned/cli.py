@@ -1,29 +1,20 @@
 """What the plain requests share at the command line: refuse or save, report, name the next command."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
     from kafkakit.output import Result
     from kafkakit.topicmappr.planned.change import PlannedChange
-
-
-def check_folder(flag: str, path: Path | None) -> None:
-    """Refuse a file in a folder that does not exist, before any work is done."""
-    from kafkakit.errors import UsageError
-
-    if path is not None and not path.absolute().parent.is_dir():
-        raise UsageError(f"{flag}: the folder {path.absolute().parent} does not exist", hint="create it first")
+    from kafkakit.topicmappr.run import Destination
 
 
 def finish(
     kit: "Kit",
     command: str,
     change: "PlannedChange",
+    destination: "Destination",
     *,
-    plan: Path | None,
-    report: Path | None,
     ignore_warns: bool,
     exit_code: bool,
 ) -> int:
@@ -45,12 +36,11 @@ def finish(
         if kit.output.output_format is OutputFormat.TEXT:
             kit.output.result(_result(command, change, text + refusal_text(change)))
         _refuse(change)
-    saved = None
-    if plan is not None:
-        write_file(plan, encode_plan(change.plan))
-        saved = str(plan)
+    saved = str(destination.plan) if destination.plan else None
+    if destination.plan is not None:
+        write_file(destination.plan, encode_plan(change.plan))
     following = next_command(kit, change.plan, saved)
-    write_report(change.plan, report, following)
+    write_report(change.plan, destination.report, following)
     kit.output.result(_result(command, change, text + outcome_text(change.plan, saved, following)))
     return int(ExitCode.CHANGES) if exit_code and change.plan.moves else int(ExitCode.DONE)
 

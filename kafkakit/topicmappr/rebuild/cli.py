@@ -18,6 +18,7 @@ from kafkakit.topicmappr.options import (
     OutPath,
     PlanFile,
     Replication,
+    ReportFile,
     SkipNoOps,
     Snapshot,
     SubAffinity,
@@ -55,6 +56,7 @@ def rebuild(
     out_path: OutPath = "",
     out_file: OutFile = "",
     plan: PlanFile = None,
+    report: ReportFile = None,
     ignore_warns: IgnoreWarns = False,
     exit_code: ExitCodeFlag = False,
     kafka_addr: KafkaAddr = "",
@@ -86,7 +88,7 @@ def rebuild(
         minimize=minimize,
         words=recorded("topicmappr rebuild", locals(), _RECORDED),
     )
-    destination = Destination(out_path=out_path, out_file=out_file, plan=plan, skip_no_ops=skip_no_ops)
+    destination = Destination(out_path=out_path, out_file=out_file, plan=plan, report=report, skip_no_ops=skip_no_ops)
     destination.check()
     for duplicate in request.brokers.duplicates:
         kit.output.say(f"ID {duplicate} supplied as duplicate, excluding")
@@ -114,6 +116,7 @@ def _finish(
     from kafkakit.topicmappr.diagnose import infeasible
     from kafkakit.topicmappr.rebuild.decide import decide_rebuild
     from kafkakit.topicmappr.rebuild.render import files_section, plan_section, report_head, warn_section
+    from kafkakit.topicmappr.report.cli import write_report
     from kafkakit.topicmappr.run import save
     from kafkakit.wiring import write_file
 
@@ -131,7 +134,9 @@ def _finish(
         raise OperationFailedError(f"no map written because of warnings: {'; '.join(warnings)}", hint="--ignore-warns")
     maps = save(decided, destination, write_file) if decided.scope.partitions else []
     saved = str(destination.plan) if destination.plan else None
-    text += files_section(maps) + plan_section(decided.plan, saved, next_command(kit, decided.plan, saved))
+    following = next_command(kit, decided.plan, saved)
+    write_report(decided.plan, destination.report, following)
+    text += files_section(maps) + plan_section(decided.plan, saved, following)
     kit.output.result(_result(decided, text, maps, request.skip_no_ops))
     return int(ExitCode.CHANGES) if exit_code and decided.plan.moves else int(ExitCode.DONE)
 

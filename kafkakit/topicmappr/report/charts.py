@@ -122,7 +122,7 @@ def _round_top(most: int, unit: str) -> int:
     steps = [base // 4, base // 2] if base > 1 else []
     scale = base
     while True:
-        steps += [scale, 2 * scale, 5 * scale]
+        steps += [scale * tenth // 10 for tenth in (10, 20, 25, 30, 40, 50, 60, 80) if scale * tenth % 10 == 0]
         scale *= 10
         for step in steps:
             if 4 * step >= most:

@@ -37,8 +37,8 @@ def set_replication(
     Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays; rack
     repeats go first, then copies out of sync, then those on the fullest brokers. Exits 4 when N copies fit nowhere.
     """
-    from kafkakit.topicmappr.planned.cli import check_folder, finish
-    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
@@ -50,20 +50,14 @@ def set_replication(
         min_rack_ids=min_rack_ids,
         words=recorded("topicmappr set-replication", locals(), _RECORDED),
     )
-    check_folder("--plan", plan)
-    check_folder("--report", report)
+    destination = Destination(plan=plan, report=report)
+    destination.check()
     with without_collector():
         state = observe(kit, snapshot)
         with kit.output.progress("planning"):
             change = decide_set_replication(state, request)
         return finish(
-            kit,
-            "topicmappr set-replication",
-            change,
-            plan=plan,
-            report=report,
-            ignore_warns=ignore_warns,
-            exit_code=exit_code,
+            kit, "topicmappr set-replication", change, destination, ignore_warns=ignore_warns, exit_code=exit_code
         )
 
 
