@@ -134,9 +134,9 @@ def test_check_takes_sizes_from_the_znodes(keeper: SandboxCluster, rig: ZooKeepe
     first, second = keeper.broker_ids
     assert admin.create_topic("sized", {0: (first, second), 1: (first, second)}, {}) is None
     admin.close()
-    source = ("--sizes-from", "zookeeper", "--zk-addr", keeper.state.layout.keeper.address)
-    source = (*source, "--zk-metrics-prefix", rig.prefix)
-    check = ("topicmappr", "check", "--topics", "sized", "--max-disk-use", "75%", *source, "-o", "json")
+    place = ("--zk-addr", keeper.state.layout.keeper.address, "--zk-metrics-prefix", rig.prefix)
+    rules = ("--topics", "sized", "--max-disk-use", "75%", "--sizes-from", "zookeeper")
+    check = ("topicmappr", "check", *rules, *place, "-o", "json")
     ran = kafkakit(keeper, tmp_path, *check)
     assert (ran.returncode, "metricsfetcher" in ran.stderr) == (75, True), ran.stderr
     keys = [TopicPartition("sized", 0), TopicPartition("sized", 1)]
