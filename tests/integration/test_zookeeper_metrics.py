@@ -134,6 +134,9 @@ def test_check_takes_sizes_from_the_znodes(keeper: SandboxCluster, rig: ZooKeepe
     first, second = keeper.broker_ids
     assert admin.create_topic("sized", {0: (first, second), 1: (first, second)}, {}) is None
     admin.close()
+    own = json.loads(kafkakit(keeper, tmp_path, "topicmappr", "check", "--topics", "sized", "-o", "json").stdout)
+    assert own["sizes"]["source"] == "brokers"
+    assert not [f for f in own["findings"] if f["rule"] in ("unknown-size", "rack-rule", "no-live-copy")]
     place = ("--zk-addr", keeper.state.layout.keeper.address, "--zk-metrics-prefix", rig.prefix)
     rules = ("--topics", "sized", "--max-disk-use", "75%", "--sizes-from", "zookeeper")
     check = ("topicmappr", "check", *rules, *place, "-o", "json")

@@ -65,38 +65,28 @@ def racks(subject: Subject) -> Iterator[Finding]:
     hint = subject.hints.fix_racks()
     yield from by_topic(subject, "rack-rule", broken, asks, hint, _racks_of(subject))
     sizes = Counter(numbers[b.rack] for b in subject.judged.values() if b.rack)
-    uneven = ~broken & _uneven(on_racks, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
+    uneven = ~broken & _uneven(table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
     yield from by_topic(
         subject, "rack-spread", uneven, "crowd a rack", subject.hints.fix_racks(spread=True), _racks_of(subject)
     )
 
 
-def _uneven(on_racks: Ints, cell_part: Ints, cell_rack: Ints, in_cell: Ints, sizes: Sequence[int]) -> Bools:
-    """Partitions with a rack that has more, or less, than the most even spread over racks of these sizes gives it."""
+def _uneven(partitions: int, cell_part: Ints, cell_rack: Ints, in_cell: Ints, sizes: Sequence[int]) -> Bools:
+    """Partitions where a replica could go from one rack to another and leave them more even.
+
+    A cell is a rack that a partition uses, with that many replicas; `sizes` is how many brokers a rack has.
+    """
     import numpy as np
 
-    bad = np.zeros(len(on_racks), dtype=bool)
     size_of = np.array(sizes, dtype=np.int64)
-    for replicas in np.unique(on_racks).tolist():
-        low, high = _levels(replicas, sizes)
-        if replicas < 2 or high is None:
-            continue
-        floors = np.minimum(size_of, low)
-        mine = on_racks[cell_part] == replicas
-        part, rack, count = cell_part[mine], cell_rack[mine], in_cell[mine]
-        bad[part[count > high]] = True
-        filled = np.bincount(part, weights=np.minimum(count, floors[rack]), minlength=len(on_racks))
-        bad |= (on_racks == replicas) & (filled < floors.sum())
-    return bad
-
-
-def _levels(replicas: int, sizes: Sequence[int]) -> tuple[int, int | None]:
-    """The fewest and the most replicas a rack (with that many brokers) has in the most even spread of a set."""
-    if replicas > sum(sizes):
-        return 0, None
-    high = next(m for m in range(replicas + 1) if sum(min(m, size) for size in sizes) >= replicas)
-    low = high if sum(min(high, size) for size in sizes) == replicas else high - 1
-    return low, high
+    most = np.zeros(partitions, dtype=np.int64)
+    np.maximum.at(most, cell_part, in_cell)
+    roomy = in_cell < size_of[cell_rack]
+    least = np.full(partitions, np.iinfo(np.int64).max)
+    np.minimum.at(least, cell_part[roomy], in_cell[roomy])
+    used = np.bincount(cell_part[size_of[cell_rack] > 0], minlength=partitions)
+    least[used < np.count_nonzero(size_of)] = 0
+    return np.asarray(most - 1 > least)
 
 
 def rackless_brokers(subject: Subject) -> Iterator[Finding]:
