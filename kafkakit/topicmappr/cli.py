@@ -5,7 +5,9 @@ import typer
 from kafkakit.command import KitCommand, KitGroup
 from kafkakit.topicmappr.check.cli import check
 from kafkakit.topicmappr.drain.cli import drain
+from kafkakit.topicmappr.explain.cli import explain
 from kafkakit.topicmappr.fix_racks.cli import fix_racks
+from kafkakit.topicmappr.leadership.cli import leaders
 from kafkakit.topicmappr.place.cli import place
 from kafkakit.topicmappr.rebuild.cli import rebuild
 from kafkakit.topicmappr.set_replication.cli import set_replication
@@ -31,3 +33,5 @@ app.command("set-replication", cls=KitCommand)(set_replication)
 app.command("fix-racks", cls=KitCommand)(fix_racks)
 app.command("check", cls=KitCommand)(check)
 app.command("place", cls=KitCommand)(place)
+app.command("leaders", cls=KitCommand)(leaders)
+app.command("explain", cls=KitCommand)(explain)
