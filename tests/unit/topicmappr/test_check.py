@@ -203,17 +203,19 @@ def test_shares_of_space_are_by_capacity() -> None:
 
 
 def test_log_dirs_fullness_shares_and_states() -> None:
-    fake = FakeCluster({1: "a"}, dirs_per_broker=4, dir_bytes=1_000)
+    fake = FakeCluster({1: "a"}, dirs_per_broker=5, dir_bytes=1_000)
     fake.add_topic("t", dict.fromkeys(range(8), (1,)), size_bytes=100)
     for n, p in fake.topics["t"].partitions.items():
         p.dirs[1] = f"/data/1/{1 if n == 0 else 0}"
     fake.cordon_dir(1, "/data/1/1")
+    fake.cordon_dir(1, "/data/1/4")  # empty: nothing to say
     fake.fail_dir(1, "/data/1/2")
     snapshot = replace(fake.snapshot(now=NOW), kafka_version=None)
     seen = found(snapshot, max_disk_use=Fraction(1, 2))
     assert seen["disk-use", "broker 1 /data/1/0"].message == "70% of 1000 B in use, more than 50%"
     assert seen["failed-dir", "broker 1 /data/1/2"].severity is Severity.ERROR
     assert seen["cordoned-dir", "broker 1 /data/1/1"].message == "is cordoned and holds 1 replica (100 B)"
+    assert ("cordoned-dir", "broker 1 /data/1/4") not in seen
     assert {w for r, w in seen if r == "dir-share"} == {"broker 1 /data/1/0", "broker 1 /data/1/3"}
     assert ("disk-use", "broker 1 /data/1/0") not in found(snapshot, max_disk_use=Fraction(7, 10))
 

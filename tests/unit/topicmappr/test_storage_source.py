@@ -85,6 +85,23 @@ def test_collected_sizes_take_the_place_of_the_brokers_own() -> None:
     assert [d.path for d in sizes.log_dirs[1]] == ["/a", "/b"]
 
 
+def test_collected_sizes_do_for_a_broker_that_gave_no_answer() -> None:
+    silent = replace(GOOD, unanswered_brokers={2: "timed out"})
+    merged = with_metrics(silent, reading({T0: 900, T1: 0}, {1: 100, 2: 200}))
+    assert storage_of(merged).brokers[2].used_bytes == 900
+
+
+def test_sizes_by_slot_are_each_replicas_own_where_one_is_known() -> None:
+    rows = (
+        Partition(partition=0, replicas=(1, 2), size_bytes=9, replica_bytes={2: 7}),
+        Partition(partition=1, replicas=(1,), size_bytes=9),
+        Partition(partition=2, replicas=(1,)),
+    )
+    table = dir_table(cluster(*rows), [TopicPartition("t", n) for n in (1, 0, 2)], {})
+    assert table.slot_bytes.tolist() == [9, -1, 7, -1]
+    assert table.slot_dir.tolist() == [-1, -1, -1, -1]
+
+
 def test_metrics_newer_than_the_snapshot_have_no_age() -> None:
     assert storage_facts(GOOD, reading({}, {}, age_minutes=-30)).age_s == 0
 
@@ -128,7 +145,8 @@ def test_a_snapshot_without_sizes_names_the_command() -> None:
 
 def test_a_copy_that_is_not_there_yet_counts_nothing() -> None:
     fresh = cluster(P0, Partition(partition=1, replicas=(1, 2)))
-    assert storage_of(fresh, partitions=[T0]).brokers[1].used_bytes == 300
+    sizes = storage_of(fresh, partitions=[T0])
+    assert (sizes.brokers[1].used_bytes, sizes.warnings) == (300, ())
 
 
 @pytest.mark.parametrize(
