@@ -27,13 +27,15 @@ def balance_findings(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
 def share_limits(total: int, weights: Mapping[int, int], band: Fraction) -> dict[int, tuple[int, int]]:
     """The least and the most that each broker may hold of `total`: its part by weight, give or take the band.
 
-    Whole numbers, rounded so that an amount inside passes; brokers without any weight may hold nothing.
+    Where the parts are no whole numbers, the one below and the one above both count as the broker's share: a plan
+    has to deal the rest out somehow. Brokers without any weight may hold nothing.
     """
     whole = sum(weights.values())
+    uneven = bool(whole) and any(total * weight % whole for weight in weights.values())
     limits = {}
     for broker, weight in weights.items():
-        share = Fraction(total * weight, whole) if whole else Fraction(0)
-        limits[broker] = (ceil(share * (1 - band)), floor(share * (1 + band)))
+        share = total * weight // whole if whole else 0
+        limits[broker] = (ceil(share * (1 - band)), floor((share + (uneven and weight > 0)) * (1 + band)))
     return limits
 
 

@@ -269,7 +269,8 @@ def test_an_empty_cluster_is_fine() -> None:
 
 def test_share_limits_are_whole_and_fair() -> None:
     assert share_limits(100, {1: 1, 2: 3}, Fraction(0)) == {1: (25, 25), 2: (75, 75)}
-    assert share_limits(10, {1: 1, 2: 1, 3: 1}, Fraction(1, 10)) == {1: (3, 3), 2: (3, 3), 3: (3, 3)}
+    assert share_limits(10, {1: 1, 2: 1, 3: 1}, Fraction(0)) == {1: (3, 4), 2: (3, 4), 3: (3, 4)}
+    assert share_limits(1_000, {1: 1, 2: 0}, Fraction(1, 20)) == {1: (950, 1_050), 2: (0, 0)}
     assert share_limits(0, {1: 5}, Fraction(1)) == {1: (0, 0)}
     assert share_limits(5, {1: 0}, Fraction(1)) == {1: (0, 0)}
 
