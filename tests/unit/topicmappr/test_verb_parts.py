@@ -1,0 +1,320 @@
+"""The parts of the plain requests: rooms, fillings, who leaves, who leads, levels of bytes, partition names."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from kafkakit.errors import InfeasibleError, UsageError
+from kafkakit.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.drain.decide import decide_drain
+from kafkakit.topicmappr.drain.request import DrainRequest
+from kafkakit.topicmappr.explain.request import find_partition
+from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
+from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.place.decide import NewTopic, decide_place
+from kafkakit.topicmappr.place.loads import as_levels
+from kafkakit.topicmappr.place.request import PlaceRequest
+from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.refill.fill import fill_openings
+from kafkakit.topicmappr.refill.leaders import pass_leaders
+from kafkakit.topicmappr.refill.openings import Receivers, group_openings
+from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
+from tests.strategies import TAKEN_AT
+
+RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+
+
+def cluster(
+    lists: Mapping[str, Sequence[tuple[int, ...]]],
+    racks: Mapping[int, str | None] | None = None,
+    *,
+    dead: tuple[int, ...] = (),
+    sizes: Mapping[str, Sequence[int | None]] | None = None,
+    isr: Mapping[str, Sequence[tuple[int, ...]]] | None = None,
+    configs: dict[str, str] | None = None,
+) -> ClusterSnapshot:
+    return ClusterSnapshot(
+        cluster_id="c1",
+        taken_at=TAKEN_AT,
+        source="test",
+        brokers=tuple(
+            Broker(id=b, rack=r, state=BrokerState.FENCED if b in dead else BrokerState.ALIVE)
+            for b, r in (racks or RACKS).items()
+        ),
+        topics=tuple(
+            Topic(
+                name=name,
+                configs=configs or {},
+                partitions=tuple(
+                    Partition(
+                        partition=n,
+                        replicas=row,
+                        isr=isr[name][n] if isr else row,
+                        size_bytes=sizes[name][n] if sizes else 10,
+                    )
+                    for n, row in enumerate(rows)
+                ),
+            )
+            for name, rows in sorted(lists.items())
+        ),
+    )
+
+
+def drain(snapshot: ClusterSnapshot, *brokers: int, to: tuple[int, ...] = (), racks: int = 0) -> Plan:
+    words = {"command": "topicmappr drain", "brokers": ",".join(map(str, brokers))}
+    request = DrainRequest(
+        leaving=BrokerList(ids=brokers),
+        receiving=BrokerList(ids=to) if to else None,
+        topics=(".*",),
+        min_rack_ids=racks,
+        words=words,
+    )
+    return decide_drain(snapshot, request).plan
+
+
+def test_a_group_never_gives_a_partition_two_brokers_of_a_rack() -> None:
+    receivers = Receivers.of([1, 2, 3, 4, 5, 6], RACKS)
+    groups, unfit = group_openings(dict.fromkeys(range(7), ((), 3)), receivers, RACKS, RackRule())
+    # Rack a is nearly empty: evenness alone would give it two replicas of one partition.
+    chosen, _ = fill_openings(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50}, RACKS)
+    assert not unfit
+    assert all(sorted(RACKS[b] for b in row) == ["a", "b", "c"] for row in chosen.values())
+
+
+def test_openings_that_do_not_fit_are_told_with_what_does() -> None:
+    receivers = Receivers.of([1, 2, 3], RACKS)
+    groups, unfit = group_openings({0: ((), 2), 1: ((5,), 3), 2: ((), 3)}, receivers, RACKS, RackRule())
+    assert [g.members for g in groups] == [[0], [1]]
+    assert unfit == {2: 2}
+
+
+def test_leaderships_pass_to_those_who_lead_little() -> None:
+    assert pass_leaders([(1, 2), (1, 2), (1, 2)], {1: 5, 2: 1}) == [2, 2, 2]
+    assert Counter(pass_leaders([(1, 2)] * 4, {})) == {1: 2, 2: 2}
+    assert pass_leaders([(2, 1)], {}) == [2], "the earlier candidate wins where both are equal"
+    assert pass_leaders([], {}) == []
+
+
+def test_a_drained_leader_passes_its_leadership_to_a_copy_in_sync() -> None:
+    snapshot = cluster({"t": [(1, 3, 5)]}, isr={"t": [(1, 5)]})
+    (move,) = drain(snapshot, 1).moves
+    assert move.after == (5, 3, 2), "5 is in sync, 3 keeps its place and 2 takes the free one"
+
+
+def test_a_drained_leader_without_followers_hands_over_to_the_new_copy() -> None:
+    (move,) = drain(cluster({"t": [(1,)]}), 1, to=(4,)).moves
+    assert move.after == (4,)
+
+
+def test_leaderships_of_a_drained_broker_are_spread() -> None:
+    plan = drain(cluster({"t": [(1, 3, 5)] * 4 + [(3, 5, 2)] * 2}), 1)
+    assert [m.after[0] for m in plan.moves].count(5) == 3, "3 leads two others already"
+
+
+def test_a_drain_with_receivers_leaves_other_brokers_alone() -> None:
+    plan = drain(cluster({"t": [(1, 3), (1, 5), (3, 5)]}), 1, to=(2,))
+    assert [m.after for m in plan.moves] == [(3, 2), (5, 2)]
+    assert plan.rules is not None
+    assert plan.rules.receivers == (2,)
+
+
+def test_a_drain_leaves_what_fits_nowhere_and_says_so() -> None:
+    words = {"command": "topicmappr drain", "brokers": "1"}
+    request = DrainRequest(leaving=BrokerList(ids=(1,)), receiving=BrokerList(ids=(4,)), topics=(".*",), words=words)
+    change = decide_drain(cluster({"t": [(1, 3), (1, 5)]}), request)
+    assert [m.key for m in change.plan.moves] == [TopicPartition("t", 1)]
+    assert change.left_alone == 1
+    assert "t-0" in change.reasons[0]
+    assert "racks b" in change.reasons[0]
+
+
+def test_a_drain_names_other_dead_brokers_and_keeps_them() -> None:
+    plan = drain(cluster({"t": [(1, 3), (5, 4)]}, dead=(4, 1)), 1)
+    (move,) = plan.moves
+    assert move.after[0] == 3
+    assert move.after[1] in {2, 5, 6}
+    assert any("4 are not alive either" in note for note in plan.notes)
+
+
+def test_a_broker_with_cordoned_dirs_takes_nothing() -> None:
+    snapshot = cluster({"t": [(1, 3)] * 4})
+    shut = replace(snapshot.brokers[1], log_dirs=(LogDir(path="/d", cordoned=True), LogDir(path="/e", error="gone")))
+    snapshot = replace(snapshot, brokers=(snapshot.brokers[0], shut, *snapshot.brokers[2:]))
+    plan = drain(snapshot, 1)
+    assert all(2 not in m.after for m in plan.moves)
+    assert any("2 take no new copies" in note for note in plan.notes)
+    with pytest.raises(UsageError, match="cordoned"):
+        drain(snapshot, 1, to=(2,))
+
+
+@pytest.mark.parametrize(
+    ("brokers", "to", "words"),
+    [
+        ((9,), (), "9 not in this cluster"),
+        ((1,), (1,), "both --brokers and --to"),
+        ((1,), (6,), "6 is not alive"),
+        ((1,), (9,), "9 is not in this cluster"),
+        ((1, 2, 3, 4, 5), (), "no live broker"),
+    ],
+)
+def test_contradictory_drains_are_refused(brokers: tuple[int, ...], to: tuple[int, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        drain(cluster({"t": [(1, 3)]}, dead=(6,)), *brokers, to=to)
+
+
+def fix(snapshot: ClusterSnapshot, **options: object) -> Plan:
+    words = {"command": "topicmappr fix-racks"}
+    return decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), words=words, **options)).plan  # type: ignore[arg-type]
+
+
+def test_the_copy_out_of_sync_leaves_a_crowded_rack_and_the_leader_stays() -> None:
+    plan = fix(cluster({"t": [(2, 1, 3)]}))
+    assert plan.moves[0].after[0] == 2
+    stale = fix(cluster({"t": [(3, 2, 1)]}, isr={"t": [(3, 1)]}))
+    assert set(stale.moves[0].after) & {1, 2} == {1}
+
+
+def test_who_leaves_a_crowded_rack_is_chosen_for_even_counts() -> None:
+    # 1 and 2 share rack a in both sets; 2 carries more, so it gives up both copies.
+    plan = fix(cluster({"t": [(3, 1, 2), (3, 2, 1)], "u": [(2,), (2,), (2,)]}))
+    assert all(1 in m.after and 2 not in m.after for m in plan.moves)
+
+
+def test_even_spread_holds_with_more_replicas_than_racks() -> None:
+    racks: dict[int, str | None] = {**RACKS, 7: "a", 8: "a"}
+    plan = fix(cluster({"t": [(1, 2, 7, 8, 3)]}, racks), spread=True)
+    (move,) = plan.moves
+    count = Counter(racks[b] for b in move.after)
+    assert sorted(count.values()) == [1, 2, 2]
+    assert plan.certificate.objective == 2, "two of four copies in rack a are too many"
+
+
+def test_minimize_bytes_counts_bytes() -> None:
+    plan = fix(cluster({"t": [(1, 2), (3, 5)]}, sizes={"t": [700, 1]}), minimize=Minimize.BYTES)
+    assert (plan.certificate.unit, plan.certificate.lower_bound) == ("bytes", 700)
+
+
+def test_a_cluster_without_racks_has_no_rule_to_mend() -> None:
+    with pytest.raises(UsageError, match="no live broker has a rack"):
+        fix(cluster({"t": [(1, 2)]}, {1: None, 2: None}))
+
+
+def test_two_rules_at_once_are_refused() -> None:
+    with pytest.raises(UsageError, match="two different rules"):
+        fix(cluster({"t": [(1, 2)]}), spread=True, min_rack_ids=2)
+
+
+def replication(snapshot: ClusterSnapshot, factor: int) -> Plan:
+    words = {"command": "topicmappr set-replication", "replication": str(factor)}
+    return decide_set_replication(snapshot, ReplicationRequest(replication=factor, topics=("t",), words=words)).plan
+
+
+def test_a_smaller_factor_keeps_the_leader_and_the_copies_in_sync() -> None:
+    (move,) = replication(cluster({"t": [(1, 3, 5)]}, isr={"t": [(1, 5)]}), 2).moves
+    assert move.after == (1, 5)
+
+
+def test_a_factor_below_min_insync_replicas_is_warned_of() -> None:
+    plan = replication(cluster({"t": [(1, 3, 5)]}, configs={"min.insync.replicas": "2"}), 1)
+    assert any("min.insync.replicas is above 1 for t (2)" in w for w in plan.warnings)
+    assert not replication(cluster({"t": [(1, 3, 5)]}, configs={"min.insync.replicas": "2"}), 2).warnings
+
+
+@pytest.mark.parametrize("factor", [0, -1, 40_000])
+def test_an_impossible_factor_is_refused(factor: int) -> None:
+    with pytest.raises(UsageError, match="is not between 1 and"):
+        replication(cluster({"t": [(1, 3)]}), factor)
+
+
+def place(snapshot: ClusterSnapshot, **options: object) -> NewTopic:
+    return decide_place(snapshot, PlaceRequest(topic="new", **options))  # type: ignore[arg-type]
+
+
+def test_a_new_topic_evens_out_what_brokers_carry() -> None:
+    snapshot = cluster({"t": [(1, 3), (1, 3), (1, 5)]})
+    placed = place(snapshot, partitions=3, replication=3)
+    total = Counter(b for row in placed.lists for b in row) + Counter({1: 3, 3: 2, 5: 1})
+    assert {**total} == {1: 3, 2: 3, 3: 2, 4: 3, 5: 2, 6: 2} or max(total.values()) == 3
+    assert all(len({RACKS[b] for b in row}) == 3 for row in placed.lists)
+    leaders = Counter({1: 3}) + Counter(row[0] for row in placed.lists)
+    assert max(leaders.values()) == 3, "1 leads three partitions already and gets none"
+    assert placed.argument == ",".join(":".join(map(str, row)) for row in placed.lists)
+
+
+def test_a_new_topic_fills_by_bytes_where_a_size_is_expected() -> None:
+    snapshot = cluster({"t": [(1,), (2,), (2,)]}, {1: None, 2: None}, sizes={"t": [1000, 1, 1]})
+    by_count = place(snapshot, partitions=3, replication=1)
+    by_bytes = place(snapshot, partitions=3, replication=1, partition_bytes=100)
+    assert Counter(row[0] for row in by_count.lists) == {1: 2, 2: 1}
+    assert Counter(row[0] for row in by_bytes.lists) == {2: 3}
+
+
+def test_unknown_sizes_are_guessed_and_said_or_refused() -> None:
+    some = cluster({"t": [(1, 3), (1, 3)]}, sizes={"t": [100, None]})
+    assert "1 partitions have no known size" in place(some, partitions=1, replication=1, partition_bytes=5).notes[0]
+    none = cluster({"t": [(1, 3)]}, sizes={"t": [None]})
+    with pytest.raises(UsageError, match="no size of any partition"):
+        place(none, partitions=1, replication=1, partition_bytes=5)
+
+
+def test_tiny_partitions_beside_huge_brokers_stay_within_exact_arithmetic() -> None:
+    levels = as_levels({1: 2**62, 2: 0}, 1)
+    assert levels[2] == 0
+    assert 0 < levels[1] <= 10**12
+
+
+def test_a_topic_like_another_takes_its_shape() -> None:
+    placed = decide_place(
+        cluster({"t": [(1, 3), (3, 5)], "u": [(1,)]}, sizes={"t": [100, 300], "u": [1]}),
+        PlaceRequest(topic="new", like=("t",)),
+    )
+    assert (placed.shape.partitions, placed.shape.replication, placed.shape.partition_bytes) == (2, 2, 200)
+    with pytest.raises(UsageError, match="the topics differ"):
+        decide_place(cluster({"t": [(1, 3), (3, 5)], "u": [(1, 3)]}), PlaceRequest(topic="new", like=(".*",)))
+
+
+@pytest.mark.parametrize(
+    ("topic", "options", "words"),
+    [
+        ("t.x", {}, "exists already"),
+        ("t_x", {}, "collides with t.x"),
+        ("a b", {}, "not a Kafka topic name"),
+        ("new", {"partitions": 0}, "--partitions: 0 is not between"),
+        ("new", {"partitions": None}, "--partitions is missing"),
+        ("new", {"replication": 0}, "--replication: 0 is not between"),
+        ("new", {"partition_bytes": 0}, "at least 1 byte"),
+        ("new", {"brokers": BrokerList(ids=(1, 9))}, "9 not alive"),
+    ],
+)
+def test_bad_new_topics_are_refused(topic: str, options: dict[str, object], words: str) -> None:
+    shape = {"partitions": 1, "replication": 1, **options}
+    with pytest.raises(UsageError, match=words):
+        decide_place(cluster({"t.x": [(1, 3)]}), PlaceRequest(topic=topic, **shape))  # type: ignore[arg-type]
+
+
+def test_a_new_topic_that_fits_nowhere_says_what_to_add() -> None:
+    with pytest.raises(InfeasibleError, match="needs 4 racks"):
+        place(cluster({"t": [(1, 3)]}), partitions=1, replication=4)
+    with pytest.raises(InfeasibleError, match="wants 7 replicas, the list has 6 live brokers"):
+        place(cluster({"t": [(1, 3)]}), partitions=1, replication=7)
+
+
+def test_partitions_are_found_by_both_spellings() -> None:
+    plan = drain(cluster({"a-3": [(1, 3)], "b": [(1, 3), (1, 5), (3, 5)]}), 1)
+    assert find_partition(plan, "b/1") == TopicPartition("b", 1)
+    assert find_partition(plan, "b-2") == TopicPartition("b", 2)
+    assert find_partition(plan, "a-3-0") == TopicPartition("a-3", 0)
+    for text, words in (
+        ("b/7", "0-2"),
+        ("a-3", "not in this plan"),
+        ("nope/x", "orders/3"),
+        ("B/0", "topics are|did you mean"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            find_partition(plan, text)
+        assert any(w in str(caught.value) for w in words.split("|"))
