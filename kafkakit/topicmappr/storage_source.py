@@ -190,21 +190,18 @@ def _refuse_unknown_disks(
 
 
 def _refuse_impossible(snapshot: ClusterSnapshot, facts: StorageFacts, known: Mapping[TopicPartition, int]) -> None:
-    totals = [d.total_bytes for b in snapshot.brokers for d in b.log_dirs if d.total_bytes is not None]
-    limit = max(totals, default=None)
     if not known:
         return
-    key = max(known, key=lambda k: (known[k], k))
-    if limit is not None and known[key] > limit:
-        raise InputError(
-            f"sizes from {facts.source}",
-            f"{key} has {format_bytes(known[key])}, more than the largest disk of the cluster ({format_bytes(limit)})",
-        )
-    smallest = min(known, key=lambda k: (known[k], k))
-    if known[smallest] < 0:
-        raise InputError(
-            f"sizes from {facts.source}", f"{smallest} has {known[smallest]} bytes, which is less than none"
-        )
+    source = f"sizes from {facts.source}"
+    disks = [d.total_bytes for b in snapshot.brokers for d in b.log_dirs if d.total_bytes is not None]
+    largest, limit = max(known.values()), max(disks, default=None)
+    if limit is not None and largest > limit:
+        key = min(k for k, size in known.items() if size == largest)
+        size = format_bytes(largest)
+        raise InputError(source, f"{key} has {size}, more than the largest disk of the cluster ({format_bytes(limit)})")
+    if min(known.values()) < 0:
+        key = min(k for k, size in known.items() if size < 0)
+        raise InputError(source, f"{key} has {known[key]} bytes, which is less than none")
 
 
 def _silent(snapshot: ClusterSnapshot, brokers: Sequence[Broker] | None = None) -> str:

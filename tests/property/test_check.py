@@ -1,6 +1,7 @@
 """`check` on generated clusters: the rules on arrays find what a plain reading partition by partition finds."""
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +67,40 @@ def test_every_report_can_be_shown(snapshot: ClusterSnapshot) -> None:
     assert fails(report.findings, FailOn.NOTE) is bool(data["findings"])
     assert not fails(report.findings, FailOn.NEVER)
     assert all("kafkakit" in f.hint for f in report.findings)
+
+
+LISTS = st.lists(st.sampled_from([0, 1001, 1002, 1003, 7, 2**31 - 1]), max_size=5)
+ODD = st.builds(
+    lambda number, replicas, kept, known, moving: Partition(
+        partition=number,
+        replicas=tuple(replicas),
+        isr=tuple(dict.fromkeys(replicas[:kept])) if known else None,
+        leader=replicas[0] if replicas and known else None,
+        replica_bytes=dict.fromkeys(replicas[:kept], 2**62),
+        adding=tuple(dict.fromkeys(replicas[1:])) if moving else (),
+        removing=tuple(dict.fromkeys(replicas[:1])) if moving else (),
+    ),
+    st.integers(0, 2**31 - 1),
+    LISTS,
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+)
+
+
+@ROUNDS
+@given(snapshots(), st.lists(ODD, max_size=6, unique_by=lambda p: p.partition), st.integers(0, 3))
+def test_unsound_lists_never_raise(snapshot: ClusterSnapshot, rows: list[Partition], minimum: int) -> None:
+    topic = replace(snapshot.topics[0], partitions=tuple(rows))
+    report = check_cluster(replace(snapshot, topics=(topic,)), CheckRequest(min_rack_ids=minimum))
+    known = {b.id for b in snapshot.brokers}
+    unsound = {
+        f"{topic.name}-{p.partition}"
+        for p in rows
+        for target in [[b for b in p.replicas if b not in p.removing]]
+        if not target or len(set(target)) < len(target) or not known.issuperset(target)
+    }
+    assert {s for f in report.findings if f.rule == "replica-list" for s in f.subjects} == unsound
 
 
 @ROUNDS

@@ -76,6 +76,8 @@ def _unchecked(subject: Subject, disks_known: bool) -> tuple[str, ...]:
         missing |= {"broker-share", "disk-use"}
     if not any(len(b.log_dirs) > 1 for b in subject.judged.values()):
         missing.add("dir-share")
+    if not any(b.log_dirs for b in subject.judged.values()):
+        missing |= {"failed-dir", "cordoned-dir"}
     if not subject.table.isr_known.any():
         missing |= {"below-min-isr", "under-replicated"}
     if not (subject.table.leader >= 0).any():
