@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from tests.certificates import Key, Racks, breaks_rack_rule, verify_certificate
 from tests.verb_invariants import verify_verb
 
-Racks = Mapping[int, str | None]
-Key = tuple[str, int]
+__all__ = ["breaks_rack_rule", "verify_plan"]
 
 
 def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_unplaced: bool = False) -> None:
@@ -18,39 +18,73 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
     `plan` and `snapshot` are the decoded JSON files. With `allow_unplaced` partitions may end with fewer
     replicas than wanted (a plan written with --ignore-warns).
     """
-    racks = {b["id"]: b.get("rack") or None for b in snapshot["brokers"]}
-    alive = {b["id"] for b in snapshot["brokers"] if b.get("state", "alive") == "alive"}
     request = plan["request"]
+    seen = request.get("use-meta") != "false"
+    racks = {b["id"]: b.get("rack") or None for b in snapshot["brokers"]} if seen else {}
+    alive = {b["id"] for b in snapshot["brokers"] if b.get("state", "alive") == "alive"}
     scope = {(e["topic"], e["partition"]): e["replicas"] for e in plan["scope"]}
     assert len(scope) == len(plan["scope"]), "a partition stands twice in the scope"
     _verify_scope(scope, snapshot, from_map="map-string" in request)
     targets = {b["id"] for b in plan["brokers"]}
-    assert targets <= alive, f"targets that are not alive: {sorted(targets - alive)}"
+    assert not seen or targets <= alive, f"targets that are not alive: {sorted(targets - alive)}"
+    after, moved = _verify_moves(plan, scope)
+    stranded = _stranded(snapshot, scope, alive) if seen else set()
+    assert not stranded & moved, "a partition without a live copy in sync is moved"
+    placed = {key: new for key, new in after.items() if key not in stranded}
+    forced = request.get("force-rebuild") == "true"
+    command = request.get("command")
+    if command == "topicmappr leaders":
+        _verify_orders(plan, scope, placed)
+    elif command in ("topicmappr drain", "topicmappr fix-racks"):
+        verify_verb(plan, snapshot, scope, after)
+    else:
+        minimum_racks = int(request.get("min-rack-ids", "0"))
+        for key, new in placed.items():
+            wanted = int(request.get("replication", "0")) or len(scope[key])
+            _verify_set(key, scope[key], new, wanted, targets, racks, minimum_racks, forced, allow_unplaced)
+            _verify_leader(key, scope[key], new, request, targets, forced)
+    verify_certificate(plan, scope, placed, forced=forced, sizes=_sizes(snapshot), racks=racks)
+    _verify_counts(plan["before"], scope.values(), targets)
+    _verify_counts(plan["after"], after.values(), targets)
+    assert plan["fingerprint"] == _fingerprint(plan), "the fingerprint is not that of the scope"
+
+
+def _verify_moves(plan: Mapping[str, Any], scope: Mapping[Key, list[int]]) -> tuple[dict[Key, list[int]], set[Key]]:
+    """Moves and both maps agree; returns every partition's list afterwards, and which change."""
     after = dict(scope)
     moves = {(m["topic"], m["partition"]): m for m in plan["moves"]}
     for key, move in moves.items():
         assert move["before"] == scope[key], f"{key}: the move starts elsewhere"
         assert move["after"] != move["before"], f"{key}: a move that changes nothing"
         after[key] = move["after"]
-    forced = request.get("force-rebuild") == "true"
-    minimum_racks = int(request.get("min-rack-ids", "0"))
-    stranded = _stranded(snapshot, scope, alive)
-    assert not stranded & set(moves), "a partition without a live copy in sync is moved"
-    verb = request.get("command") in ("topicmappr drain", "topicmappr fix-racks")
-    if verb:
-        verify_verb(plan, snapshot, scope, after)
-    for key, new in after.items():
-        if verb or key in stranded:
-            continue
-        wanted = int(request.get("replication", "0")) or len(scope[key])
-        _verify_set(key, scope[key], new, wanted, targets, racks, minimum_racks, forced, allow_unplaced)
     assert _as_map(plan["reassignment"]) == {k: m["after"] for k, m in moves.items()}, "reassignment map differs"
     assert _as_map(plan["rollback"]) == {k: m["before"] for k, m in moves.items()}, "rollback map differs"
-    placed = {key: new for key, new in after.items() if key not in stranded}
-    _verify_certificate(plan, scope, placed, targets, forced, _sizes(snapshot))
-    _verify_counts(plan["before"], scope.values(), targets)
-    _verify_counts(plan["after"], after.values(), targets)
-    assert plan["fingerprint"] == _fingerprint(plan), "the fingerprint is not that of the scope"
+    return after, set(moves)
+
+
+def _verify_orders(plan: Mapping[str, Any], scope: Mapping[Key, list[int]], placed: Mapping[Key, list[int]]) -> None:
+    """A plan of leaders changes the order alone, and brings one broker that may lead to the front."""
+    may = set(plan["rules"]["receivers"])
+    pinned = {(topic, partition) for topic, partition in plan["rules"].get("pinned", [])}
+    for key, new in placed.items():
+        if key in pinned:
+            assert new == scope[key], f"{key}: pinned, and changed"
+            assert not may & set(new), f"{key}: pinned, although {sorted(may & set(new))} may lead"
+            continue
+        assert new[0] in may, f"{key}: {new[0]} must not lead"
+        assert new[1:] == [b for b in scope[key] if b != new[0]], f"{key}: followers changed their order in {new}"
+
+
+def _verify_leader(
+    key: Key, old: list[int], new: list[int], request: Mapping[str, str], targets: set[int], forced: bool
+) -> None:
+    """The leader keeps its place unless the request is about leaders; evacuated ones never lead."""
+    evacuated = {int(b) for b in request.get("leader-evac-brokers", "").split(",") if b}
+    topics = [t.strip() for t in request.get("leader-evac-topics", "").split(",")]
+    if evacuated and new and (key[0] in topics or ".*" in topics):
+        assert new[0] not in evacuated, f"{key}: {new[0]} was to lead no more"
+    elif old and old[0] in targets and new and not forced and request.get("optimize-leadership") != "true":
+        assert new[0] == old[0], f"{key}: the leader {old[0]} lost its place in {new}"
 
 
 def _stranded(snapshot: Mapping[str, Any], scope: dict[Key, list[int]], alive: set[int]) -> set[Key]:
@@ -63,12 +97,6 @@ def _stranded(snapshot: Mapping[str, Any], scope: dict[Key, list[int]], alive: s
         if replicas and not alive & set(sources):
             found.add(key)
     return found
-
-
-def breaks_rack_rule(replicas: Sequence[int], racks: Racks, minimum: int) -> bool:
-    """True when a rack repeats although all must differ, or although fewer than `minimum` are used."""
-    used = [racks.get(b) for b in replicas if racks.get(b)]
-    return len(used) > len(set(used)) and (minimum == 0 or len(set(used)) < minimum)
 
 
 def _verify_scope(scope: dict[Key, list[int]], snapshot: Mapping[str, Any], *, from_map: bool) -> None:
@@ -112,8 +140,6 @@ def _verify_set(
             assert minimum_racks or not any(r in standing for r in fresh), f"{key}: {new} makes it worse"
     else:
         assert set(new) <= set(stay), f"{key}: {new} adds copies where the factor shrinks"
-    if old and old[0] in targets and new:
-        assert new[0] == old[0], f"{key}: the leader {old[0]} lost its place in {new}"
 
 
 def _as_map(partition_map: Mapping[str, Any]) -> dict[Key, list[int]]:
@@ -130,36 +156,6 @@ def _sizes(snapshot: Mapping[str, Any]) -> dict[Key, int | None]:
             copies = p.get("replica_bytes") or {}
             sizes[topic["name"], p["partition"]] = max(copies.values()) if copies else p.get("size_bytes")
     return sizes
-
-
-def _verify_certificate(
-    plan: Mapping[str, Any],
-    scope: dict[Key, list[int]],
-    after: dict[Key, list[int]],
-    targets: set[int],
-    forced: bool,
-    sizes: dict[Key, int | None],
-) -> None:
-    proof = plan["certificate"]
-
-    def weight(key: Key) -> int:
-        return 1 if proof["unit"] == "replicas" else sizes[key] or 0
-
-    copies = {key: [b for b in new if b not in scope[key]] for key, new in after.items()}
-    objective = sum(len(c) * weight(key) for key, c in copies.items())
-    assert proof["objective"] == objective, f"objective {proof['objective']} is really {objective}"
-    assert 0 <= proof["lower_bound"] <= objective, "the bound lies above the plan"
-    gap = (objective - proof["lower_bound"]) / objective if objective else 0.0
-    assert abs(proof["gap"] - gap) < 1e-12
-    assert (proof["gap"] == 0) == (proof["lower_bound"] == objective)
-    assert (proof["status"] == "optimal") == (proof["gap"] == 0), "optimal is said only when proven"
-    if forced or plan["request"].get("command") in ("topicmappr drain", "topicmappr fix-racks"):
-        return
-    needed = 0
-    for key, new in after.items():
-        stay = len([b for b in scope[key] if b in targets])
-        needed += max(0, len(new) - stay) * weight(key)
-    assert proof["lower_bound"] == needed, f"the bound is {proof['lower_bound']}, counting gives {needed}"
 
 
 def _verify_counts(stats: Mapping[str, Any], lists: Any, targets: set[int]) -> None:

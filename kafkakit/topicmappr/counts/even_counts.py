@@ -1,28 +1,18 @@
 """How even the replica counts of a forced rebuild can be: per block of brokers, the band and the total.
 
 When every partition may sit on any target broker, partitions of the same replication factor are alike and
-the question is a small flow. Its answer is canonical: brokers fall into blocks; in each block every broker
-holds the block's top count or one less, and the block's total is fixed in all most-even placements
-(Frank and Murota's canonical partition). A placement is as even as possible exactly when it keeps to these.
+the question is a small flow. Its answer is canonical: blocks of brokers (`blocks.py`) to which every most even
+placement keeps.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kafkakit.topicmappr.counts.blocks import Block, blocks_of
 from kafkakit.topicmappr.counts.levels import solve_levels
 from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.rack_rule import FillRoom, RackRule, fill_room
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Brokers (as positions in the target list) that share `total` replicas, `low` or `low + 1` each."""
-
-    brokers: tuple[int, ...]
-    low: int
-    total: int
 
 
 def rooms_for(rule: RackRule, racks: Sequence[str | None], wanted: Sequence[int]) -> dict[int, FillRoom]:
@@ -51,7 +41,7 @@ def even_blocks(racks: Sequence[str | None], rooms: Mapping[int, FillRoom], coun
         return brokers
 
     network, loads = solve_levels(build, [0] * len(racks), total)
-    return _blocks([int(v) for v in loads], _exchanges(network, wiring, len(racks)))
+    return blocks_of([int(v) for v in loads], _exchanges(network, wiring, len(racks)))
 
 
 def _add_factor(
@@ -107,18 +97,3 @@ def _exchanges(network: FlowNetwork, wiring: list[tuple[int, int, int]], brokers
         return {node for node in seen if node < brokers}
 
     return reach
-
-
-def _blocks(loads: list[int], reach: Any) -> list[Block]:
-    left = set(range(len(loads)))
-    blocks: list[Block] = []
-    while left:
-        top = max(loads[i] for i in left)
-        members: set[int] = set()
-        for i in sorted(left):
-            if loads[i] == top and i not in members:
-                members |= {j for j in reach(i) if j in left and loads[j] >= top - 1}
-        total = sum(loads[i] for i in members)
-        blocks.append(Block(tuple(sorted(members)), max(0, top - 1), total))
-        left -= members
-    return blocks

@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from kafkakit.topicmappr.counts.even_counts import Block, even_blocks, rooms_for
-from kafkakit.topicmappr.counts.leaders import balance_leaders
+from kafkakit.topicmappr.counts.blocks import Block
+from kafkakit.topicmappr.counts.even_counts import even_blocks, rooms_for
+from kafkakit.topicmappr.counts.leaders import balance_leaders, keep_order
 from kafkakit.topicmappr.counts.pool import deal_pool
 from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
@@ -52,7 +53,8 @@ def place_forced(problem: PlacementProblem) -> Placement:
     sets = [tuple(problem.targets[k] for k in row) for row in chosen]
     strict = any(racks) and not all(racks) and problem.rule.min_rack_ids > 1
     bound, argument = _bound(problem, arrays, blocks, None if strict else optimum)
-    replicas = balance_leaders([p.current for p in problem.partitions], sets, problem.targets)
+    current = [p.current for p in problem.partitions]
+    replicas = balance_leaders(current, keep_order(current, sets), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))
     return Placement(tuple(replicas), unplaced, bound, argument)
 

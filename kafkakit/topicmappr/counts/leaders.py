@@ -1,48 +1,106 @@
-"""Preferred leaders after a forced rebuild: spread evenly over the chosen replicas, with the fewest changes."""
+"""Preferred leaders: one replica of each partition, spread as evenly as the replicas allow, with the fewest changes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from kafkakit.topicmappr.counts.levels import solve_levels
 from kafkakit.topicmappr.network import FlowNetwork
 
+Array = Any  # numpy array
+Lists = Sequence[tuple[int, ...]]
 
-def balance_leaders(
-    current: Sequence[tuple[int, ...]], chosen: Sequence[tuple[int, ...]], brokers: Sequence[int]
-) -> list[tuple[int, ...]]:
-    """Order each chosen set: its leader first, then replicas that stay in their old order, then new ones.
 
-    Leader counts are decreasingly minimal over all choices of one replica a set; among those the fewest
-    partitions change their leader. Exact; 3 s for 600,000 replicas.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Who may lead what: `broker[offsets[r]:offsets[r + 1]]` are the candidates of row r, as broker positions.
+
+    `rows` maps rows to partitions; partitions without a candidate have no row. `present` marks the candidate that
+    leads now. `count` is the number of brokers that may lead at all.
+    """
+
+    count: int
+    rows: Array
+    offsets: Array
+    broker: Array
+    present: Array
+
+
+def candidates_of(current: Lists, lists: Lists, brokers: Sequence[int], barred: Collection[int] = ()) -> Candidates:
+    """Every replica in `lists` that is on one of `brokers` may lead, but for the slots in `barred`.
+
+    `barred` numbers replicas through all lists. The present leader is the first of `current`.
     """
     import numpy as np
 
-    ordered = [_stable(now, new) for now, new in zip(current, chosen, strict=True)]
-    rows = [i for i, replicas in enumerate(ordered) if replicas]
-    place = {b: k for k, b in enumerate(brokers)}
-    part = np.array([n for n, i in enumerate(rows) for _ in ordered[i]], dtype=np.int64)
-    broker = np.array([place[b] for i in rows for b in ordered[i]], dtype=np.int64)
-    change = np.array([b != (current[i] or (None,))[0] for i in rows for b in ordered[i]], dtype=np.int64)
+    ids = np.array(sorted(brokers), dtype=np.int64)
+    sizes = np.array([len(row) for row in lists], dtype=np.int64)
+    replica = np.array([b for row in lists for b in row], dtype=np.int64)
+    part = np.repeat(np.arange(len(lists)), sizes)
+    leader = np.array([row[0] if row else -1 for row in current], dtype=np.int64)
+    position = np.searchsorted(ids, replica)
+    known = position < len(ids)
+    known[known] &= ids[position[known]] == replica[known]
+    if barred:
+        known[np.array(sorted(barred), dtype=np.int64)] = False
+    rows, starts = np.unique(part[known], return_index=True)
+    return Candidates(
+        count=len(ids),
+        rows=rows,
+        offsets=np.append(starts, int(known.sum())),
+        broker=position[known],
+        present=replica[known] == leader[part[known]],
+    )
+
+
+def choose_leaders(who: Candidates) -> Array:
+    """The leader of each row, as a broker position: loads decreasingly minimal, then fewest changes.
+
+    Exact: a change costs 1 and a level more than any chain of changes through all brokers can, so evenness comes
+    first. 0.1 s for 20,000 partitions on 100 brokers, 3 s for 200,000 on 600.
+    """
+    import numpy as np
+
+    count = len(who.rows)
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    row = np.repeat(np.arange(count), np.diff(who.offsets))
     arcs: list[int] = []
 
     def build(network: FlowNetwork) -> int:
-        first = network.nodes(len(brokers))
-        source = network.nodes(len(rows))
-        network.supply(source + np.arange(len(rows)), 1)
-        arcs[:] = [network.arcs(source + part, first + broker, 1, change)]
+        first = network.nodes(who.count)
+        source = network.nodes(count)
+        network.supply(source + np.arange(count), 1)
+        arcs[:] = [network.arcs(source + row, first + who.broker, 1, np.where(who.present, 0, 1))]
         return first
 
-    if not rows:
-        return ordered
-    network, _ = solve_levels(build, [0] * len(brokers), len(rows), scale=len(rows) + 1)
-    led = np.nonzero(network.flow(arcs[0]) > 0)[0]
-    leader = {rows[n]: brokers[k] for n, k in zip(part[led].tolist(), broker[led].tolist(), strict=True)}
-    return [_front(replicas, leader[i]) if i in leader else replicas for i, replicas in enumerate(ordered)]
+    most = np.bincount(who.broker, minlength=who.count)
+    base = np.zeros(who.count, dtype=np.int64)
+    network, _ = solve_levels(build, base, count, scale=2 * who.count + 2, most=most)
+    return who.broker[network.flow(arcs[0]) > 0]
 
 
-def _stable(current: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, ...]:
-    stay = [b for b in current if b in chosen]
-    return (*stay, *sorted(b for b in chosen if b not in stay))
+def balance_leaders(current: Lists, lists: Lists, brokers: Sequence[int], barred: Collection[int] = ()) -> Lists:
+    """Put each list's leader in front, the others staying in order; a list without a candidate stays as it is."""
+    who = candidates_of(current, lists, brokers, barred)
+    return in_front(lists, who, choose_leaders(who), brokers)
 
 
-def _front(replicas: tuple[int, ...], leader: int) -> tuple[int, ...]:
-    return (leader, *(b for b in replicas if b != leader))
+def in_front(lists: Lists, who: Candidates, chosen: Array, brokers: Sequence[int]) -> list[tuple[int, ...]]:
+    """The lists with their chosen leaders first."""
+    ids = sorted(brokers)
+    ordered = list(lists)
+    for i, leader in zip(who.rows.tolist(), chosen.tolist(), strict=True):
+        replicas = ordered[i]
+        if replicas[0] != ids[leader]:
+            ordered[i] = (ids[leader], *(b for b in replicas if b != ids[leader]))
+    return ordered
+
+
+def keep_order(current: Lists, chosen: Lists) -> list[tuple[int, ...]]:
+    """Each chosen set with the replicas that stay first, in their old order, then the new ones by id."""
+    ordered = []
+    for now, new in zip(current, chosen, strict=True):
+        stay = [b for b in now if b in new]
+        ordered.append((*stay, *sorted(b for b in new if b not in stay)))
+    return ordered

@@ -15,25 +15,27 @@ Build = Callable[[FlowNetwork], int]
 _FIRST_WIDTH = 32
 
 
-def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1) -> tuple[FlowNetwork, Any]:
+def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1, most: Any = None) -> tuple[FlowNetwork, Any]:
     """Route `total` units over brokers so that base + units is as even as possible.
 
     `build(network)` makes everything up to the broker nodes, supplies included, and returns the first
     broker node; brokers are consecutive and `base[i]` is the load that broker i has already. `scale` is
-    the price of one level against other costs in the network. Returns the solved network and the final
-    loads. Exact: prices are unit steps inside a window around each load, and the window is moved until
-    no load leans on its edge.
+    the price of one level against other costs in the network; `most[i]`, where known, is the most units
+    that broker i can get, which only saves time. Returns the solved network and the final loads. Exact:
+    prices are unit steps inside a window around each load, and the window is moved until no load leans
+    on its edge.
     """
     import numpy as np
 
     base = np.asarray(base, dtype=np.int64)
+    top = base + (total if most is None else np.minimum(most, total))
     # Wide enough to need few rounds, narrow enough that the unit steps do not outweigh the network itself.
     width = max(_FIRST_WIDTH, min(total // len(base) // 4, 200_000 // len(base)))
-    # Without constraints every broker below the water level would be filled up to it: start there.
-    loads = np.maximum(base, _water_level(base, total))
+    # Without other constraints every broker below the water level would be filled up to it: start there.
+    loads = np.clip(_water_level(base, top, total), base, top)
     while True:
-        low = np.minimum(np.maximum(base, loads - width), base + total)
-        high = np.minimum(loads + width, base + total)
+        low = np.minimum(np.maximum(base, loads - width), top)
+        high = np.minimum(loads + width, top)
         network = FlowNetwork()
         first = build(network)
         sink = network.nodes(1)
@@ -43,7 +45,7 @@ def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1) -> tupl
         steps = np.repeat(index, high - low)
         offset = np.arange(len(steps)) - np.repeat(np.cumsum(high - low) - (high - low), high - low)
         within = network.arcs(first + steps, sink, 1, scale * (low[steps] + offset))
-        over = network.arcs(first + index, sink, base + total - high, scale * high)
+        over = network.arcs(first + index, sink, top - high, scale * high)
         network.solve()
         loads = base + network.flow(under) + network.flow(over)
         np.add.at(loads, steps, network.flow(within))
@@ -52,11 +54,15 @@ def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1) -> tupl
         width *= 2
 
 
-def _water_level(base: Any, total: int) -> int:
-    """The level that `total` units reach when they may go to any broker."""
+def _water_level(base: Any, top: Any, total: int) -> int:
+    """The lowest level at which `total` units have room, each broker taking what lies between its base and top."""
     import numpy as np
 
-    order = np.sort(base)
-    filled = order * np.arange(1, len(order) + 1) - np.cumsum(order)
-    wet = int(np.searchsorted(filled, total, side="right"))
-    return int((order[:wet].sum() + total) // wet)
+    low, high = 0, int(base.max(initial=0)) + total
+    while low < high:
+        level = (low + high) // 2
+        if int((np.clip(level, base, top) - base).sum()) >= total:
+            high = level
+        else:
+            low = level + 1
+    return low

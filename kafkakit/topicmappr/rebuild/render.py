@@ -97,7 +97,8 @@ def certificate_line(plan: Plan) -> str:
     copies = sum(len(m.adding) for m in plan.moves)
     sizes = [m.bytes_moved for m in plan.moves]
     known = f" ({format_bytes(sum(s for s in sizes if s is not None))})" if copies and None not in sizes else ""
-    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else counted(c.lower_bound, "replica")
+    noun = "leader change" if c.unit == "leaders" else "replica"
+    bound = format_bytes(c.lower_bound) if c.unit == "bytes" else counted(c.lower_bound, noun)
     return (
         f"{counted(len(plan.moves), 'partition')} to change, {counted(copies, 'replica')} to copy{known}; "
         f"lower bound {bound}, gap {gap_text(c)} ({c.status})"

@@ -1,0 +1,73 @@
+"""`kafkakit topicmappr leaders`: even preferred leaders without moving data."""
+
+from typing import Annotated
+
+import typer
+
+from kafkakit.command import kit_of
+from kafkakit.topicmappr.options import (
+    ExitCodeFlag,
+    IgnoreWarns,
+    PlanFile,
+    ReportFile,
+    Snapshot,
+    Topics,
+    TopicsExclude,
+)
+from kafkakit.topicmappr.planning.cli import observe, recorded
+
+MayLead = Annotated[
+    str, typer.Option(help="Ids of the brokers that may lead, comma separated; all live ones if not given.")
+]
+Evacuated = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
+
+
+def leaders(
+    ctx: typer.Context,
+    topics: Topics = ".*",
+    topics_exclude: TopicsExclude = "",
+    brokers: MayLead = "",
+    leader_evac_brokers: Evacuated = "",
+    snapshot: Snapshot = None,
+    plan: PlanFile = None,
+    report: ReportFile = None,
+    ignore_warns: IgnoreWarns = False,
+    exit_code: ExitCodeFlag = False,
+) -> int:
+    """Spread preferred leaders evenly by reordering replica lists, with the fewest changes.
+
+    No data moves: the new leader goes to the front of its list and the others keep their order. Exits 4 when
+    a partition has no replica on a broker that may lead.
+    """
+    from kafkakit.topicmappr.broker_list import parse_broker_list
+    from kafkakit.topicmappr.leadership.decide import decide_leaders
+    from kafkakit.topicmappr.leadership.request import LeadersRequest
+    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.run import Destination, without_collector
+    from kafkakit.topicmappr.topic_selection import parse_patterns
+
+    kit = kit_of(ctx)
+    request = LeadersRequest(
+        topics=parse_patterns(topics),
+        topics_exclude=parse_patterns(topics_exclude),
+        brokers=parse_broker_list(brokers) if brokers else None,
+        evacuated=parse_broker_list(leader_evac_brokers) if leader_evac_brokers else None,
+        words=recorded("topicmappr leaders", locals(), _RECORDED),
+    )
+    destination = Destination(plan=plan, report=report)
+    destination.check()
+    with without_collector():
+        state = observe(kit, snapshot)
+        with kit.output.progress("planning"):
+            change = decide_leaders(state, request)
+        return finish(
+            kit,
+            "topicmappr leaders",
+            change,
+            destination,
+            ignore_warns=ignore_warns,
+            exit_code=exit_code,
+        )
+
+
+_RECORDED = ("topics", "topics_exclude", "brokers", "leader_evac_brokers", "ignore_warns")

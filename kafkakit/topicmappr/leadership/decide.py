@@ -1,0 +1,123 @@
+"""`topicmappr leaders` as a pure function: even preferred leaders, with the fewest changes and no data moved."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from kafkakit.errors import UsageError
+from kafkakit.model import ClusterSnapshot
+from kafkakit.topicmappr.assembly import Decision, assemble
+from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, certificate
+from kafkakit.topicmappr.counts.leader_proof import leader_proof
+from kafkakit.topicmappr.counts.leaders import Candidates, candidates_of, choose_leaders, in_front
+from kafkakit.topicmappr.leadership.request import LeadersRequest
+from kafkakit.topicmappr.planned.change import PlannedChange
+from kafkakit.topicmappr.price_bound import leader_bound
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.refill.words import some
+from kafkakit.topicmappr.scope import scope_of
+from kafkakit.topicmappr.stranded import set_stranded_apart
+
+Partitions = Sequence[PlannedPartition]
+
+
+def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> PlannedChange:
+    """Decide which replica of each partition comes first; the others keep their order.
+
+    Loads come out decreasingly minimal over the brokers that may lead, with the fewest changes among those.
+    Partitions whose replicas may none of them lead are left as they are and told in `reasons`; those without a
+    live copy in sync are left as they are too. Cost: one flow, 3 s for 200,000 partitions on 600 brokers.
+    """
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    asked = RebuildRequest(
+        brokers=BrokerList(ids=()), topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
+    )
+    scope = scope_of(snapshot, asked)
+    may = _may_lead(request, scope.partitions, live, {b.id for b in snapshot.brokers})
+    led, stranded = set_stranded_apart(scope.partitions, live)
+    current = [p.current for p in led]
+    who = candidates_of(current, current, may)
+    chosen = choose_leaders(who)
+    lists = dict(zip((p.key for p in led), in_front(current, who, chosen, may), strict=True))
+    ruled = set(who.rows.tolist())
+    barred = [p for i, p in enumerate(led) if i not in ruled]
+    reasons = _reasons(barred, may)
+    fixed = Counter(p.current[0] for p in (*barred, *stranded) if p.current)
+    proof = leader_proof(who, chosen, may, [fixed[b] for b in may])
+    decision = Decision(
+        replicas=[lists.get(p.key, p.current) for p in scope.partitions],
+        certificate=_certify(who, chosen, proof, may),
+        targets=may,
+        rules=PlacementRules(receivers=may, pinned=tuple(sorted(p.key for p in (*barred, *stranded)))),
+        notes=_notes(stranded),
+        warnings=reasons,
+    )
+    return PlannedChange(
+        title=f"Spread preferred leaders over {len(may)} brokers",
+        topics=scope.selection.selected,
+        topics_excluded=scope.selection.excluded,
+        plan=assemble(snapshot, request.words, scope, decision),
+        reasons=reasons,
+        left_alone=len(barred),
+    )
+
+
+def _may_lead(
+    request: LeadersRequest, partitions: Partitions, live: frozenset[int], known: Collection[int]
+) -> tuple[int, ...]:
+    named = {*(request.brokers.ids if request.brokers else ()), *(request.evacuated.ids if request.evacuated else ())}
+    strangers = sorted(named - set(known))
+    if strangers:
+        raise UsageError(
+            f"broker {some(strangers)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
+        )
+    holding = frozenset(b for p in partitions for b in p.current)
+    listed = set(request.brokers.resolve(holding, live)) if request.brokers else set(live)
+    may = sorted((listed & live) - set(request.evacuated.ids if request.evacuated else ()))
+    if not may:
+        raise UsageError("no live broker is left that may lead", hint="check --brokers and --leader-evac-brokers")
+    return tuple(may)
+
+
+def _certify(who: Candidates, chosen: Sequence[int], proof: Proof, may: Sequence[int]) -> Certificate:
+    import numpy as np
+
+    changes = len(who.rows) - int(who.present[who.broker == np.repeat(chosen, np.diff(who.offsets))].sum())
+    place = {b: k for k, b in enumerate(may)}
+    bound = leader_bound(proof, place, who.offsets, who.broker, who.present)
+    if not changes:
+        return certificate("leaders", 0, bound, "leaders are as even as they can be: nothing has to change", proof)
+    led = np.bincount(who.broker[who.present], minlength=who.count).tolist()
+    over = {b: led[place[b]] + limit.fixed - (limit.ceiling or 0) for limit in proof.limits if (b := limit.broker) >= 0}
+    excess = sorted((b for b in over if over[b] > 0), key=lambda b: (-over[b], b))
+    barred = len(who.rows) - int(who.present.sum())
+    above = sum(over[b] for b in excess)
+    who_leads = f"brokers {some(excess)} lead" if len(excess) > 1 else f"broker {some(excess)} leads"
+    parts = [f"{who_leads} {above} more than {'their' if len(excess) > 1 else 'its'} even share"] if above else []
+    parts += [f"{barred} leaderships are on brokers that may not lead"] if barred else []
+    counted = "; ".join(parts) or "every broker leads no more than its even share"
+    if above + barred == bound:
+        return certificate("leaders", changes, bound, f"{counted}; each has to pass on, whatever the plan", proof)
+    argument = (
+        f"{counted}; brokers that lead too little can be reached only by passing leaderships on in chains, and at the "
+        f"proof's prices no plan with these counts changes fewer than {bound}"
+    )
+    return certificate("leaders", changes, bound, argument, proof)
+
+
+def _reasons(barred: Partitions, may: Sequence[int]) -> tuple[str, ...]:
+    if not barred:
+        return ()
+    first = barred[0]
+    return (
+        f"{some(p.key for p in barred)}: none of the brokers that may lead holds a replica "
+        f"({first.key.topic} p{first.key.partition} is on {some(first.current)}; {some(may)} may lead); "
+        "let one of theirs lead, or move a replica first",
+    )
+
+
+def _notes(stranded: Partitions) -> tuple[str, ...]:
+    if not stranded:
+        return ()
+    return (f"{some(p.key for p in stranded)}: no live copy in sync, left as it is",)
