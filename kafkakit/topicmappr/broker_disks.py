@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from kafkakit.model import Broker, ClusterSnapshot
 from kafkakit.topicmappr.statistics import BrokerStorage
 
+SHOWN_NOTES = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirStorage:
@@ -43,8 +45,10 @@ class BrokerDisks:
     warnings: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def notes_on(self, brokers: Collection[int]) -> tuple[str, ...]:
-        """The notes on these brokers, by id."""
-        return tuple(line for b, lines in sorted(self.notes.items()) if b in brokers for line in lines)
+        """The notes on these brokers, by id; the first three, as a fleet of new disks would give one for each."""
+        lines = [line for b, notes in sorted(self.notes.items()) if b in brokers for line in notes]
+        more = [f"{len(lines) - SHOWN_NOTES} more notes of this kind"] if len(lines) > SHOWN_NOTES else []
+        return (*lines[:SHOWN_NOTES], *more)
 
     def warnings_on(self, brokers: Collection[int]) -> tuple[str, ...]:
         """The warnings on these brokers, by id."""
