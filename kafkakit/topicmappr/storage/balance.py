@@ -1,7 +1,5 @@
 """Byte balance: bring every broker inside its limits with the fewest bytes, guided by the split plan."""
 
-from typing import Any
-
 from kafkakit.topicmappr.storage.board import Board
 from kafkakit.topicmappr.storage.filling import fill
 from kafkakit.topicmappr.storage.fleet import Fleet
@@ -13,7 +11,6 @@ from kafkakit.topicmappr.storage.window import Window
 
 def construct(fleet: Fleet, masses: Masses, window: Window) -> Board:
     """A first plan: brokers shed what the split plan takes from them, receivers fill up evenly."""
-    import numpy as np
 
     board = Board(fleet, window.floor.tolist(), window.ceiling.tolist())
     leaving = _leaving(fleet, masses, window, board)

@@ -57,9 +57,7 @@ class Board:
         distinct = set(used)
         again = bool(self._minimum) and len(distinct) >= self._minimum
         rackless = again or len(used) == len(distinct) or self._rack[home] >= self._real
-        racks = [
-            r for r in self._receiving if (again or r not in distinct if r < self._real else rackless)
-        ]
+        racks = [r for r in self._receiving if (again or r not in distinct if r < self._real else rackless)]
         return brokers | {home}, racks
 
     def fits(self, slot: int, dest: int) -> bool:

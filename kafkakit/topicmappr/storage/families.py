@@ -14,7 +14,10 @@ PPM = 1_000_000
 class Family(Protocol):
     """Windows by tightness: 0 is the tightest, `loosest` holds today's loads."""
 
-    limits: Limits
+    @property
+    def limits(self) -> Limits:
+        """The limits that hold at any tightness."""
+        ...
 
     def window(self, fleet: Fleet, masses: Masses, tightness: int) -> Window:
         """The cheapest window of this tightness."""

@@ -41,9 +41,7 @@ class Receivers:
                 best = self._top(rack, size, brokers, best)
         return None if best is None else best[1]
 
-    def _top(
-        self, rack: int, size: int, brokers: set[int], best: tuple[int, int] | None
-    ) -> tuple[int, int] | None:
+    def _top(self, rack: int, size: int, brokers: set[int], best: tuple[int, int] | None) -> tuple[int, int] | None:
         """The better of `best` and the emptiest broker of this rack that has the room."""
         board, heap, aside = self._board, self._heaps.get(rack, []), []
         while heap:

@@ -53,7 +53,9 @@ def _set(fleet: Fleet, mask: Any) -> list[int]:
 def _named(fleet: Fleet, chosen: list[int], rack_names: dict[int, str]) -> str:
     """Whole racks by name, else brokers by id."""
     racks = sorted({int(fleet.rack[i]) for i in chosen})
-    whole = [r for r in racks if r < fleet.racks and all(i in chosen for i in range(len(fleet.brokers)) if fleet.rack[i] == r)]
+    inside = set(chosen)
+    left_out = {int(r) for i, r in enumerate(fleet.rack) if i not in inside}
+    whole = [r for r in racks if r < fleet.racks and r not in left_out]
     if len(whole) == len(racks):
         names = ", ".join(rack_names.get(r, "none") for r in racks)
         return f"the {len(chosen)} brokers of rack{'s' if len(racks) > 1 else ''} {names}"

@@ -1,5 +1,6 @@
 """From a scope and what is known of disks to the arrays of the balance: loads, hard limits, who may give and take."""
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,12 +87,13 @@ def lay_out(
 ) -> Layout:
     """Make the arrays. A broker's load is its used bytes, or, `by_free`, a constant less its free bytes.
 
-    Brokers outside `disks.storage` (dead ones) load what their copies weigh. O(replicas).
+    Brokers outside `disks.storage` (dead ones) load what their copies weigh; a partition without a known size must
+    be pinned, and weighs nothing. O(replicas).
     """
     import numpy as np
 
     lists = [p.current for p in partitions]
-    weights = [sizes[p.key] for p in partitions]
+    weights = [sizes.get(p.key, 0) for p in partitions]
     held: dict[int, int] = {}
     for row, size in zip(lists, weights, strict=True):
         for b in row:
@@ -133,4 +135,4 @@ def lists_of(fleet: Fleet, at: Any) -> list[tuple[int, ...]]:
 
     ids = np.array(fleet.brokers, dtype=np.int64)[at].tolist()
     first = fleet.first.tolist()
-    return [tuple(ids[a:b]) for a, b in zip(first, first[1:], strict=False)]
+    return [tuple(ids[a:b]) for a, b in itertools.pairwise(first)]

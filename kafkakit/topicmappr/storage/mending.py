@@ -42,10 +42,11 @@ def _repeat(pools: Pools, broker: int, missing: Callable[[int], int], kinds: tup
 
 
 def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) -> Step | None:
-    """A free step that helps most; where none helps, the cheapest of those that leave least missing."""
+    """A step that helps, free ones first; what it leaves missing is counted as load that must be copied later."""
     for options in kinds:
-        best = min(options(pools, broker, lack), default=None)
-        if best is not None and best[0] < lack:
+        helping = (option for option in options(pools, broker, lack) if option[0] < lack)
+        best = min(helping, key=lambda option: (option[0] + option[1], option), default=None)
+        if best is not None:
             return best[2]
     return None
 

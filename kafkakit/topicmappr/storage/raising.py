@@ -1,9 +1,9 @@
 """Steps that raise the load of a broker below its floor."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kafkakit.topicmappr.storage.pools import NEAR, Pools, around
+from kafkakit.topicmappr.storage.pools import NEAR, Entry, Pools, around
 
 Step = tuple[tuple[int, int], ...]
 """(slot, destination) moves that belong together."""
@@ -19,6 +19,7 @@ def free_raises(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
 
 def priced_raises(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """Steps that cost: a larger slot in place of an arrival, another slot of a giver, one more slot, a swap."""
+    yield from _compensated(pools, broker, lack)
     yield from _replacements(pools, broker, lack)
     yield from _redirections(pools, broker, lack)
     yield from _additions(pools, broker, lack)
@@ -28,9 +29,10 @@ def _transfers(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     board = pools.board
     for size, slot in around(pools.moved, lack):
         source = board.moved[slot]
-        if source != broker and board.can_take(broker, size) and board.can_give(source, size):
-            if board.fits(slot, broker):
-                yield (max(0, lack - size), 0, ((slot, broker),))
+        if source == broker or not board.can_take(broker, size) or not board.can_give(source, size):
+            continue
+        if board.fits(slot, broker):
+            yield (max(0, lack - size), 0, ((slot, broker),))
 
 
 def _exchanges(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
@@ -69,6 +71,46 @@ def _replacements(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
             if board.fits(slot, broker) and board.fits(mine, home):
                 yield (max(0, lack - gain), gain, ((mine, home), (slot, broker)))
                 break
+
+
+def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
+    """Two exchanges at one home: a broker with slack gets a smaller slot of it, this one as much larger a slot."""
+    board = pools.board
+    slack: dict[int, list[int]] = {}
+    for dest, slots in enumerate(board.arrived):
+        if dest != broker and board.load[dest] > board.floor[dest]:
+            for slot in slots:
+                slack.setdefault(board.home(slot), []).append(slot)
+    for mine in board.arrived[broker]:
+        home = board.home(mine)
+        entries = pools.at_home(home)
+        for theirs in slack.get(home, ())[:_PAIRS]:
+            dest, size = board.moved[theirs], board.size(theirs)
+            less = min(lack, board.load[dest] - board.floor[dest])
+            smaller = _first_legal(pools, entries, size - less, dest)
+            if smaller is None or smaller[0] >= size:
+                continue
+            down = size - smaller[0]
+            bigger = _first_legal(pools, entries, board.size(mine) + down, broker)
+            if bigger is None:
+                continue
+            gain = bigger[0] - board.size(mine)
+            if not board.can_take(broker, gain) or not board.can_give(home, gain - down):
+                continue
+            parts = {board.fleet.part[s] for s in (mine, theirs, smaller[1], bigger[1])}
+            if len(parts) == _APART and board.fits(mine, home) and board.fits(theirs, home):
+                step = ((mine, home), (theirs, home), (smaller[1], dest), (bigger[1], broker))
+                yield (max(0, lack - gain), gain - down, step)
+
+
+_PAIRS = 16  # exchanges tried against one slot
+_APART = 4  # all four slots must be of different partitions
+
+
+def _first_legal(pools: Pools, entries: Sequence[Entry], size: int, dest: int) -> Entry | None:
+    """The smallest slot of at least this size that may go to `dest`, among the next few."""
+    at = bisect_left(entries, (size, -1))
+    return next((entry for entry in entries[at : at + NEAR] if pools.board.fits(entry[1], dest)), None)
 
 
 def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:

@@ -19,11 +19,12 @@ MAX_GROUPS = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masses:
-    """The fleet's movable slots as masses, `group_of` each partition's: `held` rows are (cell, broker, load) of what may stay for nothing.
+    """The fleet's movable slots as masses; `group_of` is each partition's.
 
-    `copies` is a group's load over all its movable replicas. A cell is a group in a rack: `room` rows are
-    (group, rack, load), what the group may place there. `loose` is the load that no slot of the fleet can move, per broker. Where racks cannot bind (or there are too many kinds of rack
-    sets) all is one group in one rack, which is a weaker but still valid bound.
+    `held` rows are (cell, broker, load) of what may stay for nothing, `copies` a group's load over all its movable
+    replicas. A cell is a group in a rack: `room` rows are (group, rack, load), what the group may place there.
+    `loose` is the load that no slot of the fleet can move, per broker. Where racks cannot bind (or there are too
+    many kinds of rack sets) all is one group in one rack, which is a weaker but still valid bound.
     """
 
     groups: int
@@ -150,36 +151,37 @@ def least_cost(fleet: Fleet, masses: Masses, floor: Ints, ceiling: Ints) -> Boun
     import numpy as np
 
     count, cells = len(fleet.brokers), len(masses.room_group)
-    low = np.maximum(floor - masses.loose, 0)
-    high = np.maximum(np.maximum(ceiling - masses.loose, 0), low)
-    stuck = int(np.maximum(masses.loose - ceiling, 0).sum() + np.maximum(floor - ceiling, 0).sum())
-    total, wanted = int(masses.copies.sum()), int(low.sum())
+    high = np.maximum(ceiling, 0)
+    low = np.clip(floor, 0, high)
+    clash = floor - ceiling
+    total, loose = int(masses.copies.sum()), masses.loose
+    wanted = low - np.minimum(loose, 0)
     network = FlowNetwork()
     group, cell = network.nodes(masses.groups), network.nodes(cells)
     pool, broker = network.nodes(int(masses.rack.max(initial=-1)) + 1), network.nodes(count)
     sink, lender = network.nodes(1), network.nodes(1)
     index, places = np.arange(count), np.arange(cells)
     network.supply(group + np.arange(masses.groups), masses.copies)
-    network.supply(broker + index, -low)
-    network.supply(lender, wanted)
-    network.supply(sink, -total)
+    network.supply(broker + index, loose - low)
+    network.supply(lender, int(wanted.sum()))
+    network.supply(sink, int((low - loose).sum()) - total - int(wanted.sum()))
     network.arcs(group + masses.room_group, cell + places, masses.room_load, 0)
     stay = network.arcs(cell + masses.held_cell, broker + masses.held_broker, masses.held_load, 0)
     enter = network.arcs(cell + places, pool + masses.room_rack, masses.room_load, 1)
     takers = np.nonzero(fleet.receiver)[0]
     network.arcs(pool + masses.rack[takers], broker + takers, total, 0)
-    inside = network.arcs(broker + index, sink, np.minimum(high - low, total), 0)
-    over = network.arcs(broker + index, sink, total, PENALTY)
-    lent = network.arcs(lender, broker + index, low, PENALTY)
-    network.arcs(lender, sink, wanted, 0)
+    inside = network.arcs(broker + index, sink, high - low, 0)
+    over = network.arcs(broker + index, sink, total + np.maximum(loose, 0), PENALTY)
+    lent = network.arcs(lender, broker + index, wanted, PENALTY)
+    network.arcs(lender, sink, int(wanted.sum()), 0)
     network.solve()
     outside = int(network.flow(over).sum() + network.flow(lent).sum())
     potentials = network.potentials()
     return Bound(
         value=int(network.flow(enter).sum()),
-        outside=outside + stuck,
+        outside=outside + int(np.maximum(clash, 0).sum()),
         prices=potentials[sink] - potentials[broker : broker + count],
-        ends=masses.loose + low - network.flow(lent) + network.flow(inside) + network.flow(over),
+        ends=low - network.flow(lent) + network.flow(inside) + network.flow(over),
         leaving=masses.held_load - network.flow(stay),
         arriving=network.flow(enter),
     )

@@ -11,6 +11,7 @@ from kafkakit.topicmappr.storage.relaxation import PENALTY, Masses
 from kafkakit.topicmappr.storage.window import Limits, Window
 
 _LOOKS = 24  # windows priced while searching the tightest split plan
+_CLOSE = 1000  # the search ends within this part of today's tightness
 _TRIES = 7  # real plans built while searching
 
 
@@ -62,9 +63,7 @@ def at_tightness(fleet: Fleet, masses: Masses, family: Family, tightness: int, *
     return found
 
 
-def _searched(
-    fleet: Fleet, family: Family, tightness: int, window: Window, found: Attempt, by_moves: bool
-) -> Attempt:
+def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
     """The better of the plan found and the one a full search gives."""
     if not found.outside and found.cost == window.bound.value and not by_moves:
         return replace(found, proven=True)
@@ -89,8 +88,10 @@ def _searched(
     )
 
 
-def tightest(fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch: Watch) -> tuple[int, Attempt]:
-    """The tightest goal that the budget allows, and a plan for it.
+def tightest(
+    fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch: Watch, *, finest: int = 0
+) -> tuple[int, Attempt]:
+    """The tightest goal that the budget allows, and a plan for it; nothing finer than `finest` is sought.
 
     First the tightest that split plans can reach within the budget, then real plans from there outwards. The
     answer is no looser than today's placement, which costs nothing.
@@ -98,7 +99,7 @@ def tightest(fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch
     loads = fleet.loads(fleet.home)
     loosest = family.measure(loads)
     watch.phase("how tight the goal can be")
-    low = tightest_split(fleet, masses, family, budget.moved_bytes, loosest)
+    low = max(finest, tightest_split(fleet, masses, family, budget.moved_bytes, loosest))
     best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
     high, aim = loosest, low
     for turn in range(_TRIES):
@@ -113,9 +114,9 @@ def tightest(fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch
             low = aim
         else:
             high = aim
-            if turn == 0:
-                break
         high = min(high, best[0])
+        if high - low <= loosest // _CLOSE:
+            break
         # Close to the split plan's tightness first, then halving what is left.
         aim = low + max(1, (high - low) // (64 >> (turn * 2) if turn < 3 else 2))
     return best

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkakit.topicmappr.storage.fleet import Fleet
-from kafkakit.topicmappr.storage.reach import Attempt
-from kafkakit.topicmappr.storage.window import Limits, Window
+from kafkakit.topicmappr.storage.window import Limits
 
-WORK = 20.0
+WORK = 4.0
 """CP-SAT's deterministic time; about as many seconds, and the same on every machine."""
 LARGEST = 1200
 """Choices (partition x broker) up to which a cluster counts as small."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkakit.topicmappr.storage.fleet import Fleet
-from kafkakit.topicmappr.storage.relaxation import Bound, Masses, least_cost
+from kafkakit.topicmappr.storage.relaxation import PENALTY, Bound, Masses, least_cost
 
 Ints = Any
 Bools = Any
@@ -87,14 +87,15 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
         floor, ceiling = limits.at(low, width)
         bound = least_cost(fleet, masses, floor, ceiling)
         binds = _binds(limits, floor, ceiling, bound.prices)
-        return _Look(low, bound, binds, -int(bound.prices[binds].sum()))
+        slope = PENALTY * _clashes(limits, floor, ceiling) - int(bound.prices[binds].sum())
+        return _Look(low, bound, binds, slope)
 
     left, right = look(int(loads.min()) - width), look(int(loads.max()))
     best = min(left, right, key=lambda at: (at.bound.weighed, at.low))
     while left.slope < 0 < right.slope and right.low - left.low > 1:
-        crossing = (
-            right.bound.weighed - left.bound.weighed + left.slope * left.low - right.slope * right.low
-        ) // (left.slope - right.slope)
+        crossing = (right.bound.weighed - left.bound.weighed + left.slope * left.low - right.slope * right.low) // (
+            left.slope - right.slope
+        )
         tried = look(min(max(crossing, left.low + 1), right.low - 1))
         best = min(best, tried, key=lambda at: (at.bound.weighed, at.low))
         if tried.slope == 0:
@@ -119,6 +120,12 @@ def _binds(limits: Limits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:
 
     by_window = np.where(prices > 0, ceiling < limits.ceiling, floor > limits.floor)
     return limits.even & (by_window | (prices == 0))
+
+
+def _clashes(limits: Limits, floor: Ints, ceiling: Ints) -> int:
+    """How many floors of the window lie above hard ceilings, less how many of its ceilings below hard floors."""
+    clash = limits.even & (floor > ceiling)
+    return int((clash & (floor > limits.floor)).sum()) - int((clash & (ceiling < limits.ceiling)).sum())
 
 
 def _mixed(left: _Look, right: _Look) -> tuple[Ints, int]:

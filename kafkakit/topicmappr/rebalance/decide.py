@@ -1,0 +1,200 @@
+"""`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out."""
+
+from dataclasses import dataclass
+
+from kafkakit.errors import InfeasibleError, UsageError
+from kafkakit.model import ClusterSnapshot
+from kafkakit.quantities import format_bytes
+from kafkakit.topicmappr.assembly import Decision, assemble
+from kafkakit.topicmappr.broker_change import BrokerChange, classify
+from kafkakit.topicmappr.certificate import Certificate, PlacementRules, ProofKind, certificate
+from kafkakit.topicmappr.counts.leaders import balance_leaders
+from kafkakit.topicmappr.plan import Plan, StorageFacts
+from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim
+from kafkakit.topicmappr.rebalance.pins import pinned_indices
+from kafkakit.topicmappr.rebalance.request import RebalanceRequest
+from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.scope import Scope, scope_of
+from kafkakit.topicmappr.storage.argument import argument_of, proof_of
+from kafkakit.topicmappr.storage.impossible import why_not
+from kafkakit.topicmappr.storage.layout import Disks, Layout, lay_out, lists_of
+from kafkakit.topicmappr.storage.moves_bound import moves_bound
+from kafkakit.topicmappr.storage.reach import Attempt
+from kafkakit.topicmappr.storage.relaxation import Masses, masses_of
+from kafkakit.topicmappr.storage.search import Unwatched, Watch
+from kafkakit.topicmappr.storage_source import Sizes, storage_of
+from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """A decided rebalance: the plan and what the report says besides.
+
+    `before` and `after` are replica lists in the order of `scope.partitions`. `tightness` says how narrow the
+    loads are in the end, in the aim's own unit.
+    """
+
+    plan: Plan
+    scope: Scope
+    change: BrokerChange
+    sources: Sources
+    sizes: Sizes
+    aim: Aim
+    tightness: int
+    before: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+
+
+def decide_rebalance(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch | None = None,
+) -> Rebalance:
+    """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
+
+    Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
+    and the nearest goal that can be reached, for goals that cannot. Cost: see `storage.search`.
+    """
+    watch = watch or Unwatched()
+    watch.phase("reading the cluster")
+    selection = RebuildRequest(
+        brokers=request.brokers, topics=request.topics, topics_exclude=request.topics_exclude, words={}
+    )
+    scope = scope_of(snapshot, selection)
+    racks = {b.id: b.rack or None for b in snapshot.brokers}
+    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
+    _check_brokers(change, request)
+    movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
+    sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
+    free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
+    sources = choose_sources(free, change.new, request)
+    layout = lay_out(
+        scope.partitions,
+        sizes.partition_bytes,
+        racks,
+        RackRule(request.min_rack_ids),
+        Disks(
+            storage=sizes.brokers,
+            log_dirs=sizes.log_dirs,
+            max_use=request.max_disk_use,
+            head_room=request.head_room_bytes,
+        ),
+        by_free=request.goal.band is None,
+        receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
+        givers=sources.brokers,
+        pinned=pinned_indices(scope.partitions, request.pinned, stranded),
+        smallest=request.smallest_bytes,
+        locality_scoped=request.locality_scoped,
+    )
+    masses = masses_of(layout.fleet)
+    aim = aim_of(layout, request, sources, change.targets)
+    tightness, found = reach_aim(layout.fleet, masses, aim, request, watch)
+    if not found.window.possible or found.outside:
+        raise _impossible(layout, masses, aim, found, tightness, racks, request)
+    after = lists_of(layout.fleet, found.at)
+    before = [p.current for p in scope.partitions]
+    if request.optimize_leadership:
+        after = list(balance_leaders(before, after, change.targets))
+    plan = assemble(
+        snapshot,
+        request.words,
+        scope,
+        Decision(
+            replicas=after,
+            certificate=certify(layout, masses, found, request.minimize),
+            targets=change.targets,
+            rules=rules_of(layout, scope, request, sources),
+            storage={b: sizes.brokers[b] for b in change.targets},
+            storage_facts=sizes.facts,
+            notes=(*sizes.notes, *aim.notes(found, tightness)),
+            warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
+        ),
+    )
+    return Rebalance(
+        plan=plan,
+        scope=scope,
+        change=change,
+        sources=sources,
+        sizes=sizes,
+        aim=aim,
+        tightness=tightness,
+        before=tuple(before),
+        after=tuple(after),
+    )
+
+
+def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
+    """Only additions are allowed, as in kafka-kit; whoever leaves needs `drain` or `rebuild`."""
+    wrong = sorted({*change.missing, *change.old_missing, *change.replace})
+    if wrong:
+        raise UsageError(
+            f"reassignment only allows broker additions; not so for broker(s) {', '.join(map(str, wrong))}",
+            hint="list every live broker that holds these topics (-1); use topicmappr drain to empty one",
+        )
+    if request.scale and not change.new:
+        raise UsageError("reassignment requires additional brokers", hint="name the new ones in --brokers")
+
+
+def certify(layout: Layout, masses: Masses, found: Attempt, minimize: Minimize) -> Certificate:
+    """Set what the plan costs beside the proven bound."""
+    fleet, window = layout.fleet, found.window
+    if minimize is Minimize.MOVES:
+        bound = moves_bound(fleet, window)
+        proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH if found.proven else ProofKind.COUNTING)
+        least = found.moves if found.proven else min(bound, found.moves)
+        words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
+        return certificate("replicas", found.moves, least, words, proof)
+    if found.proven and found.cost > window.bound.value:
+        words = f"every placement was searched; if partitions could be split, {argument_of(fleet, window)}"
+        proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH)
+        return certificate("bytes", found.cost, found.cost, words, proof)
+    return certificate(
+        "bytes", found.cost, window.bound.value, argument_of(fleet, window), proof_of(fleet, masses, window)
+    )
+
+
+def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:
+    """The hard rules of the request, for the plan's record and its checker."""
+    fleet = layout.fleet
+    moving = set(fleet.part[fleet.movable].tolist())
+    small = request.smallest_bytes
+    pinned = [
+        p.key
+        for i, p in enumerate(scope.partitions)
+        if i not in moving and int(fleet.size[i]) >= small and (sources.brokers is None)
+    ]
+    return PlacementRules(
+        min_rack_ids=request.min_rack_ids,
+        receivers=tuple(b for b, takes in zip(fleet.brokers, fleet.receiver.tolist(), strict=True) if takes),
+        givers=None if sources.brokers is None else tuple(sorted(sources.brokers)),
+        pinned=tuple(pinned),
+        smallest_bytes=small,
+        locality_scoped=request.locality_scoped,
+    )
+
+
+def _impossible(
+    layout: Layout,
+    masses: Masses,
+    aim: Aim,
+    found: Attempt,
+    nearest: int,
+    racks: dict[int, str | None],
+    request: RebalanceRequest,
+) -> InfeasibleError:
+    names = {int(layout.fleet.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.fleet.brokers)}
+    if not found.window.possible:
+        reason = why_not(layout.fleet, masses, found.window, names)
+        return InfeasibleError(
+            f"{aim.words} cannot be reached: {reason}", hint=f"the nearest that may be: {aim.shown(nearest)}"
+        )
+    return InfeasibleError(
+        f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
+        hint=f"a plan was found for {aim.shown(nearest)}",
+    )

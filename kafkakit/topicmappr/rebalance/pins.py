@@ -1,0 +1,35 @@
+"""Partitions that the operator wants left alone."""
+
+from collections.abc import Collection, Sequence
+
+from kafkakit.errors import UsageError
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.topic_selection import select_topics
+
+
+def pinned_indices(
+    partitions: Sequence[PlannedPartition], pinned: Sequence[str], stranded: Collection[PlannedPartition]
+) -> list[int]:
+    """Indices of partitions named by `topic`, a topic pattern or `topic/partition`, and of stranded ones.
+
+    Raises `UsageError` for a name that fits nothing.
+    """
+    keys = {(p.key.topic, p.key.partition): i for i, p in enumerate(partitions)}
+    chosen = {keys[p.key.topic, p.key.partition] for p in stranded}
+    patterns = []
+    for word in pinned:
+        topic, slash, number = word.rpartition("/")
+        if slash and number.isdecimal() and number.isascii():
+            found = keys.get((topic, int(number)))
+            if found is None:
+                raise UsageError(f"--pin: there is no partition {word} among those selected")
+            chosen.add(found)
+        else:
+            patterns.append(word)
+    if patterns:
+        names = sorted({p.key.topic for p in partitions})
+        topics = frozenset(select_topics(names, tuple(patterns), ()).selected)
+        if not topics:
+            raise UsageError(f"--pin: {', '.join(patterns)} fits none of the selected topics")
+        chosen.update(i for i, p in enumerate(partitions) if p.key.topic in topics)
+    return sorted(chosen)

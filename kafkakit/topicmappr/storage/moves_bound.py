@@ -1,0 +1,50 @@
+"""How many copies any plan must make: the fewest of the largest slots that bring each broker inside its limits."""
+
+from typing import Any
+
+from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.window import Window
+
+
+def moves_bound(fleet: Fleet, window: Window) -> int:
+    """The larger of what must leave overfull brokers and what must come to underfull ones, in slots.
+
+    A broker that is x above its ceiling gives at least as many of its largest movable slots as add up to x. For
+    a window that slides, the bound holds for every place of it: giving falls and getting rises with the place.
+    O(replicas log replicas).
+    """
+    import numpy as np
+
+    loads = fleet.loads(fleet.home)
+    slots = np.nonzero(fleet.movable)[0]
+    size, home = fleet.slot_size[slots], fleet.home[slots]
+    order = np.lexsort((-size, home))
+    size, home = size[order], home[order]
+    starts = np.searchsorted(home, np.arange(len(loads) + 1))
+    largest = -np.sort(-size)
+    reach = np.concatenate([[0], np.cumsum(largest)])
+
+    def fewest(excess: Any, broker: int) -> int:
+        mine = np.cumsum(size[starts[broker] : starts[broker + 1]])
+        return int(np.searchsorted(mine, excess)) + 1
+
+    def giving(shift: int) -> int:
+        ceiling = window.ceiling + np.where(window.slides, shift, 0)
+        over = np.nonzero(loads > ceiling)[0]
+        return sum(fewest(loads[b] - ceiling[b], int(b)) for b in over)
+
+    def getting(shift: int) -> int:
+        floor = window.floor + np.where(window.slides, shift, 0)
+        under = np.nonzero(loads < floor)[0]
+        return sum(int(np.searchsorted(reach, floor[b] - loads[b])) for b in under)
+
+    if not window.slides.any():
+        return max(giving(0), getting(0))
+    low, high = -int(loads.max()) - 1, int(loads.max()) + 1
+    while low < high:
+        middle = (low + high) // 2
+        if giving(middle) > getting(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return min(max(giving(low), getting(low)), max(giving(low - 1), getting(low - 1)))
