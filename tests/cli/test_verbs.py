@@ -1,0 +1,214 @@
+"""The plain requests from a snapshot file: stdout, stderr and exit codes, plan files, reports, bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_rebuild import write_snapshot
+from tests.command_line import Home, Ran
+from tests.invariants import verify_plan
+
+WORLD: dict[str, Any] = {
+    "brokers": [
+        {"id": 1, "rack": "a"},
+        {"id": 2, "rack": "a"},
+        {"id": 3, "rack": "b"},
+        {"id": 4, "rack": "b"},
+        {"id": 5, "rack": "c", "state": "missing"},
+    ],
+    "topics": {"orders": [[1, 3], [3, 2], [1, 4]], "pay.ments": [[1, 2], [4, 3]]},
+}
+DEAD = {**WORLD, "topics": {"orders": [[1, 3], [5], [5, 4]]}, "isr": {"orders": [[1, 3], [5], [4]]}}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    return home
+
+
+def run(home: Home, world: dict[str, Any], *arguments: str) -> Ran:
+    write_snapshot(world, str(home.work / "snapshot.json"))
+    return home.run("topicmappr", *arguments, "--snapshot", "snapshot.json")
+
+
+def plan_of(home: Home) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads((home.work / "p.json").read_bytes())
+    verify_plan(plan, json.loads((home.work / "snapshot.json").read_bytes()))
+    return plan
+
+
+def one_error(ran: Ran) -> str:
+    assert "Traceback" not in ran.stdout + ran.stderr
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("error:")]
+    return line
+
+
+def test_drain_plans_reports_and_names_the_next_command(home: Home) -> None:
+    ran = run(home, WORLD, "drain", "--brokers", "1", "--plan", "my plan.json", "--report", "r.html")
+    assert ran.code == 0
+    assert ran.stderr == "planning\n"
+    assert ran.stdout.startswith("Drain brokers 1\n  topics: orders, pay.ments\n")
+    assert "orders p0: [1 3] -> [3 2] replaced broker" in ran.stdout
+    assert "3 replicas to copy; lower bound 3 replicas, gap 0 (optimal)" in ran.stdout
+    assert "kafkakit reassign apply 'my plan.json'" in ran.stdout.splitlines()
+    assert "kafkakit reassign rollback" in (home.work / "r.html").read_text()
+
+
+def test_a_drain_of_a_dead_broker_is_an_ordinary_drain(home: Home) -> None:
+    world = {**WORLD, "topics": {"orders": [[5, 1], [3, 5]]}, "isr": {"orders": [[1], [3]]}}
+    ran = run(home, world, "drain", "--brokers", "5", "--plan", "p.json", "-o", "json")
+    assert ran.code == 0
+    assert [c["after"] for c in ran.json["changes"]] == [[1, 4], [3, 2]]
+    assert all(5 not in m["after"] for m in plan_of(home)["moves"])
+
+
+def test_a_partition_without_a_live_copy_stops_the_drain_until_told_otherwise(home: Home) -> None:
+    ran = run(home, DEAD, "drain", "--brokers", "5", "--plan", "p.json")
+    assert ran.code == 1
+    assert "orders p1: no live copy in sync" in one_error(ran)
+    assert "No plan written" in ran.stdout
+    assert not (home.work / "p.json").exists()
+    ran = run(home, DEAD, "drain", "--brokers", "5", "--plan", "p.json", "--ignore-warns")
+    assert ran.code == 0
+    assert [m["partition"] for m in plan_of(home)["moves"]] == [2]
+
+
+def test_a_drain_without_room_is_infeasible_and_names_the_partitions(home: Home) -> None:
+    ran = run(home, WORLD, "drain", "--brokers", "1", "--to", "3,4", "--plan", "p.json", "--report", "r.html")
+    assert ran.code == 4
+    assert "orders-0, orders-2" in one_error(ran)
+    assert "hint: --ignore-warns plans the rest and leaves 2 partition(s) as they are" in ran.stderr
+    assert not list(home.work.glob("*.html")) + list(home.work.glob("p.json"))
+    ran = run(home, WORLD, "drain", "--brokers", "1", "--to", "3,4", "--plan", "p.json", "--ignore-warns")
+    assert ran.code == 0
+    assert [(m["topic"], m["partition"]) for m in plan_of(home)["moves"]] == [("pay.ments", 0)]
+
+
+def test_json_of_an_infeasible_drain_is_one_error_object(home: Home) -> None:
+    ran = run(home, WORLD, "drain", "--brokers", "1", "--to", "3", "-o", "json")
+    assert (ran.code, ran.json["error"]["exit_code"]) == (4, 4)
+
+
+def test_fix_racks_mends_and_tells_what_it_cannot(home: Home) -> None:
+    world = {**WORLD, "topics": {"orders": [[1, 2], [1, 2, 3], [3, 1]]}}
+    ran = run(home, world, "fix-racks", "--plan", "p.json")
+    assert ran.code == 4
+    assert "orders-1: 3 replicas in 2 rack(s) need 1 more, and the live brokers have 0 unused" in one_error(ran)
+    ran = run(home, world, "fix-racks", "--plan", "p.json", "--ignore-warns", "-o", "tsv")
+    assert ran.code == 0
+    (line,) = ran.stdout.splitlines()
+    assert line.split("\t")[:3] == ["orders", "0", "1,2"]
+    assert plan_of(home)["certificate"]["lower_bound"] == 1
+    assert run(home, world, "fix-racks", "--min-rack-ids", "2").code == 0
+    assert run(home, world, "fix-racks", "--min-rack-ids", "2", "--exit-code").code == 3
+    assert run(home, world, "fix-racks", "--spread", "--plan", "p.json").code == 0
+    assert len(plan_of(home)["moves"]) == 1
+
+
+def test_set_replication_up_and_down(home: Home) -> None:
+    assert run(home, WORLD, "set-replication", "1", "--topics", "orders", "--plan", "p.json").code == 0
+    assert [m["after"] for m in plan_of(home)["moves"]] == [[1], [3], [1]]
+    ran = run(home, WORLD, "set-replication", "3", "--topics", "orders", "--plan", "p.json", "--min-rack-ids", "2")
+    assert ran.code == 0
+    assert ran.stdout.startswith("Set the replication factor to 3\n")
+    assert [len(m["after"]) for m in plan_of(home)["moves"]] == [3, 3, 3]
+    ran = run(home, WORLD, "set-replication", "3", "--topics", "orders")
+    assert ran.code == 4
+    assert "needs 3 racks" in one_error(ran)
+
+
+def test_place_writes_the_map_and_the_command(home: Home) -> None:
+    ran = run(home, WORLD, "place", "new", "--partitions", "2", "--replication", "2")
+    assert ran.code == 0
+    entries = json.loads((home.work / "new.json").read_bytes())["partitions"]
+    assert [e["partition"] for e in entries] == [0, 1]
+    argument = ",".join(":".join(map(str, e["replicas"])) for e in entries)
+    command = ran.stdout.splitlines()[-1]
+    assert command == (
+        f"kafka-topics.sh --bootstrap-server HOST:PORT --create --topic new --replica-assignment {argument}"
+    )
+    ran = run(home, WORLD, "place", "new", "--topics-like", "orders", "-o", "json")
+    assert ran.json["replica_assignment"].count(",") == 2
+
+
+def test_a_long_assignment_is_not_offered_as_an_argument(home: Home) -> None:
+    ran = run(home, WORLD, "place", "new", "--partitions", "33000", "--replication", "2")
+    assert ran.code == 0
+    assert "too long for one argument" in ran.stdout
+    assert "--replica-assignment" not in ran.stdout
+
+
+def test_explain_says_why_here_and_why_not_there(home: Home) -> None:
+    assert run(home, WORLD, "drain", "--brokers", "1", "--plan", "p.json").code == 0
+    ran = home.run("topicmappr", "explain", "p.json", "orders/0")
+    assert ran.code == 0
+    assert ran.stdout.splitlines()[0] == "orders p0: [1 3] -> [3 2] moved"
+    assert "  1: the request empties this broker" in ran.stdout.splitlines()
+    assert "the preferred leadership passes from 1, whose copy leaves, to 3" in ran.stdout
+    assert "  4: same rack (b) as 3" in ran.stdout.splitlines()
+    ran = home.run("topicmappr", "explain", "p.json", "orders-1", "-o", "json")
+    assert ran.json["outcome"] == "unchanged"
+    assert {o["kind"] for o in ran.json["others"]} == {"no-place-open"}
+    moved = {**WORLD, "topics": {"orders": [[4, 3], [3, 2], [1, 4]], "pay.ments": [[1, 2], [4, 3]]}}
+    ran = run(home, moved, "explain", "p.json", "orders/0")
+    assert "the cluster shows another list now: [4 3]" in ran.stdout
+    ran = home.run("topicmappr", "explain", "p.json", "order/0")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "did you mean orders?" in ran.stderr
+    ran = home.run("topicmappr", "explain", "snapshot.json", "orders/0")
+    assert ran.code == 2
+    assert "is a 'cluster-snapshot' file, expected 'plan'" in one_error(ran)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["drain"], "missing option '--brokers'"),
+        (["drain", "--brokers", "-2"], "name the brokers"),
+        (["drain", "--brokers", "77"], "77 not in this cluster"),
+        (["drain", "--brokers", "1", "--to", "1,2"], "both --brokers and --to"),
+        (["drain", "--brokers", "1", "--to", "5"], "broker 5 is not alive"),
+        (["drain", "--brokers", "1,2,3,4"], "no live broker"),
+        (["drain", "--brokers", "1", "--topics", "nope"], "no topic matches"),
+        (["drain", "--brokers", "1", "--topics-exclude", ".*"], "no partitions left to place"),
+        (["drain", "--brokers", "1", "--plan", "no/p.json"], "--plan: the folder"),
+        (["drain", "--brokers", "1", "--report", "no/r.html"], "--report: the folder"),
+        (["drain", "--brokers", "1", "--min-rack-ids", "-1"], "--min-rack-ids"),
+        (["fix-racks", "--spread", "--min-rack-ids", "2"], "two different rules"),
+        (["fix-racks", "--minimize", "bytes"], "--minimize bytes needs every size"),
+        (["set-replication", "0", "--topics", "orders"], "is not between 1 and"),
+        (["set-replication", "2"], "missing option '--topics'"),
+        (["set-replication", "x", "--topics", "orders"], "invalid value for 'N'"),
+        (["place", "orders", "--partitions", "1", "--replication", "1"], "exists already"),
+        (["place", "new", "--replication", "1"], "--partitions is missing"),
+        (["place", "../x", "--partitions", "1", "--replication", "1"], "not a Kafka topic name"),
+        (["place", "n", "--partitions", "1", "--replication", "1", "--partition-bytes", "5x"], "is not a size"),
+        (["place", "n", "--partitions", "1", "--replication", "1", "--brokers", "5"], "5 not alive"),
+    ],
+)
+def test_bad_requests_are_one_line_and_exit_2(home: Home, arguments: list[str], words: str) -> None:
+    ran = run(home, WORLD, *arguments)
+    assert ran.code == 2, ran.stderr
+    assert ran.stdout == ""
+    assert words in one_error(ran)
+    assert {p.name for p in home.work.iterdir()} == {"snapshot.json"}
+
+
+def test_the_same_bytes_whatever_the_hash_seed(home: Home) -> None:
+    write_snapshot(WORLD, str(home.work / "snapshot.json"))
+    seen = set()
+    for seed in ("0", "1", "77"):
+        for words in (["drain", "--brokers", "1"], ["fix-racks"]):
+            command = [sys.executable, "-m", "kafkakit", "topicmappr", *words, "--snapshot", "snapshot.json"]
+            command += ["--plan", "p.json", "--report", "r.html"]
+            environment = {**os.environ, **home.environment(), "PYTHONHASHSEED": seed}
+            subprocess.run(command, cwd=home.work, env=environment, capture_output=True, check=True)
+            seen.add((words[0], (home.work / "p.json").read_bytes(), (home.work / "r.html").read_bytes()))
+    assert len(seen) == 2

@@ -1,0 +1,113 @@
+"""The report page in a real browser: it is drawn, says nothing on the console, and asks the network for nothing."""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from kafkakit.topicmappr.report.charts import FrontierPoint
+from kafkakit.topicmappr.report.page import report_page
+from tests.unit.topicmappr.test_report import EVIL, make, move
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> list[str]:
+    if CHROMIUM is None:
+        message = "no chromium on the PATH; on Debian: apt-get install chromium"
+        if "chromium" in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
+            pytest.fail(message)
+        pytest.skip(message)
+    return [
+        CHROMIUM,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--enable-logging=stderr",
+        "--v=0",
+    ]
+
+
+class Counting(BaseHTTPRequestHandler):
+    """Serves the page, and remembers every path that was asked for."""
+
+    page = b""
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        found = self.path == "/plan.html"
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(self.page if found else b"")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
+        pass
+
+
+def the_page() -> bytes:
+    points = [FrontierPoint(band_percent=p, moved_bytes=900 // p, bound_bytes=800 // p, moves=p) for p in (1, 3, 9)]
+    plan = make([move(n, n, topic=f"orders{EVIL}") for n in range(60)], brokers=60, warnings=(EVIL,))
+    return report_page(plan, next_command="kafkakit reassign apply plan.json", frontier=points)
+
+
+@pytest.mark.timeout(120)
+def test_the_page_is_drawn_without_console_errors_or_requests(browser: list[str], tmp_path: Path) -> None:
+    Counting.page, Counting.asked = the_page(), []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/plan.html"
+        done = subprocess.run(
+            [*browser, "--dump-dom", address], capture_output=True, text=True, timeout=100, check=True
+        )
+        server.shutdown()
+    assert set(Counting.asked) <= {"/plan.html", "/favicon.ico"}, "the page asks for nothing else"
+    assert "Counting" not in done.stdout
+    assert "CONSOLE" not in done.stderr, done.stderr
+    # The browser has parsed the page: charts are elements, hostile names are text.
+    assert done.stdout.count("<svg") == 7
+    assert "<script" not in done.stdout
+    assert "&lt;script&gt;alert(1)" in done.stdout
+    assert len(re.findall(r"<tr>", done.stdout)) > 60
+
+
+@pytest.mark.timeout(120)
+def test_the_console_would_have_told(browser: list[str], tmp_path: Path) -> None:
+    """A page that breaks its own policy is heard of, so that silence above means something."""
+    page = the_page().replace(b"</main>", b'<img src="http://127.0.0.1:9/x.png"></main>')
+    (tmp_path / "bad.html").write_bytes(page)
+    done = subprocess.run(
+        [*browser, "--dump-dom", f"file://{tmp_path / 'bad.html'}"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert "CONSOLE" in done.stderr
+    assert "Content Security Policy" in done.stderr
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_screenshot_has_the_page_on_it(browser: list[str], tmp_path: Path, width: int) -> None:
+    (tmp_path / "plan.html").write_bytes(the_page())
+    shot = tmp_path / "plan.png"
+    command = [*browser, f"--window-size={width},1600", f"--screenshot={shot}", f"file://{tmp_path / 'plan.html'}"]
+    subprocess.run(command, capture_output=True, timeout=100, check=True)
+    blank = tmp_path / "blank.png"
+    command = [*browser, f"--window-size={width},1600", f"--screenshot={blank}", "about:blank"]
+    subprocess.run(command, capture_output=True, timeout=100, check=True)
+    assert shot.stat().st_size > 5 * blank.stat().st_size
