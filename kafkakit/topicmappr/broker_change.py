@@ -43,7 +43,7 @@ class BrokerChange:
             f"missing {len(self.missing) + len(self.old_missing)}, total count changed by {self.count_change}"
         )
 
-    def actions(self, *, force_rebuild: bool, replication: int) -> list[str]:
+    def actions(self, *, force_rebuild: bool, replication: int, optimize_leadership: bool) -> list[str]:
         """The lines under "Action:"; empty means no-op."""
         change, replaced = self.count_change, len(self.replace)
         lines = []
@@ -60,6 +60,8 @@ class BrokerChange:
             lines.append("Force rebuilding map")
         if replication:
             lines.append(f"Setting replication factor to {replication}")
+        if optimize_leadership:
+            lines.append("Optimizing leader/follower ratios")
         return lines
 
     def warnings(self) -> list[str]:
@@ -70,6 +72,20 @@ class BrokerChange:
         if self.rack_missing:
             lines.append(f"{len(self.rack_missing)} provided broker(s) do(es) not have a rack.id defined")
         return lines
+
+
+def classify_unseen(holding: Iterable[int], listed: Iterable[int]) -> BrokerChange:
+    """Compare without knowing the cluster's brokers: all are taken as live, and nobody misses a rack."""
+    held, wanted = set(holding), set(listed)
+    return BrokerChange(
+        targets=tuple(sorted(wanted)),
+        replace=tuple(sorted(held - wanted)),
+        new=tuple(sorted(wanted - held)),
+        missing=(),
+        old_missing=(),
+        previous_missing=(),
+        rack_missing=(),
+    )
 
 
 def classify(holding: Iterable[int], listed: Iterable[int], live: Mapping[int, str | None]) -> BrokerChange:

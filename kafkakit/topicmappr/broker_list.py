@@ -29,10 +29,10 @@ class BrokerList:
         return tuple(sorted(chosen))
 
 
-def parse_broker_list(text: str) -> BrokerList:
+def parse_broker_list(text: str, flag: str = "--brokers") -> BrokerList:
     """Parse `1001,1002,-1`; spaces around ids are trimmed, duplicates dropped and remembered.
 
-    Raises `UsageError` naming the entry that is no broker id.
+    Raises `UsageError` naming the flag and the entry that is no broker id.
     """
     ids: list[int] = []
     duplicates: list[int] = []
@@ -40,7 +40,7 @@ def parse_broker_list(text: str) -> BrokerList:
         entry = raw.strip()
         if not re.fullmatch(r"[+-]?[0-9]{1,10}", entry, re.ASCII) or not ALL <= int(entry) <= MAX_BROKER_ID:
             raise UsageError(
-                f"--brokers: {entry[:40]!r} is not a broker id",
+                f"{flag}: {entry[:40]!r} is not a broker id",
                 hint="give ids separated by commas; -1 means brokers in use, -2 all brokers",
             )
         number = int(entry)

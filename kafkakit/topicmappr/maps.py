@@ -1,6 +1,7 @@
 """Map files: one a topic and, on request, one for all, under kafka-kit's names."""
 
 import re
+from dataclasses import dataclass
 
 from kafkakit.documents import encode_partition_map
 from kafkakit.errors import InputError, UsageError
@@ -9,11 +10,21 @@ from kafkakit.model import PartitionAssignment, PartitionMap
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 
 
-def map_files(partition_map: PartitionMap, out_file: str) -> list[tuple[str, bytes, bool]]:
-    """(file name, bytes, combined?) of the maps to write: the combined one first, then topics by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedMap:
+    """A map file that was written; `phase` is its map's place in a series."""
 
-    Names end in `.json`. Raises `InputError` for a topic that is no legal Kafka name, since it becomes a
-    file name, and `UsageError` when `out_file` clashes with a topic's file or is no plain name.
+    path: str
+    combined: bool
+    phase: int
+
+
+def map_files(partition_map: PartitionMap, out_file: str, suffix: str = "") -> list[tuple[str, bytes, bool]]:
+    """(file name, bytes, combined?) of the files of one map: the combined one first, then topics by name.
+
+    Names end in `suffix` (of a series: `-phase<n>`) and `.json`. Raises `InputError` for a topic that is no legal
+    Kafka name, since it becomes a file name, and `UsageError` when `out_file` clashes with a topic's file or is no
+    plain name.
     """
     topics: dict[str, list[PartitionAssignment]] = {}
     for entry in partition_map.partitions:
@@ -29,9 +40,9 @@ def map_files(partition_map: PartitionMap, out_file: str) -> list[tuple[str, byt
             )
         if out_file in topics:
             raise UsageError(f"--out-file {out_file} would overwrite the map of the topic of that name")
-        files.append((f"{out_file}.json", encode_partition_map(partition_map), True))
+        files.append((f"{out_file}{suffix}.json", encode_partition_map(partition_map), True))
     files.extend(
-        (f"{topic}.json", encode_partition_map(PartitionMap(partitions=tuple(entries))), False)
+        (f"{topic}{suffix}.json", encode_partition_map(PartitionMap(partitions=tuple(entries))), False)
         for topic, entries in sorted(topics.items())
     )
     return files

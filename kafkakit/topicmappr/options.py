@@ -30,13 +30,22 @@ MinRackIds = Annotated[
     int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
 ]
 MinimizeBy = Annotated[Minimize, typer.Option(help="What the plan spends least of: moves or bytes.")]
+OptimizeLeadership = Annotated[
+    bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")
+]
+EvacuatedBrokers = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
+EvacuatedTopics = Annotated[str, typer.Option(help="Topics that --leader-evac-brokers must not lead.")]
+Phased = Annotated[
+    bool,
+    typer.Option("--phased-reassignment", help="Write a first map that keeps present leaders, then the final one."),
+]
+ChunkStepSize = Annotated[int, typer.Option(help="Write a series of maps, this many brokers at a time; 0: one map.")]
+UseMeta = Annotated[bool, typer.Option("--use-meta/--no-use-meta", help="Look at the racks and the state of brokers.")]
 SkipNoOps = Annotated[bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")]
 OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
 OutFile = Annotated[str, typer.Option(help="Also write one combined map under this name.")]
 PlanFile = Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")]
-ReportFile = Annotated[
-    Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")
-]
+ReportFile = Annotated[Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")]
 IgnoreWarns = Annotated[
     bool,
     typer.Option("--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps although there are warnings."),

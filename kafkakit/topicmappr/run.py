@@ -1,7 +1,7 @@
 """The shell around the planner: look at the cluster or a file, decide, write the files."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,8 @@ from kafkakit.errors import UsageError
 from kafkakit.model import ClusterSnapshot, PartitionMap
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.snapshot_rules import check_partition_map, check_snapshot
-from kafkakit.topicmappr.maps import map_files
-from kafkakit.topicmappr.rebuild.decide import Rebuild
+from kafkakit.topicmappr.maps import SavedMap, map_files
+from kafkakit.topicmappr.plan import Plan
 
 WriteFile = Callable[[Path, bytes], None]
 
@@ -70,13 +70,21 @@ def read_map_string(text: str) -> PartitionMap:
     return partition_map
 
 
-def save(rebuild: Rebuild, destination: Destination, write: WriteFile) -> list[tuple[str, bool]]:
-    """Write maps and plan; returns (path, combined?) of the maps. The plan comes last: it means all is there."""
-    files = map_files(rebuild.maps(skip_no_ops=destination.skip_no_ops), destination.out_file)
+def save(
+    plan: Plan, series: Iterable[PartitionMap], destination: Destination, write: WriteFile, *, count: int = 1
+) -> list[SavedMap]:
+    """Write a series of `count` maps, one at a time, and the plan; returns the map files.
+
+    Names end in `-phase<n>.json` when there are several maps. The plan comes last: it means all is there.
+    """
     prefix = destination.out_path if destination.out_path.endswith("/") else f"{destination.out_path}/"
     prefix = prefix if destination.out_path else ""
-    for name, data, _ in files:
-        write(Path(prefix + name), data)
+    saved: list[SavedMap] = []
+    for phase, partition_map in enumerate(series):
+        suffix = f"-phase{phase}" if count > 1 else ""
+        for name, data, combined in map_files(partition_map, destination.out_file, suffix):
+            write(Path(prefix + name), data)
+            saved.append(SavedMap(path=prefix + name, combined=combined, phase=phase))
     if destination.plan is not None:
-        write(destination.plan, encode_plan(rebuild.plan))
-    return [(prefix + name, combined) for name, _, combined in files]
+        write(destination.plan, encode_plan(plan))
+    return saved

@@ -6,6 +6,7 @@ import typer
 
 from kafkakit.command import kit_of
 from kafkakit.topicmappr.options import (
+    EvacuatedBrokers,
     ExitCodeFlag,
     IgnoreWarns,
     PlanFile,
@@ -19,7 +20,6 @@ from kafkakit.topicmappr.planning.cli import observe, recorded
 MayLead = Annotated[
     str, typer.Option(help="Ids of the brokers that may lead, comma separated; all live ones if not given.")
 ]
-Evacuated = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
 
 
 def leaders(
@@ -27,7 +27,7 @@ def leaders(
     topics: Topics = ".*",
     topics_exclude: TopicsExclude = "",
     brokers: MayLead = "",
-    leader_evac_brokers: Evacuated = "",
+    leader_evac_brokers: EvacuatedBrokers = "",
     snapshot: Snapshot = None,
     plan: PlanFile = None,
     report: ReportFile = None,
@@ -51,7 +51,7 @@ def leaders(
         topics=parse_patterns(topics),
         topics_exclude=parse_patterns(topics_exclude),
         brokers=parse_broker_list(brokers) if brokers else None,
-        evacuated=parse_broker_list(leader_evac_brokers) if leader_evac_brokers else None,
+        evacuated=parse_broker_list(leader_evac_brokers, "--leader-evac-brokers") if leader_evac_brokers else None,
         words=recorded("topicmappr leaders", locals(), _RECORDED),
     )
     destination = Destination(plan=plan, report=report)

@@ -7,6 +7,9 @@ import typer
 from kafkakit.command import kit_of
 from kafkakit.topicmappr.options import (
     Brokers,
+    ChunkStepSize,
+    EvacuatedBrokers,
+    EvacuatedTopics,
     ExitCodeFlag,
     ForceRebuild,
     IgnoreWarns,
@@ -14,8 +17,10 @@ from kafkakit.topicmappr.options import (
     MapString,
     MinimizeBy,
     MinRackIds,
+    OptimizeLeadership,
     OutFile,
     OutPath,
+    Phased,
     PlanFile,
     Replication,
     ReportFile,
@@ -24,6 +29,7 @@ from kafkakit.topicmappr.options import (
     SubAffinity,
     Topics,
     TopicsExclude,
+    UseMeta,
     ZkAddr,
     ZkMetricsPrefix,
     ZkPrefix,
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from kafkakit.command import Kit
     from kafkakit.model import ClusterSnapshot
     from kafkakit.output import Result
+    from kafkakit.topicmappr.maps import SavedMap
     from kafkakit.topicmappr.rebuild.decide import Rebuild
     from kafkakit.topicmappr.rebuild.request import RebuildRequest
     from kafkakit.topicmappr.run import Destination
@@ -52,6 +59,12 @@ def rebuild(
     sub_affinity: SubAffinity = False,
     min_rack_ids: MinRackIds = 0,
     minimize: MinimizeBy = Minimize.MOVES,
+    optimize_leadership: OptimizeLeadership = False,
+    leader_evac_brokers: EvacuatedBrokers = "",
+    leader_evac_topics: EvacuatedTopics = "",
+    phased_reassignment: Phased = False,
+    chunk_step_size: ChunkStepSize = 0,
+    use_meta: UseMeta = True,
     skip_no_ops: SkipNoOps = False,
     out_path: OutPath = "",
     out_file: OutFile = "",
@@ -75,6 +88,7 @@ def rebuild(
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
+    words = recorded("topicmappr rebuild", locals(), _RECORDED) | ({} if use_meta else {"use-meta": "false"})
     request = RebuildRequest(
         brokers=parse_broker_list(brokers),
         topics=parse_patterns(topics),
@@ -85,8 +99,14 @@ def rebuild(
         sub_affinity=sub_affinity,
         min_rack_ids=min_rack_ids,
         skip_no_ops=skip_no_ops,
+        optimize_leadership=optimize_leadership,
+        phased=phased_reassignment,
+        leader_evac_brokers=_evacuated(leader_evac_brokers),
+        leader_evac_topics=parse_patterns(leader_evac_topics),
+        chunk_step=chunk_step_size,
+        use_meta=use_meta,
         minimize=minimize,
-        words=recorded("topicmappr rebuild", locals(), _RECORDED),
+        words=words,
     )
     destination = Destination(out_path=out_path, out_file=out_file, plan=plan, report=report, skip_no_ops=skip_no_ops)
     destination.check()
@@ -100,7 +120,20 @@ def rebuild(
 
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "map_string", "replication", "force_rebuild", "sub_affinity",
-             "min_rack_ids", "minimize", "skip_no_ops", "ignore_warns")  # fmt: skip
+             "min_rack_ids", "minimize", "optimize_leadership", "leader_evac_brokers", "leader_evac_topics",
+             "phased_reassignment", "chunk_step_size", "skip_no_ops", "ignore_warns")  # fmt: skip
+
+
+def _evacuated(text: str) -> tuple[int, ...]:
+    from kafkakit.errors import UsageError
+    from kafkakit.topicmappr.broker_list import parse_broker_list
+
+    if not text:
+        return ()
+    parsed = parse_broker_list(text, "--leader-evac-brokers")
+    if parsed.existing or parsed.everything:
+        raise UsageError("--leader-evac-brokers: name the brokers, -1 and -2 mean all of them")
+    return parsed.ids
 
 
 def _finish(
@@ -122,9 +155,8 @@ def _finish(
 
     with kit.output.progress("planning"):
         decided = decide_rebuild(state, request)
-    head = report_head(decided, force_rebuild=request.force_rebuild, replication=request.replication)
     warnings = decided.plan.warnings
-    text = head + warn_section(warnings)
+    text = report_head(decided, request) + warn_section(warnings)
     if warnings and not ignore_warns:
         refusal = "Warnings encountered, partition map not created. Override with --ignore-warns."
         if kit.output.output_format is OutputFormat.TEXT:
@@ -132,7 +164,8 @@ def _finish(
         if decided.shortages:
             raise infeasible(decided.shortages, decided.unplaced)
         raise OperationFailedError(f"no map written because of warnings: {'; '.join(warnings)}", hint="--ignore-warns")
-    maps = save(decided, destination, write_file) if decided.scope.partitions else []
+    series = decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else ()
+    maps = save(decided.plan, series, destination, write_file, count=decided.map_count())
     saved = str(destination.plan) if destination.plan else None
     following = next_command(kit, decided.plan, saved)
     write_report(decided.plan, destination.report, following)
@@ -141,13 +174,13 @@ def _finish(
     return int(ExitCode.CHANGES) if exit_code and decided.plan.moves else int(ExitCode.DONE)
 
 
-def _result(decided: "Rebuild", text: str, maps: list[tuple[str, bool]], skip_no_ops: bool) -> "Result":
+def _result(decided: "Rebuild", text: str, maps: "list[SavedMap]", skip_no_ops: bool) -> "Result":
     from kafkakit.output import Result
     from kafkakit.topicmappr.rebuild.render import COLUMNS, change_rows, rebuild_data
 
     return Result(
         command="topicmappr rebuild",
-        data=rebuild_data(decided, [path for path, _ in maps], skip_no_ops=skip_no_ops),
+        data=rebuild_data(decided, maps, skip_no_ops=skip_no_ops),
         text=text,
         columns=COLUMNS,
         rows=change_rows(decided, skip_no_ops=skip_no_ops),

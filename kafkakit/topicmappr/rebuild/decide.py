@@ -1,11 +1,11 @@
 """`topicmappr rebuild` as a pure function: snapshot and request in, plan and report facts out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.topicmappr.assembly import Decision, assemble
-from kafkakit.topicmappr.broker_change import BrokerChange, classify
+from kafkakit.topicmappr.broker_change import BrokerChange, classify, classify_unseen
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, certificate
 from kafkakit.topicmappr.counts.affinity import Affinity, apply_affinities, find_affinities
 from kafkakit.topicmappr.counts.forced import place_forced
@@ -14,17 +14,20 @@ from kafkakit.topicmappr.diagnose import explain_unplaced
 from kafkakit.topicmappr.plan import Plan
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rebuild.leaders import evacuate, even_leaders
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.rebuild.series import Step, chunked, phased, single, walk
 from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning, with_stranded
+from kafkakit.topicmappr.topic_selection import select_topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild:
     """A decided rebuild: the plan and what the report says besides.
 
-    `before` and `after` are replica lists in the order of `scope.partitions`; `unplaced` counts wanted
-    replicas without a broker and `shortages` says why.
+    `before` and `after` are replica lists in the order of `scope.partitions`, and `steps` lead from the one to
+    the other, a map each; `unplaced` counts wanted replicas without a broker and `shortages` says why.
     """
 
     plan: Plan
@@ -33,71 +36,162 @@ class Rebuild:
     affinities: tuple[Affinity, ...]
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
+    steps: tuple[Step, ...]
     unplaced: tuple[int, ...]
     shortages: tuple[str, ...]
 
-    def maps(self, *, skip_no_ops: bool) -> PartitionMap:
-        """The new map of all partitions, or of the changed ones only."""
-        return PartitionMap(
-            partitions=tuple(
-                PartitionAssignment(topic=p.key.topic, partition=p.key.partition, replicas=new)
-                for p, old, new in zip(self.scope.partitions, self.before, self.after, strict=True)
-                if not (skip_no_ops and old == new)
+    def maps(self, *, skip_no_ops: bool) -> Iterator[PartitionMap]:
+        """The map of each step in turn: of all partitions, or of those only that change at all."""
+        shown = [
+            (i, p.key.topic, p.key.partition)
+            for i, p in enumerate(self.scope.partitions)
+            if not (skip_no_ops and self.before[i] == self.after[i])
+        ]
+        for _, lists in walk(self.before, self.steps):
+            yield PartitionMap(
+                partitions=tuple(
+                    PartitionAssignment(topic=topic, partition=number, replicas=lists[i]) for i, topic, number in shown
+                )
             )
-        )
+
+    def map_count(self) -> int:
+        """How many maps there are."""
+        return sum(1 for step in self.steps if step.changes or not step.brokers)
 
 
 def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuild:
     """Decide where every selected replica goes.
 
-    Raises `UsageError` and `TryLaterError` for requests that cannot be planned; replicas that fit nowhere
-    do not raise but are counted in `unplaced`. Cost: see `place_minimal` and `place_forced`.
+    Raises `UsageError` and `TryLaterError` for requests that cannot be planned, `OperationFailedError` when all
+    replicas of a partition are to give up its leadership or a chunked map would change a list's length; replicas
+    that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal` and `place_forced`.
     """
     scope = scope_of(snapshot, request)
-    racks = {b.id: b.rack or None for b in snapshot.brokers}
-    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
-    holding = frozenset(b for p in scope.partitions for b in p.current)
-    change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
-    movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
-    problem = PlacementProblem(movable, change.targets, racks, RackRule(request.min_rack_ids), request.minimize)
-    affinities: tuple[Affinity, ...] = ()
-    refused: tuple[str, ...] = ()
-    if request.force_rebuild:
-        placement = place_forced(problem)
-    else:
-        if request.sub_affinity:
-            affinities = find_affinities(scope.partitions, change, racks)
-        placement, refused = _place_minimal(problem, affinities)
-    notes = list(placement.notes)
-    if request.force_rebuild and request.sub_affinity:
-        notes.append("--force-rebuild disables --sub-affinity")
-    shortages = explain_unplaced(problem, placement.unplaced, live)
-    warnings = (
-        *change.warnings(),
-        *refused,
-        *(stranded_warning(p) for p in stranded),
-        *_unplaced_warnings(problem.partitions, placement),
+    evacuated = _evacuated(snapshot, scope, request)
+    world = _observed(snapshot, scope, request)
+    movable, stranded = set_stranded_apart(scope.partitions, frozenset(world.live))
+    problem = PlacementProblem(
+        movable, world.change.targets, world.racks, RackRule(request.min_rack_ids), request.minimize
     )
-    placement = with_stranded(placement, movable, scope.partitions)
+    placed = _place(problem, scope, world.change, request)
+    shortages = explain_unplaced(problem, placed.placement.unplaced, world.live)
+    warnings = (
+        *world.change.warnings(),
+        *placed.refused,
+        *(stranded_warning(p) for p in stranded),
+        *_unplaced_warnings(problem.partitions, placed.placement),
+    )
+    placement = _balanced(problem, placed.placement, request, evacuated)
+    final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
+    placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
+    before = tuple(p.current for p in scope.partitions)
+    steps = _steps(request, world, before, placement.replicas, final.replicas)
     decision = Decision(
-        replicas=placement.replicas,
+        replicas=final.replicas,
         certificate=certify(request.minimize, scope.partitions, placement),
         targets=problem.targets,
-        rules=PlacementRules(min_rack_ids=request.min_rack_ids, receivers=problem.targets),
-        notes=tuple(notes),
+        rules=PlacementRules(
+            min_rack_ids=request.min_rack_ids, receivers=problem.targets, pinned=tuple(p.key for p in stranded)
+        ),
+        notes=(*placement.notes, *_request_notes(request)),
         warnings=tuple(sorted(warnings)),
     )
-    plan = assemble(snapshot, request.words, scope, decision)
     return Rebuild(
-        plan=plan,
+        plan=assemble(snapshot, request.words, scope, decision),
         scope=scope,
-        change=change,
-        affinities=affinities,
-        before=tuple(p.current for p in scope.partitions),
-        after=placement.replicas,
+        change=world.change,
+        affinities=placed.affinities,
+        before=before,
+        after=final.replicas,
+        steps=steps,
         unplaced=placement.unplaced,
         shortages=shortages,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them."""
+
+    racks: Mapping[int, str | None]
+    live: Mapping[int, str | None]
+    change: BrokerChange
+
+
+def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> _World:
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    if not request.use_meta:
+        listed = request.brokers.resolve(holding, frozenset())
+        return _World(
+            racks={}, live=dict.fromkeys(sorted({*holding, *listed})), change=classify_unseen(holding, listed)
+        )
+    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
+    return _World(
+        racks={b.id: b.rack or None for b in snapshot.brokers},
+        live=live,
+        change=classify(holding, request.brokers.resolve(holding, frozenset(live)), live),
+    )
+
+
+def _evacuated(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> dict[str, frozenset[int]]:
+    """The brokers that must not lead, by topic; the patterns are matched against all topics there are."""
+    if not request.leader_evac_topics:
+        return {}
+    names = {t.name for t in snapshot.topics} | set(scope.selection.selected)
+    chosen = select_topics(names, request.leader_evac_topics).selected
+    away = frozenset(request.leader_evac_brokers)
+    return {topic: away for topic in chosen if topic in scope.selection.selected}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    placement: Placement
+    affinities: tuple[Affinity, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, request: RebuildRequest) -> _Placed:
+    if request.force_rebuild:
+        return _Placed(placement=place_forced(problem))
+    affinities = find_affinities(scope.partitions, change, problem.racks) if request.sub_affinity else ()
+    placement, refused = _place_minimal(problem, affinities)
+    return _Placed(placement=placement, affinities=affinities, refused=refused)
+
+
+def _balanced(
+    problem: PlacementProblem, placement: Placement, request: RebuildRequest, evacuated: Mapping[str, frozenset[int]]
+) -> Placement:
+    # A forced rebuild has even leaders already, as long as nobody is barred from leading.
+    if not request.optimize_leadership or (request.force_rebuild and not evacuated):
+        return placement
+    lists = even_leaders(problem.partitions, placement.replicas, problem.targets, evacuated)
+    return replace(placement, replicas=tuple(lists))
+
+
+def _steps(
+    request: RebuildRequest,
+    world: _World,
+    before: tuple[tuple[int, ...], ...],
+    balanced: tuple[tuple[int, ...], ...],
+    after: tuple[tuple[int, ...], ...],
+) -> tuple[Step, ...]:
+    if request.phased:
+        return phased(before, balanced, after, frozenset(world.live))
+    if request.chunk_step:
+        brokers = frozenset(b for row in before for b in row) | frozenset(world.change.targets)
+        return chunked(before, after, brokers, request.chunk_step, world.racks, RackRule(request.min_rack_ids))
+    return single(before, after)
+
+
+def _request_notes(request: RebuildRequest) -> list[str]:
+    notes = []
+    if request.force_rebuild and request.sub_affinity:
+        notes.append("--force-rebuild disables --sub-affinity")
+    if request.phased or request.chunk_step:
+        notes.append("a plan file goes to the final lists at once; the map files go there step by step")
+    if not request.use_meta:
+        notes.append("racks and the state of brokers were not looked at (--no-use-meta)")
+    return notes
 
 
 def _place_minimal(problem: PlacementProblem, affinities: Sequence[Affinity]) -> tuple[Placement, tuple[str, ...]]:

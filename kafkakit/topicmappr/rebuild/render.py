@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.quantities import counted, format_bytes
 from kafkakit.topicmappr.certificate import Certificate
+from kafkakit.topicmappr.maps import SavedMap
 from kafkakit.topicmappr.plan import Plan
 from kafkakit.topicmappr.rebuild.decide import Rebuild
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.statistics import degree_of
 
 INDENT = "  "
@@ -31,12 +33,15 @@ def what_changed(old: Sequence[int], new: Sequence[int]) -> str:
     return ", ".join(words)
 
 
-def report_head(rebuild: Rebuild, *, force_rebuild: bool, replication: int) -> str:
+def report_head(rebuild: Rebuild, request: RebuildRequest) -> str:
     """Everything kafka-kit prints before the WARN section."""
-    return "\n".join(_head(rebuild, force_rebuild, replication)) + "\n"
+    lines = [*_head(rebuild, request)]
+    if request.chunk_step:
+        lines += _chunks(rebuild, request.chunk_step)
+    return "\n".join(lines) + "\n"
 
 
-def _head(rebuild: Rebuild, force_rebuild: bool, replication: int) -> Iterator[str]:
+def _head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
     selection, change = rebuild.scope.selection, rebuild.change
     yield from ("", "Topics:", *(INDENT + t for t in selection.selected))
     if selection.excluded:
@@ -51,7 +56,11 @@ def _head(rebuild: Rebuild, force_rebuild: bool, replication: int) -> Iterator[s
         yield INDENT + "-"
     yield INDENT + change.summary()
     yield from ("", "Action:")
-    actions = change.actions(force_rebuild=force_rebuild, replication=replication)
+    actions = change.actions(
+        force_rebuild=request.force_rebuild,
+        replication=request.replication,
+        optimize_leadership=request.optimize_leadership,
+    )
     yield from (INDENT + line for line in actions or ["no-op"])
     yield from ("", "Partition map changes:")
     for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True):
@@ -67,16 +76,36 @@ def _head(rebuild: Rebuild, force_rebuild: bool, replication: int) -> Iterator[s
             )
 
 
+def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
+    """What each chunk changes; unlike kafka-kit only the partitions that do, since there may be hundreds of chunks."""
+    yield from ("", "", f"Generating reassignments in chunks {step} brokers at a time: ", "")
+    now = list(rebuild.before)
+    number = 0
+    for chunk in rebuild.steps:
+        window = ",".join(map(str, chunk.brokers))
+        if not chunk.changes:
+            yield from ("", "", f"Skipping noop map output for brokers {window}")
+            continue
+        yield from ("", "", f"Changes for partition map chunk {number} for brokers {window}")
+        yield from ("", "Partition map changes:")
+        for i, new in sorted(chunk.changes.items()):
+            key = rebuild.scope.partitions[i].key
+            yield f"{INDENT}{key.topic} p{key.partition}: {ids(now[i])} -> {ids(new)} {what_changed(now[i], new)}"
+            now[i] = new
+        number += 1
+
+
 def warn_section(warnings: Sequence[str]) -> str:
     """The WARN section, sorted by text."""
     return "\n".join(["", "WARN:", *(INDENT + w for w in sorted(warnings) or ["[none]"])]) + "\n"
 
 
-def files_section(paths: Sequence[tuple[str, bool]]) -> str:
-    """The list of written maps; (path, combined?) each."""
-    if not paths:
+def files_section(maps: Sequence[SavedMap]) -> str:
+    """The list of written maps, the combined ones first."""
+    if not maps:
         return "\nNo partition reassignments, skipping map generation\n"
-    lines = [f"{INDENT}{path}{' [combined map]' if combined else ''}" for path, combined in paths]
+    ordered = sorted(maps, key=lambda saved: not saved.combined)
+    lines = [f"{INDENT}{saved.path}{' [combined map]' if saved.combined else ''}" for saved in ordered]
     return "\n".join(["", "New partition maps:", *lines]) + "\n"
 
 
@@ -119,7 +148,7 @@ def change_rows(rebuild: Rebuild, *, skip_no_ops: bool) -> tuple[tuple[object, .
     )
 
 
-def rebuild_data(rebuild: Rebuild, map_paths: Sequence[str], *, skip_no_ops: bool) -> dict[str, object]:
+def rebuild_data(rebuild: Rebuild, maps: Sequence[SavedMap], *, skip_no_ops: bool) -> dict[str, object]:
     """The result for JSON and YAML: the change of brokers, every partition's lists, counts, proof, files."""
     plan, change = rebuild.plan, rebuild.change
     return {
@@ -147,8 +176,23 @@ def rebuild_data(rebuild: Rebuild, map_paths: Sequence[str], *, skip_no_ops: boo
         ],
         "notes": plan.notes,
         "warnings": plan.warnings,
-        "map_files": map_paths,
+        "map_files": [saved.path for saved in maps],
+        "maps": _series_data(rebuild, maps),
     }  # fmt: skip
+
+
+def _series_data(rebuild: Rebuild, maps: Sequence[SavedMap]) -> list[dict[str, object]]:
+    """The maps in the order they are to be carried out, each with its files and, for a chunk, its brokers."""
+    steps = [step for step in rebuild.steps if step.changes or not step.brokers]
+    return [
+        {
+            "phase": phase,
+            "brokers": step.brokers,
+            "partitions_changed": len(step.changes),
+            "files": [saved.path for saved in maps if saved.phase == phase],
+        }
+        for phase, step in enumerate(steps)
+    ]
 
 
 def certificate_data(certificate: Certificate) -> dict[str, object]:

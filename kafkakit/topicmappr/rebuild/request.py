@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
 from kafkakit.model import PartitionMap
-from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.broker_list import MAX_BROKER_ID, BrokerList
 from kafkakit.topicmappr.problem import Minimize
 
 MAX_REPLICATION = 32_767
@@ -15,8 +15,10 @@ MAX_REPLICATION = 32_767
 class RebuildRequest:
     """A rebuild: which partitions, onto which brokers, under which rules.
 
-    `map` replaces topic lookup when given; `replication` 0 leaves the factor alone; `words` are the flags
-    as given, for the plan's record.
+    `map` replaces topic lookup when given; `replication` 0 leaves the factor alone. `leader_evac_brokers` must
+    not lead `leader_evac_topics` (patterns) afterwards. `chunk_step` brokers change at a time (0: all at once).
+    Without `use_meta` racks and liveness of brokers are not looked at. `words` are the flags as given, for the
+    plan's record.
     """
 
     brokers: BrokerList
@@ -28,12 +30,29 @@ class RebuildRequest:
     sub_affinity: bool = False
     min_rack_ids: int = 0
     skip_no_ops: bool = False
+    optimize_leadership: bool = False
+    phased: bool = False
+    leader_evac_brokers: tuple[int, ...] = ()
+    leader_evac_topics: tuple[str, ...] = ()
+    chunk_step: int = 0
+    use_meta: bool = True
     minimize: Minimize = Minimize.MOVES
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
         if self.map is None and not self.topics:
             raise UsageError("must specify either --topics or --map-string")
+        if bool(self.leader_evac_brokers) != bool(self.leader_evac_topics):
+            raise UsageError(
+                "--leader-evac-topics and --leader-evac-brokers must both be specified for leadership evacuation"
+            )
+        if self.phased and self.chunk_step:
+            raise UsageError(
+                "--phased-reassignment and --chunk-step-size exclude each other",
+                hint="the first phase makes all new copies at once, which is what chunks are to avoid",
+            )
+        if not 0 <= self.chunk_step <= MAX_BROKER_ID:
+            raise UsageError(f"--chunk-step-size: {self.chunk_step} is not a number of brokers")
         if not 0 <= self.replication <= MAX_REPLICATION:
             raise UsageError(f"--replication: {self.replication} is not between 0 and {MAX_REPLICATION}")
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:

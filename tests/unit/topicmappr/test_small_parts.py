@@ -170,7 +170,9 @@ def test_broker_change_counts_missing_and_replaced_apart() -> None:
         "Broker 4 does not have a rack.id defined",
     ]
     assert change.summary() == "Replacing 2, added 1, missing 3, total count changed by -1"
-    assert change.actions(force_rebuild=False, replication=0) == ["Shrinking topic by 1 broker(s)"]
+    assert change.actions(force_rebuild=False, replication=0, optimize_leadership=False) == [
+        "Shrinking topic by 1 broker(s)"
+    ]
 
 
 def test_affinity_infers_the_rack_of_a_missing_broker() -> None:
@@ -197,6 +199,7 @@ def test_map_files_refuse_names_that_are_paths() -> None:
         return PartitionMap(partitions=(PartitionAssignment(topic=topic, partition=0, replicas=(1,)),))
 
     assert [name for name, _, _ in map_files(one("a.b"), "all")] == ["all.json", "a.b.json"]
+    assert [name for name, _, _ in map_files(one("a.b"), "all", "-phase1")] == ["all-phase1.json", "a.b-phase1.json"]
     for topic in ("../x", "a/b", "", ".", "..", "a\n"):
         with pytest.raises(InputError):
             map_files(one(topic), "")
