@@ -7,7 +7,6 @@ from itertools import chain
 
 from kafkakit.topicmappr.plan import BrokerLoad, PlacementStats
 
-
 # A table of all pairs of brokers is the fastest way to count partners; with more brokers it would grow too large.
 _MOST_MARKED = 8192
 _PAIRS_AT_ONCE = 4_000_000
