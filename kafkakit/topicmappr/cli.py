@@ -9,6 +9,7 @@ from kafkakit.topicmappr.explain.cli import explain
 from kafkakit.topicmappr.fix_racks.cli import fix_racks
 from kafkakit.topicmappr.leadership.cli import leaders
 from kafkakit.topicmappr.place.cli import place
+from kafkakit.topicmappr.planning.cli import KafkaKitCommand
 from kafkakit.topicmappr.rebuild.cli import rebuild
 from kafkakit.topicmappr.set_replication.cli import set_replication
 
@@ -27,7 +28,7 @@ def _group() -> None:
     """Plan where replicas go. Planning changes nothing on the cluster."""
 
 
-app.command("rebuild", cls=KitCommand)(rebuild)
+app.command("rebuild", cls=KafkaKitCommand)(rebuild)
 app.command("drain", cls=KitCommand)(drain)
 app.command("set-replication", cls=KitCommand)(set_replication)
 app.command("fix-racks", cls=KitCommand)(fix_racks)

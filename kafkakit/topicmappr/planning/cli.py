@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from kafkakit.command import KitCommand
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
@@ -12,6 +14,32 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.storage_source import SizesFrom
 
 SNAPSHOT_LIMIT = 2 << 30
+# What Go's strconv.ParseBool takes.
+_TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+
+
+class KafkaKitCommand(KitCommand):
+    """A command of kafka-kit's: takes Go's spelling of switches too, `--use-meta=false` and `--skip-no-ops=true`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Rewrite Go's spelling into plain switches, then parse."""
+        return super().parse_args(ctx, _plain_switches(args, self.params))
+
+
+def _plain_switches(args: Sequence[str], params: Sequence[Any]) -> list[str]:
+    on = {name: param for param in params if getattr(param, "is_flag", False) for name in param.opts}
+    plain: list[str] = []
+    for position, arg in enumerate(args):
+        if arg == "--":
+            return [*plain, *args[position:]]
+        name, _, value = arg.partition("=")
+        if name in on and value in _TRUE:
+            plain.append(name)
+        elif name in on and value in _FALSE:
+            plain += on[name].secondary_opts[:1]  # a switch without an opposite is off when it is not given
+        else:
+            plain.append(arg)
+    return plain
 
 
 def recorded(command: str, given: Mapping[str, object], names: Sequence[str]) -> dict[str, str]:

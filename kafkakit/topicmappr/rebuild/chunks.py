@@ -54,7 +54,8 @@ def _next(
     """The list with the due slots filled by brokers of the final list; the other slots keep theirs."""
     waiting = [b for b, ready in zip(now, due, strict=True) if not ready]
     kept = [b for b, ready in zip(now, due, strict=True) if not ready or b in final]
-    kept += _fitting(kept, final, len(now), racks, rule)
+    wishes = [final[k] for k, ready in enumerate(due) if ready]
+    kept += _fitting(kept, [*wishes, *(b for b in final if b not in wishes)], racks, rule)
     left = [b for b in kept if b not in waiting]
     slots: list[int | None] = [None if ready else b for b, ready in zip(now, due, strict=True)]
     for wish in (final, now):
@@ -65,16 +66,24 @@ def _next(
     return tuple(left.pop(0) if b is None else b for b in slots)
 
 
-def _fitting(kept: list[int], final: tuple[int, ...], size: int, racks: Racks, rule: RackRule) -> list[int]:
-    """Brokers of the final list that make the set full, in its order; those that keep the rack rule first."""
+def _fitting(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: RackRule) -> list[int]:
+    """Brokers of the final set that make the set full, in the given order; those that keep the rack rule first."""
+    size = len(final)
     chosen = list(kept)
     offered = [b for b in final if b not in kept]
-    allowed = max(rule.repeats_allowed(size), _repeats(kept, racks))
+    standing = _repeats(kept, racks)
     for broker in offered:
-        if len(chosen) < size and _repeats([*chosen, broker], racks) <= allowed:
-            chosen.append(broker)
+        tried = [*chosen, broker]
+        if len(chosen) < size and (_repeats(tried, racks) <= standing or _may_repeat(tried, size, racks, rule)):
+            chosen = tried
     chosen += [b for b in offered if b not in chosen][: size - len(chosen)]
     return chosen[len(kept) :]
+
+
+def _may_repeat(brokers: Sequence[int], size: int, racks: Racks, rule: RackRule) -> bool:
+    """True when the set can still come to span enough racks to repeat some."""
+    spanned = len({rack for b in brokers if (rack := racks.get(b))})
+    return rule.min_rack_ids > 0 and spanned + size - len(brokers) >= rule.min_rack_ids
 
 
 def _repeats(brokers: Iterable[int], racks: Racks) -> int:
