@@ -11,13 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import UsageError
+from kafkakit.errors import InfeasibleError, UsageError
 from kafkakit.model import ClusterSnapshot
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.drain.decide import decide_drain
 from kafkakit.topicmappr.drain.request import DrainRequest
 from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
 from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.place.decide import decide_place
+from kafkakit.topicmappr.place.request import PlaceRequest
 from kafkakit.topicmappr.plan import Plan
 from kafkakit.topicmappr.planned.change import PlannedChange
 from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
@@ -240,3 +242,44 @@ def small_cluster(dead: set[int]) -> ClusterSnapshot:
             ),
         ),
     )
+
+
+@st.composite
+def new_topics(draw: st.DrawFn, snapshot: ClusterSnapshot) -> PlaceRequest:
+    return PlaceRequest(
+        topic="new",
+        partitions=draw(st.integers(1, 6)),
+        replication=draw(st.integers(1, 4)),
+        partition_bytes=draw(st.sampled_from([None, 1, 700, 10**15])),
+        min_rack_ids=draw(st.integers(0, 3)),
+    )
+
+
+@RUNS
+@given(st.data())
+def test_a_new_topic_is_lawful_and_as_even_as_a_search_finds(data: st.DataObject) -> None:
+    snapshot = data.draw(snapshots(max_brokers=6, max_partitions=6))
+    request = data.draw(new_topics(snapshot))
+    live = [b.id for b in snapshot.brokers if b.is_alive]
+    racks = {b.id: b.rack for b in snapshot.brokers}
+    assert request.replication is not None
+    sets = [s for s in combinations(live, request.replication) if not breaks(s, racks, request.min_rack_ids)]
+    mixed = request.min_rack_ids > 1 and any(racks[b] is None for b in live)
+    try:
+        placed = decide_place(snapshot, request)
+    except InfeasibleError:
+        assert not sets or mixed
+        return
+    except UsageError:
+        assert not live
+        return
+    assert len(placed.lists) == request.partitions
+    assert all(tuple(sorted(row)) in sets for row in placed.lists)
+    if request.partition_bytes is not None or mixed:
+        return
+    held = Counter(b for _, p in snapshot.partitions() for b in p.replicas)
+    loads = {tuple(held[b] for b in live)}
+    for _ in placed.lists:
+        loads = {tuple(n + (b in s) for n, b in zip(now, live, strict=True)) for now in loads for s in sets}
+    ours = held + Counter(b for row in placed.lists for b in row)
+    assert sum(ours[b] ** 2 for b in live) == min(sum(n * n for n in now) for now in loads)

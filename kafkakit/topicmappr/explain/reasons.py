@@ -113,12 +113,9 @@ def _fits(case: Case, facts: BrokerFacts, gone: int, broker: int) -> bool:
     if case.spread:
         return mates <= len(_rack_mates(gone, rest, facts))
     rule = RackRule(facts.rules.min_rack_ids)
-    before = rule.violates(map(facts.rack, rest))
-    return (
-        not mates
-        or (bool(rule.min_rack_ids) and not rule.violates(map(facts.rack, [*rest, broker])))
-        or (before and mates <= len(_rack_mates(gone, rest, facts)))
-    )
+    if not mates or not rule.violates(map(facts.rack, [*rest, broker])):
+        return True
+    return rule.violates(map(facts.rack, rest)) and mates <= len(_rack_mates(gone, rest, facts))
 
 
 def _by_load(case: Case, facts: BrokerFacts, broker: int, instead: Sequence[int]) -> Reason:
