@@ -63,13 +63,37 @@ def test_chunks_never_break_a_list_on_the_way(data: st.DataObject) -> None:
         passed |= set(step.brokers)
         if not step.changes:
             continue
-        check_chunk(decided, next(emitted), passed, racks, request.min_rack_ids)
+        check_chunk(decided.before, next(emitted), decided.after, passed, racks, request.min_rack_ids)
     for old, new in pairwise([list(decided.before), *maps]):
         assert old != new
 
 
-def check_chunk(decided: Rebuild, now: Lists, passed: set[int], racks: dict[int, str | None], minimum: int) -> None:
-    for before, middle, after in zip(decided.before, now, decided.after, strict=True):
+@RUNS
+@given(st.data())
+def test_chunks_keep_the_rack_rule_between_any_two_lawful_lists(data: st.DataObject) -> None:
+    racks: dict[int, str | None] = {b: "abc"[b % 3] for b in range(9)}
+    minimum = data.draw(st.integers(0, 3))
+    size = data.draw(st.integers(2, 3))
+    lists = st.lists(st.integers(0, 8), min_size=size, max_size=size, unique=True).map(tuple)
+    before, after = (data.draw(lists.filter(lambda row: not breaks_rack_rule(row, racks, minimum))) for _ in range(2))
+    windows = windows_of(racks, data.draw(st.integers(1, 4)))
+    changes = chunk_changes([before], [after], windows, racks, RackRule(minimum))
+    now: tuple[int, ...] = before
+    for k, window in enumerate(changes):
+        now = window.get(0, now)
+        check_chunk([before], [now], [after], {b for w in windows[: k + 1] for b in w}, racks, minimum)
+    assert now == after
+
+
+def check_chunk(
+    starts: Sequence[tuple[int, ...]],
+    now: Lists,
+    ends: Sequence[tuple[int, ...]],
+    passed: set[int],
+    racks: dict[int, str | None],
+    minimum: int,
+) -> None:
+    for before, middle, after in zip(starts, now, ends, strict=True):
         assert len(middle) == len(before)
         assert len(set(middle)) == len(middle), f"a broker stands twice in {middle}"
         assert set(middle) <= {*before, *after}
