@@ -85,5 +85,53 @@ MetricsAge = Annotated[
         help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
     ),
 ]
+Band = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Bring every broker within this part of its share of used space (5%), by capacity."
+    ),
+]
+FreeRange = Annotated[
+    str, typer.Option(metavar="SIZE", help="Bring free space on all brokers this close together (369GiB).")
+]
+MaxMovedBytes = Annotated[
+    str, typer.Option(metavar="SIZE", help="Copy no more than this; alone, the smallest range that it buys.")
+]
+MaxMoves = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Copy no more replicas; alone, the smallest range that it buys.")
+]
+MaxDiskUse = Annotated[
+    str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
+]
+HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker.")]
+Pin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,...", help="Leave these alone: topics, regular expressions or topic/partition. Repeatable."
+    ),
+]
+LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
+StorageThreshold = Annotated[
+    float | None,
+    typer.Option(
+        metavar="FRACTION",
+        help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
+    ),
+]
+StorageThresholdGb = Annotated[
+    float | None,
+    typer.Option(metavar="GIB", help="Offload brokers with less free space than this; wins over --storage-threshold."),
+]
+Tolerance = Annotated[
+    float, typer.Option(metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: decide.")
+]
+PartitionLimit = Annotated[
+    int, typer.Option(min=1, help="Accepted for kafka-kit's scripts; every partition is considered.")
+]
+PartitionSizeThreshold = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="MIB", help="Leave smaller partitions alone: 512 when no goal is given, else 0."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the goals tried, ten at most.")]
 ZK_ADDR = "localhost:2181"
 ZK_METRICS_PREFIX = "topicmappr"
