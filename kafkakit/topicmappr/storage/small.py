@@ -136,6 +136,7 @@ class _Model:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
+        solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
         solver.parameters.max_deterministic_time = WORK
         status = solver.solve(self.program)
         proven = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
