@@ -26,6 +26,10 @@ class Watch(Protocol):
         """True when the search should end with what it has."""
         ...
 
+    def tried(self, tightness: int, found: Attempt) -> None:
+        """Hear of a plan that was made for this tightness, whether it is used or not."""
+        ...
+
 
 class Unwatched:
     """Nobody looks."""
@@ -36,6 +40,9 @@ class Unwatched:
     def stopped(self) -> bool:
         """Never."""
         return False
+
+    def tried(self, tightness: int, found: Attempt) -> None:
+        """Forget it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +114,7 @@ def tightest(
             break
         watch.phase(f"plan {turn + 1}")
         found = at_tightness(fleet, masses, family, aim)
+        watch.tried(aim, found)
         reached = max(aim, family.measure(fleet.loads(found.at)))
         if budget.allows(found) and reached < best[0]:
             best = (reached, found if reached == aim else at_or(fleet, masses, family, reached, budget, found))
