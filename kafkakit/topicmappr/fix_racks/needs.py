@@ -68,33 +68,48 @@ def _mending(moves: int, repeats: int, offers: Mapping[str | None, RackRoom]) ->
     return Mending(moves, 1, repeats - moves, repeats, Room(moves, 0, offers, fresh))
 
 
-def spread_need(replicas: Sequence[tuple[int, str]], receivers: Receivers) -> Need:
+def spread_need(replicas: Sequence[tuple[int, str]], loose: tuple[int, ...], receivers: Receivers) -> Need:
     """What the racked replicas (broker, rack) of a set need so that racks differ by at most one.
 
-    Racks are those of the receivers; a replica elsewhere is not counted. None when they are even already.
+    Racks are those of the receivers; a replica elsewhere is not counted. `loose` are the receivers without a rack
+    that do not hold the partition: a copy there is counted in no rack, which helps where racks are too small.
+    None when the set is even already.
     """
     names = [rack for rack in receivers.by_rack if rack]
-    inside = [(b, rack) for b, rack in replicas if rack in receivers.by_rack]
     count = Counter(dict.fromkeys(names, 0))
-    count.update(rack for _, rack in inside)
+    count.update(rack for _, rack in replicas if rack in count)
     if not names or max(count.values()) - min(count.values()) <= 1:
         return None
-    floor, over = divmod(len(inside), len(names))
+    held = {b for b, _ in replicas}
+    free = {rack: tuple(b for b in receivers.by_rack[rack] if b not in held) for rack in names}
+    ways = (_spread(count, free, loose, out) for out in range(min(len(loose), count.total()) + 1))
+    found = [way for way in ways if way is not None]
+    if not found:
+        return Unmendable(f"too few live brokers per rack to spread {count.total()} replicas over {len(names)} racks")
+    return min(found, key=lambda way: way.moves)
+
+
+def _spread(
+    count: Mapping[str, int], free: Mapping[str, tuple[int, ...]], loose: tuple[int, ...], out: int
+) -> Mending | None:
+    """The fewest moves to an even spread with `out` replicas moved to brokers without a rack; None: no room."""
+    replicas = sum(count.values()) - out
+    floor, over = divmod(replicas, len(count))
     # The fullest racks may hold one more than the others: that keeps the most replicas in place.
-    ranked = sorted(names, key=lambda rack: (-count[rack], rack))
+    ranked = sorted(count, key=lambda rack: (-count[rack], rack))
     kept = {rack: min(count[rack], floor + (k < over)) for k, rack in enumerate(ranked)}
-    moves = len(inside) - sum(kept.values())
-    held = {b for b, _ in inside}
-    slots = sum(1 for rack in names if kept[rack] > floor)
     offers: dict[str | None, RackRoom] = {}
-    for rack in names:
-        free = tuple(b for b in receivers.by_rack[rack] if b not in held)
+    for rack in count:
         must = max(0, floor - kept[rack])
-        if must > len(free):
-            return Unmendable(f"rack {rack} has too few live brokers to hold {floor} of {len(inside)} replicas")
-        room = 1 if kept[rack] <= floor and len(free) > must else 0
+        if must > len(free[rack]):
+            return None
+        room = 1 if kept[rack] <= floor and len(free[rack]) > must else 0
         if must or room:
-            offers[rack] = RackRoom(free, must=must, free=room)
-    if sum(offer.must + offer.free for offer in offers.values()) < moves:
-        return Unmendable(f"too few live brokers per rack to spread {len(inside)} replicas over {len(names)} racks")
-    return Mending(moves, floor, slots, 1, Room(moves, 0, offers))
+            offers[rack] = RackRoom(free[rack], must=must, free=room)
+    inside = replicas - sum(kept.values())
+    if sum(offer.must + offer.free for offer in offers.values()) < inside:
+        return None
+    if out:
+        offers[None] = RackRoom(loose, must=out)
+    slots = sum(1 for rack in count if kept[rack] > floor)
+    return Mending(inside + out, floor, slots, 1, Room(inside + out, 0, offers))

@@ -97,16 +97,16 @@ def _need(
     """The partition's need, from the known ones where the same case came before."""
     inside = [(b, rack) for b in p.current if (rack := racks.get(b))]
     used = Counter(rack for _, rack in inside)
+    loose = tuple(b for b in receivers.by_rack.get(None, ()) if b not in p.current)
     if request.spread:
         # Brokers matter one by one only where a rack holds a replica and takes another.
         crowds = len(inside) >= sum(1 for rack in receivers.by_rack if rack)
-        key: object = tuple(sorted(inside)) if crowds else tuple(sorted(used.items()))
+        key: object = (tuple(sorted(inside)) if crowds else tuple(sorted(used.items())), loose)
         if key not in known:
-            known[key] = spread_need(inside, receivers)
+            known[key] = spread_need(inside, loose, receivers)
         return known[key]
     if len(used) == len(inside):
         return None
-    loose = tuple(b for b in receivers.by_rack.get(None, ()) if b not in p.current)
     key = (tuple(sorted(used.items())), loose)
     if key not in known:
         known[key] = need_of(used, loose, receivers, request.min_rack_ids)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.topicmappr.rack_rule import RackRule, fill_room
+from kafkakit.topicmappr.rack_rule import FillRoom, RackRule, fill_room
 
 Racks = Mapping[int, str | None]
 
@@ -80,8 +80,9 @@ def room_beside(kept: Sequence[int], wanted: int, receivers: Receivers, racks: R
     free = receivers.beside(kept)
     kept_racks = [racks.get(b) or None for b in kept]
     sizes = {rack: len(ids) for rack, ids in free.items() if rack is not None}
-    room = fill_room(rule, kept_racks, sizes, len(free.get(None, ())), wanted)
     used = {rack for rack in kept_racks if rack}
+    room = _mending_room(rule, kept_racks, sizes, wanted)
+    room = room or fill_room(rule, kept_racks, sizes, len(free.get(None, ())), wanted)
     offers: dict[str | None, RackRoom] = {}
     for rack, ids in free.items():
         if not ids:
@@ -95,6 +96,22 @@ def room_beside(kept: Sequence[int], wanted: int, receivers: Receivers, racks: R
             offers[rack] = RackRoom(ids, again=len(ids))
     fresh = frozenset(rack for rack in offers if rack and rack not in used)
     return Room(room.units, room.repeats, offers, fresh)
+
+
+def _mending_room(
+    rule: RackRule, kept_racks: Sequence[str | None], sizes: Mapping[str, int], wanted: int
+) -> FillRoom | None:
+    """The room where the replicas that stay repeat a rack before they span enough; None where they do not.
+
+    New copies then go to unused racks first, until the set spans the racks it must, and only the others are
+    free to repeat one or to do without. None too when there are too few copies to get that far.
+    """
+    spanned = len({r for r in kept_racks if r})
+    units, lacking = wanted - len(kept_racks), rule.min_rack_ids - spanned
+    if not rule.min_rack_ids or not rule.violates(kept_racks) or lacking > units:
+        return None
+    fresh = sum(1 for rack, n in sizes.items() if n and rack not in kept_racks)
+    return FillRoom(units if fresh >= lacking else fresh, units - lacking if fresh >= lacking else 0, True)
 
 
 def group_openings(

@@ -321,3 +321,18 @@ def test_partitions_are_found_by_both_spellings() -> None:
         with pytest.raises(UsageError) as caught:
             find_partition(plan, text)
         assert any(w in str(caught.value) for w in words.split("|"))
+
+
+def test_a_drain_does_not_break_a_rule_that_the_set_kept() -> None:
+    # Three racks are asked for: what stays spans two and repeats one, so a broker without a rack will not do.
+    racks: dict[int, str | None] = {1: "b", 2: "a", 3: "a", 4: None, 5: "c", 6: "d"}
+    snapshot = cluster({"t": [(1, 5, 2, 3)]}, racks)
+    (move,) = drain(snapshot, 1, racks=3).moves
+    assert set(move.after) == {6, 5, 2, 3}
+    assert not drain(snapshot, 1, to=(4,), racks=3).moves
+
+
+def test_even_spread_may_use_a_broker_without_a_rack_where_a_rack_is_too_small() -> None:
+    racks: dict[int, str | None] = {1: "a", 2: None, 3: "a", 4: "a", 5: "b"}
+    (move,) = fix(cluster({"t": [(1, 3, 4, 5)]}, racks), spread=True).moves
+    assert move.adding == (2,)
