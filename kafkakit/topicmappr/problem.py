@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.model import TopicPartition
+from kafkakit.topicmappr.certificate import Proof
 from kafkakit.topicmappr.rack_rule import RackRule
 
 
@@ -49,7 +50,8 @@ class Placement:
     """Replica lists in the order of the problem's partitions.
 
     `unplaced[i]` is how many wanted replicas of partition i found no broker. `bound` is a proven lower
-    bound on the new copies (or their bytes) and `argument` says why. `notes` are for the operator.
+    bound on the new copies (or their bytes), `argument` says why and `proof` lets a program check it. `notes`
+    are for the operator.
     """
 
     replicas: tuple[tuple[int, ...], ...]
@@ -57,3 +59,4 @@ class Placement:
     bound: int
     argument: str
     notes: tuple[str, ...] = ()
+    proof: Proof | None = None

@@ -1,6 +1,7 @@
 """Partitions without a live copy in sync: nothing can be copied from them, so a plan leaves them alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kafkakit.topicmappr.problem import Placement, PlannedPartition
 
@@ -37,10 +38,8 @@ def with_stranded(placement: Placement, placed: Sequence[PlannedPartition], ever
         return placement
     lists = {p.key: replicas for p, replicas in zip(placed, placement.replicas, strict=True)}
     missing = {p.key: n for p, n in zip(placed, placement.unplaced, strict=True)}
-    return Placement(
+    return replace(
+        placement,
         replicas=tuple(lists.get(p.key, p.current) for p in every),
         unplaced=tuple(missing.get(p.key, 0) for p in every),
-        bound=placement.bound,
-        argument=placement.argument,
-        notes=placement.notes,
     )

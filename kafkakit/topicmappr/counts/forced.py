@@ -11,11 +11,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from kafkakit.topicmappr.counts.blocks import Block
+from kafkakit.topicmappr.certificate import Proof
+from kafkakit.topicmappr.counts.blocks import Block, block_proof
 from kafkakit.topicmappr.counts.even_counts import even_blocks, rooms_for
 from kafkakit.topicmappr.counts.leaders import balance_leaders, keep_order
 from kafkakit.topicmappr.counts.pool import deal_pool
 from kafkakit.topicmappr.network import FlowNetwork
+from kafkakit.topicmappr.price_bound import LegalSets, price_bound
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
 from kafkakit.topicmappr.rack_rule import FillRoom
 
@@ -49,14 +51,13 @@ def place_forced(problem: PlacementProblem) -> Placement:
     rooms = rooms_for(problem.rule, racks, wanted)
     blocks = even_blocks(racks, rooms, Counter(wanted))
     arrays = _arrays(problem, racks, rooms)
-    chosen, optimum = _solve(problem, arrays, blocks)
+    chosen, proof = _solve(problem, arrays, blocks)
     sets = [tuple(problem.targets[k] for k in row) for row in chosen]
-    strict = any(racks) and not all(racks) and problem.rule.min_rack_ids > 1
-    bound, argument = _bound(problem, arrays, blocks, None if strict else optimum)
+    bound, argument = _bound(problem, arrays, blocks, proof)
     current = [p.current for p in problem.partitions]
     replicas = balance_leaders(current, keep_order(current, sets), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))
-    return Placement(tuple(replicas), unplaced, bound, argument)
+    return Placement(tuple(replicas), unplaced, bound, argument, proof=proof)
 
 
 def _arrays(problem: PlacementProblem, racks: list[str | None], rooms: dict[int, FillRoom]) -> _Arrays:
@@ -88,8 +89,8 @@ def _weights(problem: PlacementProblem) -> Any:
     return np.array([p.size_bytes or 0 for p in problem.partitions], dtype=np.int64)
 
 
-def _solve(problem: PlacementProblem, a: _Arrays, blocks: list[Block]) -> tuple[list[list[int]], int]:
-    """Chosen target positions by partition, and the least total weight of new copies."""
+def _solve(problem: PlacementProblem, a: _Arrays, blocks: list[Block]) -> tuple[list[list[int]], Proof]:
+    """Chosen target positions by partition, and the broker prices at which no partition has a cheaper set."""
     import numpy as np
 
     count, brokers = len(problem.partitions), len(problem.targets)
@@ -110,20 +111,23 @@ def _solve(problem: PlacementProblem, a: _Arrays, blocks: list[Block]) -> tuple[
     into = network.arcs(
         pool + np.where(a.rack < 0, len(a.rack_names), a.rack), broker + np.arange(brokers), int(a.units.sum()) + 1, 0
     )
+    totals: list[int] = []
     for block in blocks:
         ids = np.array(block.brokers, dtype=np.int64)
-        total = network.nodes(1)
+        totals.append(network.nodes(1))
         network.supply(broker + ids, -block.low)
-        network.supply(total, block.low * len(ids) - block.total)
-        network.arcs(broker + ids, total, 1, 0)
-    cost = network.solve()
+        network.supply(totals[-1], block.low * len(ids) - block.total)
+        network.arcs(broker + ids, totals[-1], 1, 0)
+    network.solve()
     chosen: list[list[int]] = [[] for _ in range(count)]
     for (parts, ids), arcs in (stays, *explicit):
         taken = network.flow(arcs) > 0
         for p, b in zip(parts[taken].tolist(), ids[taken].tolist(), strict=True):
             chosen[p].append(b)
     _deal_pools(network, a, pooled, network.flow(into), chosen)
-    return chosen, cost // step if step else cost
+    worth = -network.potentials()
+    prices, block_prices = worth[broker : broker + brokers].tolist(), worth[totals].tolist()
+    return chosen, block_proof("replicas", problem.targets, blocks, prices, block_prices, price_unit=step or 1)
 
 
 def _wire(
@@ -214,10 +218,11 @@ def _deal_pools(network: FlowNetwork, a: _Arrays, pooled: list[Any], quota: Any,
             chosen[p].append(b)
 
 
-def _bound(problem: PlacementProblem, a: _Arrays, blocks: list[Block], optimum: int | None) -> tuple[int, str]:
+def _bound(problem: PlacementProblem, a: _Arrays, blocks: list[Block], proof: Proof) -> tuple[int, str]:
     """The proven least weight of new copies, with the simplest argument that reaches it."""
     import numpy as np
 
+    bound = price_bound(_legal_sets(problem, a), proof, {b: k for k, b in enumerate(problem.targets)})
     held = np.bincount(a.broker, minlength=len(problem.targets))
     stay = lack = 0
     for block in blocks:
@@ -226,14 +231,32 @@ def _bound(problem: PlacementProblem, a: _Arrays, blocks: list[Block], optimum: 
         stay += min(most, block.total)
         lack += block.total - min(most, block.total)
     excess = int(held.sum()) - stay
-    simple = max(lack, 0) if problem.minimize is Minimize.MOVES else 0
-    if optimum is None or optimum == simple:
-        return simple, (
+    if problem.minimize is Minimize.MOVES and bound == lack:
+        return bound, (
             f"the most even counts leave room for {stay} of the {int(held.sum())} replicas now on target brokers "
             f"({excess} lie above their broker's even share); {lack} replicas need a new copy, whatever the plan"
         )
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
-    return optimum, (
-        f"minimum-cost flow solved to optimality: with these counts, racks and brokers no placement needs fewer "
-        f"than {optimum} {unit} (counting room alone shows {lack} copies)"
+    return bound, (
+        f"with these counts, racks and brokers no placement needs fewer than {bound} {unit}: at the proof's broker "
+        f"prices no replica set is cheaper than that in sum (counting room alone shows {lack} copies)"
+    )
+
+
+def _legal_sets(problem: PlacementProblem, a: _Arrays) -> LegalSets:
+    import numpy as np
+
+    count = len(problem.partitions)
+    everyone = np.ones(len(problem.targets), dtype=bool)
+    return LegalSets(
+        racks=a.rack,
+        receives=everyone,
+        keeps=everyone,
+        gives=everyone,
+        offsets=np.concatenate([[0], np.cumsum(np.bincount(a.part, minlength=count))]),
+        holders=a.broker,
+        wanted=a.units,
+        load=np.ones(count, dtype=np.int64),
+        copy_cost=a.weight,
+        min_rack_ids=problem.rule.min_rack_ids,
     )

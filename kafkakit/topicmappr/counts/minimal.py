@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkakit.topicmappr.certificate import Proof, ProofKind
 from kafkakit.topicmappr.counts.dealing import deal_units
 from kafkakit.topicmappr.counts.levels import solve_levels
 from kafkakit.topicmappr.counts.trimming import LEVEL_PRICE, Trimming
@@ -48,7 +49,14 @@ def place_minimal(problem: PlacementProblem) -> Placement:
             replicas.append(substitute(p.current, targets, new))
         unplaced.append(max(0, p.wanted - len(replicas[-1])))
     bound, argument = movement_bound(problem, unplaced)
-    return Placement(tuple(replicas), tuple(unplaced), bound, argument, _notes(problem, replicas, kept))
+    return Placement(
+        tuple(replicas),
+        tuple(unplaced),
+        bound,
+        argument,
+        _notes(problem, replicas, kept),
+        Proof(kind=ProofKind.COUNTING),
+    )
 
 
 def substitute(current: tuple[int, ...], targets: set[int], new: Sequence[int]) -> tuple[int, ...]:

@@ -223,4 +223,5 @@ def certify(minimize: Minimize, partitions: Sequence[PlannedPartition], placemen
         if new != p.current:
             copies = sum(1 for b in new if b not in p.current)
             objective += copies * (p.size_bytes or 0) if by_bytes else copies
-    return certificate("bytes" if by_bytes else "replicas", objective, placement.bound, placement.argument)
+    unit = "bytes" if by_bytes else "replicas"
+    return certificate(unit, objective, placement.bound, placement.argument, placement.proof)
