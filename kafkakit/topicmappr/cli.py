@@ -7,6 +7,7 @@ from kafkakit.topicmappr.check.cli import check
 from kafkakit.topicmappr.drain.cli import drain
 from kafkakit.topicmappr.explain.cli import explain
 from kafkakit.topicmappr.fix_racks.cli import fix_racks
+from kafkakit.topicmappr.frontier.cli import frontier
 from kafkakit.topicmappr.leadership.cli import leaders
 from kafkakit.topicmappr.place.cli import place
 from kafkakit.topicmappr.planning.cli import KafkaKitCommand
@@ -36,3 +37,4 @@ app.command("check", cls=KitCommand)(check)
 app.command("place", cls=KitCommand)(place)
 app.command("leaders", cls=KitCommand)(leaders)
 app.command("explain", cls=KitCommand)(explain)
+app.command("frontier", cls=KitCommand)(frontier)
