@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from kafkakit.model import ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules
-from kafkakit.topicmappr.plan import DirMove, Move, Plan, PlanBroker, ScopeEntry, StorageFacts, fingerprint_of
+from kafkakit.topicmappr.plan import (
+    DirMove,
+    Move,
+    Plan,
+    PlanBroker,
+    PlanDir,
+    ScopeEntry,
+    StorageFacts,
+    fingerprint_of,
+)
 from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.scope import Scope
 from kafkakit.topicmappr.statistics import BrokerStorage, placement_stats
@@ -16,7 +25,7 @@ class Decision:
     """What a planner decided: replica lists in the order of the scope's partitions, and what goes with them.
 
     `targets` are the brokers the plan relies on, `storage` what each broker's disks hold and can hold,
-    `dirs` the log dirs chosen for new copies, by partition index and broker.
+    `dirs` the log dirs chosen for new copies, by partition index and broker, `dir_table` all dirs before and after.
     """
 
     replicas: Sequence[tuple[int, ...]]
@@ -27,6 +36,7 @@ class Decision:
     storage_facts: StorageFacts | None = None
     dirs: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     dir_moves: tuple[DirMove, ...] = ()
+    dir_table: tuple[PlanDir, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -72,6 +82,7 @@ def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, 
         rules=decision.rules,
         storage=decision.storage_facts,
         dir_moves=decision.dir_moves,
+        dirs=decision.dir_table,
     )
 
 

@@ -87,6 +87,21 @@ class DirMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDir:
+    """A log dir of a broker that has several: what its known copies take before and after the plan.
+
+    `is_open` says that it takes new copies (not cordoned, not broken, its size known).
+    """
+
+    broker: int
+    path: str
+    capacity_bytes: int | None
+    used_before_bytes: int
+    used_after_bytes: int
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageFacts:
     """Where the sizes and free bytes behind a plan come from: `source` in words, and when they were taken.
 
@@ -121,7 +136,8 @@ class Plan:
     """A decided change of placement, with certificate, statistics, map and rollback map.
 
     `request` holds the operator's words (flag -> value) for the record. `moves` are the partitions
-    whose list changes, sorted; `dir_moves` stay inside a broker. `scope` are all partitions considered;
+    whose list changes, sorted; `dir_moves` stay inside a broker, `dirs` are the log dirs of brokers that have
+    several, where these are known. `scope` are all partitions considered;
     with `brokers` and `cluster_id` they give `fingerprint` (see `fingerprint_of`).
     """
 
@@ -144,6 +160,7 @@ class Plan:
     rules: PlacementRules | None = None
     storage: StorageFacts | None = None
     dir_moves: tuple[DirMove, ...] = ()
+    dirs: tuple[PlanDir, ...] = ()
 
 
 def fingerprint_of(cluster_id: str, brokers: Iterable[PlanBroker], scope: Iterable[ScopeEntry]) -> str:
@@ -170,5 +187,7 @@ def identity_of(plan: Plan) -> str:
     Two plans made from one snapshot have the same fingerprint and different identities. O(moves).
     """
     rows = [plan.fingerprint, *(f"{m.topic} {m.partition} {','.join(map(str, m.after))}" for m in plan.moves)]
+    rows += [f"{m.topic} {m.partition} {b} {path}" for m in plan.moves for b, path in sorted(m.dirs.items())]
+    rows += [f"{m.topic} {m.partition} {m.broker} {m.source_dir} {m.target_dir}" for m in plan.dir_moves]
     text = "\n".join(rows)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
