@@ -81,8 +81,9 @@ def room_beside(kept: Sequence[int], wanted: int, receivers: Receivers, racks: R
     kept_racks = [racks.get(b) or None for b in kept]
     sizes = {rack: len(ids) for rack, ids in free.items() if rack is not None}
     used = {rack for rack in kept_racks if rack}
-    room = _mending_room(rule, kept_racks, sizes, wanted)
-    room = room or fill_room(rule, kept_racks, sizes, len(free.get(None, ())), wanted)
+    rackless = len(free.get(None, ()))
+    room = _mending_room(rule, kept_racks, sizes, rackless, wanted)
+    room = room or fill_room(rule, kept_racks, sizes, rackless, wanted)
     offers: dict[str | None, RackRoom] = {}
     for rack, ids in free.items():
         if not ids:
@@ -99,7 +100,7 @@ def room_beside(kept: Sequence[int], wanted: int, receivers: Receivers, racks: R
 
 
 def _mending_room(
-    rule: RackRule, kept_racks: Sequence[str | None], sizes: Mapping[str, int], wanted: int
+    rule: RackRule, kept_racks: Sequence[str | None], sizes: Mapping[str, int], rackless: int, wanted: int
 ) -> FillRoom | None:
     """The room where the replicas that stay repeat a rack before they span enough; None where they do not.
 
@@ -111,7 +112,8 @@ def _mending_room(
     if not rule.min_rack_ids or not rule.violates(kept_racks) or lacking > units:
         return None
     fresh = sum(1 for rack, n in sizes.items() if n and rack not in kept_racks)
-    return FillRoom(units if fresh >= lacking else fresh, units - lacking if fresh >= lacking else 0, True)
+    again = max(0, min(units - lacking, sum(sizes.values()) - fresh + rackless))
+    return FillRoom(min(units, fresh + again) if fresh >= lacking else fresh, again, True)
 
 
 def group_openings(

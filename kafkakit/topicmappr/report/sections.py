@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from kafkakit.quantities import counted, format_bytes
-from kafkakit.topicmappr.certificate import Certificate, SolverStatus
+from kafkakit.topicmappr.certificate import BrokerLimit, Certificate, GroupLimit, SolverStatus
 from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.refill.words import some
 from kafkakit.topicmappr.report.figures import Totals, request_words
 from kafkakit.topicmappr.report.markup import Html, el, join, table, text
 
@@ -74,19 +75,23 @@ def certificate_section(plan: Plan) -> Html:
 
 
 def _limits(proof: Certificate) -> Html | None:
-    limits = proof.proof.limits if proof.proof else ()
-    priced = sorted((item for item in limits if item.price), key=lambda item: (-abs(item.price), item.broker))
-    if not priced or proof.proof is None:
+    """The limits with a price, of single brokers and of groups."""
+    shown = proof.proof
+    if shown is None:
         return None
-    by_bytes = proof.proof.load == "bytes"
+    priced: list[tuple[str, BrokerLimit | GroupLimit]] = [(str(item.broker), item) for item in shown.limits]
+    priced += [(some(item.brokers), item) for item in shown.groups]
+    priced = sorted((row for row in priced if row[1].price), key=lambda row: -abs(row[1].price))
+    if not priced:
+        return None
     rows = []
-    for item in priced[:_MOST_LIMITS]:
+    for name, item in priced[:_MOST_LIMITS]:
         bound = item.ceiling if item.price > 0 else item.floor
-        shown = "none" if bound is None else format_bytes(bound) if by_bytes else str(bound)
-        price = f"{item.price / proof.proof.price_unit:.3g}"
-        rows.append((str(item.broker), "at most" if item.price > 0 else "at least", shown, price))
-    caption = f"The limits that the bound rests on, dearest first ({len(rows)} of {len(priced)})"
-    return table(caption, (("Broker", True), ("Limit", False), (proof.proof.load, True), ("Price", True)), rows)
+        size = "none" if bound is None else format_bytes(bound) if shown.load == "bytes" else f"{bound:,}"
+        rows.append((name, "at most" if item.price > 0 else "at least", size, f"{item.price / shown.price_unit:.3g}"))
+    moving = ", all shifting together" if shown.slides else ""
+    caption = f"The limits that the bound rests on{moving}, dearest first ({len(rows)} of {len(priced)})"
+    return table(caption, (("Brokers", True), ("Limit", False), (shown.load, True), ("Price", True)), rows)
 
 
 def remarks_section(plan: Plan) -> Html | None:

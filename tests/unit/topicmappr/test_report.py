@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from kafkakit.model import PartitionMap
-from kafkakit.topicmappr.certificate import BrokerLimit, Certificate, Proof, ProofKind, SolverStatus
+from kafkakit.topicmappr.certificate import BrokerLimit, Certificate, GroupLimit, Proof, ProofKind, SolverStatus
 from kafkakit.topicmappr.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, StorageFacts
 from kafkakit.topicmappr.report.charts import FrontierPoint
 from kafkakit.topicmappr.report.figures import largest_moves
@@ -139,6 +139,7 @@ def test_the_page_says_what_the_plan_says() -> None:
                 load="bytes",
                 price_unit=2,
                 limits=(BrokerLimit(broker=17, ceiling=2048, price=3), BrokerLimit(broker=18, floor=1024, price=-1)),
+                groups=(GroupLimit(brokers=(1, 2), ceiling=4096, price=1),),
             ),
         ),
     )
@@ -154,6 +155,7 @@ def test_the_page_says_what_the_plan_says() -> None:
         "and noted",
         "17 at most 2 KiB 1.5",
         "18 at least 1 KiB -0.5",
+        "1, 2 at most 4 KiB 0.5",
         "1 GiB",
         "kafkakit reassign apply p.json",
         "kafkakit reassign rollback p.json",
