@@ -26,11 +26,15 @@ def parse_rate(text: str) -> int:
     return value
 
 
-def parse_size(text: str) -> int:
-    """Read a size such as `500MB`, `1.5GiB` or `200k` as bytes, rounded down; raises `UsageError` otherwise."""
+def parse_size(text: str, flag: str = "") -> int:
+    """Read a size such as `500MB`, `1.5GiB` or `200k` as bytes, rounded down.
+
+    Raises `UsageError`, naming the flag where there is one, for anything else.
+    """
     value = _amount(text.strip())
     if value is None:
-        raise UsageError(f"{text!r:.60} is not a size", hint="write it like 500MB or 2GiB")
+        where = f"{flag}: " if flag else ""
+        raise UsageError(f"{where}{text!r:.60} is not a size", hint="write it like 500MB or 2GiB")
     return value
 
 

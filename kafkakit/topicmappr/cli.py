@@ -11,6 +11,7 @@ from kafkakit.topicmappr.frontier.cli import frontier
 from kafkakit.topicmappr.leadership.cli import leaders
 from kafkakit.topicmappr.place.cli import place
 from kafkakit.topicmappr.planning.cli import KafkaKitCommand
+from kafkakit.topicmappr.rebalance.cli import rebalance, scale
 from kafkakit.topicmappr.rebuild.cli import rebuild
 from kafkakit.topicmappr.set_replication.cli import set_replication
 
@@ -30,6 +31,8 @@ def _group() -> None:
 
 
 app.command("rebuild", cls=KafkaKitCommand)(rebuild)
+app.command("rebalance", cls=KafkaKitCommand)(rebalance)
+app.command("scale", cls=KafkaKitCommand)(scale)
 app.command("drain", cls=KitCommand)(drain)
 app.command("set-replication", cls=KitCommand)(set_replication)
 app.command("fix-racks", cls=KitCommand)(fix_racks)

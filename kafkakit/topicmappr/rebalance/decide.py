@@ -12,10 +12,12 @@ from kafkakit.topicmappr.counts.leaders import balance_leaders
 from kafkakit.topicmappr.plan import Plan, StorageFacts
 from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
 from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim
 from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
+from kafkakit.topicmappr.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.storage.argument import argument_of, proof_of
@@ -26,7 +28,10 @@ from kafkakit.topicmappr.storage.reach import Attempt
 from kafkakit.topicmappr.storage.relaxation import Masses, masses_of
 from kafkakit.topicmappr.storage.search import Unwatched, Watch
 from kafkakit.topicmappr.storage_source import Sizes, storage_of
+from kafkakit.topicmappr.storage_text import FreeChange
 from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning
+
+STOPPED = "the search was stopped early; this is the best plan found until then"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,8 @@ class Rebalance:
     """A decided rebalance: the plan and what the report says besides.
 
     `before` and `after` are replica lists in the order of `scope.partitions`. `tightness` says how narrow the
-    loads are in the end, in the aim's own unit.
+    loads are in the end, in the aim's own unit. `free` are the targets' free bytes, `tried` the plans made on
+    the way; with `stopped` the search ended early because somebody asked it to.
     """
 
     plan: Plan
@@ -46,6 +52,9 @@ class Rebalance:
     tightness: int
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
+    free: FreeChange
+    tried: tuple[Tried, ...] = ()
+    stopped: bool = False
 
 
 def decide_rebalance(
@@ -94,7 +103,8 @@ def decide_rebalance(
     )
     masses = masses_of(layout.fleet)
     aim = aim_of(layout, request, sources, change.targets)
-    tightness, found = reach_aim(layout.fleet, masses, aim, request, watch)
+    notebook = Notebook(watch, layout.fleet, aim.family)
+    tightness, found = reach_aim(layout.fleet, masses, aim, request, notebook)
     if not found.window.possible or found.outside:
         raise _impossible(layout, masses, aim, found, tightness, racks, request)
     after = lists_of(layout.fleet, found.at)
@@ -112,20 +122,24 @@ def decide_rebalance(
             rules=rules_of(layout, scope, request, sources),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,
-            notes=(*sizes.notes, *aim.notes(found, tightness)),
+            notes=(*sizes.notes, *aim.notes(found, tightness), *([STOPPED] if watch.stopped() else [])),
             warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
         ),
     )
+    change_of_free = free_change(plan, holding, change.targets)
     return Rebalance(
-        plan=plan,
+        plan=with_range(plan, change_of_free, request),
         scope=scope,
         change=change,
         sources=sources,
         sizes=sizes,
         aim=aim,
-        tightness=tightness,
+        tightness=aim.family.measure(layout.fleet.loads(found.at)),
         before=tuple(before),
         after=tuple(after),
+        free=change_of_free,
+        tried=tuple(notebook.tries),
+        stopped=watch.stopped(),
     )
 
 

@@ -95,6 +95,7 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
         return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.finest)
     watch.phase("planning")
     found = at_tightness(fleet, masses, aim.family, aim.asked, by_moves=by_moves)
+    watch.tried(aim.asked, found)
     if found.window.possible and not found.outside and aim.budget.allows(found):
         return aim.asked, found
     loosest = aim.family.measure(fleet.loads(fleet.home))

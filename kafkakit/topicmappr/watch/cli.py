@@ -1,0 +1,67 @@
+"""The operator's side of a long search: progress on stderr, and Ctrl-C that asks for the best plan so far."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkakit.output import Output, Progress
+    from kafkakit.topicmappr.storage.reach import Attempt
+
+
+class Watcher:
+    """Shows phases and hears Ctrl-C: the first asks the search to stop, the second ends the program at once."""
+
+    def __init__(self, output: "Output", bar: "Progress") -> None:
+        self._output = output
+        self._bar = bar
+        self._phases = 0
+        self._stopped = False
+
+    def phase(self, text: str) -> None:
+        """Beside the bar on a terminal, else a line of its own."""
+        self._phases += 1
+        if self._output.animate:
+            # Nobody knows how many phases there will be: the bar gets closer to its end, never there.
+            self._bar.update(self._phases, self._phases + 3, text)
+        else:
+            self._output.say(f"planning: {text}")
+
+    def stopped(self) -> bool:
+        """True after the first Ctrl-C."""
+        return self._stopped
+
+    def tried(self, tightness: int, found: "Attempt") -> None:
+        """Nothing to show: the phases tell enough."""
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle SIGINT."""
+        if self._stopped:
+            raise KeyboardInterrupt
+        self._stopped = True
+        self._output.say("stopping: the best plan found so far will be used; press Ctrl-C again to end at once")
+
+
+@contextmanager
+def watching(output: "Output") -> Iterator[Watcher]:
+    """Watch over a search; Ctrl-C means what it did before as soon as the search is over."""
+    with output.progress("planning") as bar:
+        watcher = Watcher(output, bar)
+        earlier = _take_over(watcher)
+        try:
+            yield watcher
+        finally:
+            if earlier is not None:
+                signal.signal(signal.SIGINT, earlier)
+
+
+def _take_over(watcher: Watcher) -> Any:
+    """Handle SIGINT; None where that is somebody else's: a shell that ignores it for a job, a thread."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return None
+    try:
+        return signal.signal(signal.SIGINT, watcher.interrupt)
+    except ValueError:  # not the main thread
+        return None
