@@ -8,35 +8,19 @@ first (`even_counts.py`), then one minimum-cost flow keeps as many replicas, or 
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from kafkakit.topicmappr.certificate import Proof
 from kafkakit.topicmappr.counts.blocks import Block, block_proof
 from kafkakit.topicmappr.counts.even_counts import even_blocks, rooms_for
+from kafkakit.topicmappr.counts.forced_bound import forced_bound
 from kafkakit.topicmappr.counts.leaders import balance_leaders, keep_order
 from kafkakit.topicmappr.counts.pool import deal_pool
+from kafkakit.topicmappr.counts.standing import Standing, copy_costs, standing_of
 from kafkakit.topicmappr.network import FlowNetwork
-from kafkakit.topicmappr.price_bound import LegalSets, price_bound
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
-from kafkakit.topicmappr.rack_rule import FillRoom
 
 _EXPLICIT_ARCS = 4_000_000
-_MAX_COST = 1 << 62
-
-
-@dataclass(slots=True)
-class _Arrays:
-    """The problem as arrays: present replicas on targets (`part`, `broker`), and per partition its rules."""
-
-    part: Any
-    broker: Any
-    rack: Any
-    rack_names: list[str]
-    units: Any
-    repeats: Any
-    charged: Any
-    weight: Any
 
 
 def place_forced(problem: PlacementProblem) -> Placement:
@@ -50,46 +34,17 @@ def place_forced(problem: PlacementProblem) -> Placement:
     wanted = [p.wanted for p in problem.partitions]
     rooms = rooms_for(problem.rule, racks, wanted)
     blocks = even_blocks(racks, rooms, Counter(wanted))
-    arrays = _arrays(problem, racks, rooms)
+    arrays = standing_of(problem, racks, rooms)
     chosen, proof = _solve(problem, arrays, blocks)
     sets = [tuple(problem.targets[k] for k in row) for row in chosen]
-    bound, argument = _bound(problem, arrays, blocks, proof)
+    bound, argument, proof = forced_bound(problem, arrays, blocks, proof)
     current = [p.current for p in problem.partitions]
     replicas = balance_leaders(current, keep_order(current, sets), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))
     return Placement(tuple(replicas), unplaced, bound, argument, proof=proof)
 
 
-def _arrays(problem: PlacementProblem, racks: list[str | None], rooms: dict[int, FillRoom]) -> _Arrays:
-    import numpy as np
-
-    place = {b: k for k, b in enumerate(problem.targets)}
-    names = sorted({r for r in racks if r})
-    number = {r: k for k, r in enumerate(names)}
-    pairs = [(i, place[b]) for i, p in enumerate(problem.partitions) for b in p.current if b in place]
-    part, broker = (np.array([x[k] for x in pairs], dtype=np.int64) for k in (0, 1))
-    room = [rooms[p.wanted] for p in problem.partitions]
-    return _Arrays(
-        part=part,
-        broker=broker,
-        rack=np.array([number[r] if r else -1 for r in racks], dtype=np.int64),
-        rack_names=names,
-        units=np.array([r.units for r in room], dtype=np.int64),
-        repeats=np.array([r.repeats for r in room], dtype=np.int64),
-        charged=np.array([r.rackless_repeats for r in room], dtype=bool),
-        weight=_weights(problem),
-    )
-
-
-def _weights(problem: PlacementProblem) -> Any:
-    import numpy as np
-
-    if problem.minimize is Minimize.MOVES:
-        return np.ones(len(problem.partitions), dtype=np.int64)
-    return np.array([p.size_bytes or 0 for p in problem.partitions], dtype=np.int64)
-
-
-def _solve(problem: PlacementProblem, a: _Arrays, blocks: list[Block]) -> tuple[list[list[int]], Proof]:
+def _solve(problem: PlacementProblem, a: Standing, blocks: list[Block]) -> tuple[list[list[int]], Proof]:
     """Chosen target positions by partition, and the broker prices at which no partition has a cheaper set."""
     import numpy as np
 
@@ -102,12 +57,9 @@ def _solve(problem: PlacementProblem, a: _Arrays, blocks: list[Block]) -> tuple[
     repeat = network.nodes(count) if a.repeats.any() else source
     if a.repeats.any():
         network.arcs(source + np.arange(count), repeat + np.arange(count), a.repeats, 0)
-    # Copies weigh `step` each, plus one, so that equal bytes are settled by fewer copies.
-    step = len(a.part) + int(a.units.sum()) + 1
-    if problem.minimize is Minimize.MOVES or int(a.weight.max(initial=0)) * step * 8 * (count + 1) >= _MAX_COST:
-        step = 0
-    price = a.weight * step + 1 if step else a.weight
-    stays, explicit, pooled = _wire(network, a, price, source, broker, pool, repeat)
+    most_nodes = count * (2 + len(a.rack_names)) + 2 * brokers + len(a.rack_names) + 2
+    costs = copy_costs(a, most_nodes, by_bytes=problem.minimize is Minimize.BYTES)
+    stays, explicit, pooled = _wire(network, a, costs.cost, source, broker, pool, repeat)
     into = network.arcs(
         pool + np.where(a.rack < 0, len(a.rack_names), a.rack), broker + np.arange(brokers), int(a.units.sum()) + 1, 0
     )
@@ -125,13 +77,13 @@ def _solve(problem: PlacementProblem, a: _Arrays, blocks: list[Block]) -> tuple[
         for p, b in zip(parts[taken].tolist(), ids[taken].tolist(), strict=True):
             chosen[p].append(b)
     _deal_pools(network, a, pooled, network.flow(into), chosen)
-    worth = -network.potentials()
-    prices, block_prices = worth[broker : broker + brokers].tolist(), worth[totals].tolist()
-    return chosen, block_proof("replicas", problem.targets, blocks, prices, block_prices, price_unit=step or 1)
+    worth = [-distance * costs.scale for distance in network.potentials().tolist()]
+    prices, block_prices = worth[broker : broker + brokers], [worth[node] for node in totals]
+    return chosen, block_proof("replicas", problem.targets, blocks, prices, block_prices, price_unit=costs.price_unit)
 
 
 def _wire(
-    network: FlowNetwork, a: _Arrays, price: Any, source: int, broker: int, pool: int, repeat: int
+    network: FlowNetwork, a: Standing, price: Any, source: int, broker: int, pool: int, repeat: int
 ) -> tuple[Any, list[Any], list[Any]]:
     """Arcs from partitions to present brokers, to single new brokers, and to rack pools.
 
@@ -188,7 +140,7 @@ def _wire(
     return stays, explicit, pooled
 
 
-def _others(a: _Arrays, part: Any, rack: Any) -> tuple[Any, Any]:
+def _others(a: Standing, part: Any, rack: Any) -> tuple[Any, Any]:
     """(partition, broker) for every broker of the given racks that does not hold the partition now."""
     import numpy as np
 
@@ -203,7 +155,7 @@ def _others(a: _Arrays, part: Any, rack: Any) -> tuple[Any, Any]:
     return new_part[~held], new_broker[~held]
 
 
-def _deal_pools(network: FlowNetwork, a: _Arrays, pooled: list[Any], quota: Any, chosen: list[list[int]]) -> None:
+def _deal_pools(network: FlowNetwork, a: Standing, pooled: list[Any], quota: Any, chosen: list[list[int]]) -> None:
     import numpy as np
 
     racks = len(a.rack_names)
@@ -216,47 +168,3 @@ def _deal_pools(network: FlowNetwork, a: _Arrays, pooled: list[Any], quota: Any,
         takers.sort()
         for p, b in zip(takers, deal_pool(takers, members, quota[members], chosen), strict=True):
             chosen[p].append(b)
-
-
-def _bound(problem: PlacementProblem, a: _Arrays, blocks: list[Block], proof: Proof) -> tuple[int, str]:
-    """The proven least weight of new copies, with the simplest argument that reaches it."""
-    import numpy as np
-
-    bound = price_bound(_legal_sets(problem, a), proof, {b: k for k, b in enumerate(problem.targets)})
-    held = np.bincount(a.broker, minlength=len(problem.targets))
-    stay = lack = 0
-    for block in blocks:
-        ids = np.array(block.brokers, dtype=np.int64)
-        most = int(np.minimum(held[ids], block.low + 1).sum())
-        stay += min(most, block.total)
-        lack += block.total - min(most, block.total)
-    excess = int(held.sum()) - stay
-    if problem.minimize is Minimize.MOVES and bound == lack:
-        return bound, (
-            f"the most even counts leave room for {stay} of the {int(held.sum())} replicas now on target brokers "
-            f"({excess} lie above their broker's even share); {lack} replicas need a new copy, whatever the plan"
-        )
-    unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
-    return bound, (
-        f"with these counts, racks and brokers no placement needs fewer than {bound} {unit}: at the proof's broker "
-        f"prices no replica set is cheaper than that in sum (counting room alone shows {lack} copies)"
-    )
-
-
-def _legal_sets(problem: PlacementProblem, a: _Arrays) -> LegalSets:
-    import numpy as np
-
-    count = len(problem.partitions)
-    everyone = np.ones(len(problem.targets), dtype=bool)
-    return LegalSets(
-        racks=a.rack,
-        receives=everyone,
-        keeps=everyone,
-        gives=everyone,
-        offsets=np.concatenate([[0], np.cumsum(np.bincount(a.part, minlength=count))]),
-        holders=a.broker,
-        wanted=a.units,
-        load=np.ones(count, dtype=np.int64),
-        copy_cost=a.weight,
-        min_rack_ids=problem.rule.min_rack_ids,
-    )
