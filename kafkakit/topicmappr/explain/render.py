@@ -15,7 +15,12 @@ _SINGLY = 4
 
 def explanation_text(found: Explanation) -> str:
     """The explanation for people; brokers that are refused for one and the same reason stand on one line."""
-    return "\n".join(_lines(found)) + "\n"
+    return "".join(f"{_printable(line)}\n" for line in _lines(found))
+
+
+def _printable(line: str) -> str:
+    """The line without terminal controls: racks, paths and warnings of a plan file come from anywhere."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def _lines(found: Explanation) -> Iterator[str]:

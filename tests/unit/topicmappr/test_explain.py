@@ -186,3 +186,10 @@ def test_warnings_that_name_the_partition_are_quoted() -> None:
 def test_data_is_plain_json() -> None:
     data = plain_value(explanation_data(explain(plan_of((1, 3), (5, 3)), KEY)))
     assert json.loads(json.dumps(data))["coming"][0]["broker"] == 5
+
+
+def test_terminal_controls_in_a_plan_file_are_not_printed() -> None:
+    plan = plan_of((1, 3), (1, 3), warnings=("t p0: \x1b[2Jgone",))
+    text = explanation_text(explain(plan, KEY))
+    assert "\x1b" not in text
+    assert "\ufffd[2Jgone" in text
