@@ -3,6 +3,7 @@
 import typer
 
 from kafkakit.command import KitCommand, KitGroup
+from kafkakit.topicmappr.add_brokers.cli import add_brokers
 from kafkakit.topicmappr.check.cli import check
 from kafkakit.topicmappr.drain.cli import drain
 from kafkakit.topicmappr.explain.cli import explain
@@ -34,6 +35,7 @@ app.command("rebuild", cls=KafkaKitCommand)(rebuild)
 app.command("rebalance", cls=KafkaKitCommand)(rebalance)
 app.command("scale", cls=KafkaKitCommand)(scale)
 app.command("drain", cls=KitCommand)(drain)
+app.command("add-brokers", cls=KitCommand)(add_brokers)
 app.command("set-replication", cls=KitCommand)(set_replication)
 app.command("fix-racks", cls=KitCommand)(fix_racks)
 app.command("check", cls=KitCommand)(check)

@@ -1,12 +1,8 @@
 """`kafkakit topicmappr rebalance` and `scale`: balance bytes over brokers with the fewest copied."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import typer
 
-from kafkakit.command import kit_of
+from kafkakit.topicmappr.balance.cli import run_balance
 from kafkakit.topicmappr.options import (
     ZK_ADDR,
     ZK_METRICS_PREFIX,
@@ -44,18 +40,8 @@ from kafkakit.topicmappr.options import (
     ZkMetricsPrefix,
     ZkPrefix,
 )
-from kafkakit.topicmappr.planning.cli import next_command, observe_storage, recorded
 from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.storage_source import SizesFrom
-
-if TYPE_CHECKING:
-    from kafkakit.command import Kit
-    from kafkakit.output import Result
-    from kafkakit.topicmappr.maps import SavedMap
-    from kafkakit.topicmappr.planning.run import Observed
-    from kafkakit.topicmappr.rebalance.decide import Rebalance
-    from kafkakit.topicmappr.rebalance.request import RebalanceRequest
-    from kafkakit.topicmappr.run import Destination
 
 
 def rebalance(
@@ -155,144 +141,3 @@ def scale(
     kafkakit --profile prod topicmappr scale --topics '.*' --brokers -1,1007,1008 --plan p.json
     """
     return run_balance(ctx, "topicmappr scale", locals())
-
-
-_RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "max_moved_bytes", "max_moves", "minimize",
-             "storage_threshold", "storage_threshold_gb", "tolerance", "partition_size_threshold", "locality_scoped",
-             "min_rack_ids", "max_disk_use", "head_room", "pin", "optimize_leadership", "ignore_warns")  # fmt: skip
-
-
-def run_balance(ctx: typer.Context, command: str, given: Mapping[str, Any]) -> int:
-    """Do what the flags in `given` (by parameter name) ask for, and return the exit code."""
-    from kafkakit.topicmappr.run import Destination, without_collector
-
-    kit = kit_of(ctx)
-    request = request_of(command, given)
-    destination = Destination(
-        out_path=given["out_path"], out_file=given["out_file"], plan=given["plan"], report=given["report"]
-    )
-    destination.check()
-    for duplicate in request.brokers.duplicates:
-        kit.output.say(f"ID {duplicate} supplied as duplicate, excluding")
-    if given["kafka_addr"]:
-        kit.use_bootstrap_server(given["kafka_addr"], "flag --kafka-addr")
-    with without_collector():
-        seen = observe_storage(
-            kit,
-            given["snapshot"],
-            sizes_from=given["sizes_from"],
-            zk_addr=given["zk_addr"],
-            zk_metrics_prefix=given["zk_metrics_prefix"],
-            metrics_age=given["metrics_age"],
-        )
-        switches = _Switches(verbose=given["verbose"], ignore_warns=given["ignore_warns"], exit_code=given["exit_code"])
-        return _finish(kit, command, seen, request, destination, switches)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Switches:
-    """How the command ends, whatever was planned."""
-
-    verbose: bool
-    ignore_warns: bool
-    exit_code: bool
-
-
-def request_of(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
-    """Read the flags in `given`; `UsageError` for those that cannot be read or contradict each other."""
-    from kafkakit.quantities import parse_size
-    from kafkakit.topicmappr.broker_list import parse_broker_list
-    from kafkakit.topicmappr.percent import parse_percent
-    from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-    from kafkakit.topicmappr.topic_selection import parse_patterns
-
-    # A flag that one of the commands lacks is as one that was not given.
-    flag = {"storage_threshold": None, "storage_threshold_gb": None, "free_range": "", "tolerance": 0.0, **given}
-    pinned, moved = parse_patterns(",".join(given["pin"] or ())), given["max_moved_bytes"]
-    return RebalanceRequest(
-        brokers=parse_broker_list(given["brokers"]),
-        topics=parse_patterns(given["topics"]),
-        topics_exclude=parse_patterns(given["topics_exclude"]),
-        scale=command == "topicmappr scale",
-        goal=Goal(
-            band=parse_percent(given["band"], "--band") if given["band"] else None,
-            free_range_bytes=parse_size(flag["free_range"], "--free-range") if flag["free_range"] else None,
-            max_moved_bytes=parse_size(moved, "--max-moved-bytes") if moved else None,
-            max_moves=given["max_moves"],
-        ),
-        storage_threshold=flag["storage_threshold"],
-        storage_threshold_gb=flag["storage_threshold_gb"],
-        tolerance=flag["tolerance"],
-        partition_limit=given.get("partition_limit", 30),
-        partition_size_threshold_mib=given["partition_size_threshold"],
-        locality_scoped=given["locality_scoped"],
-        min_rack_ids=given["min_rack_ids"],
-        minimize=given["minimize"],
-        max_disk_use=parse_percent(given["max_disk_use"], "--max-disk-use"),
-        head_room_bytes=parse_size(given["head_room"], "--head-room"),
-        pinned=pinned,
-        optimize_leadership=given["optimize_leadership"],
-        words=_words(command, {**flag, "pin": ",".join(pinned)}),
-    )
-
-
-def _words(command: str, flag: Mapping[str, Any]) -> dict[str, str]:
-    """The flags for the plan's record; here a zero that was given says something."""
-    told = ("storage_threshold", "storage_threshold_gb", "max_moves", "partition_size_threshold")
-    given = {**flag, **{name: str(flag[name]) for name in told if flag[name] is not None}}
-    return recorded(command, {**given, "head_room": "" if flag["head_room"] == "0" else flag["head_room"]}, _RECORDED)
-
-
-def _finish(
-    kit: "Kit",
-    command: str,
-    seen: "Observed",
-    request: "RebalanceRequest",
-    destination: "Destination",
-    switches: _Switches,
-) -> int:
-    from kafkakit.errors import ExitCode, InterruptedRunError, OperationFailedError
-    from kafkakit.output import OutputFormat
-    from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-    from kafkakit.topicmappr.rebalance.render import report_head
-    from kafkakit.topicmappr.rebuild.render import files_section, plan_section, warn_section
-    from kafkakit.topicmappr.report.cli import write_report
-    from kafkakit.topicmappr.run import save
-    from kafkakit.topicmappr.watch.cli import watching
-    from kafkakit.wiring import write_file
-
-    with watching(kit.output) as watch:
-        decided = decide_rebalance(seen.snapshot, request, seen.facts, watch)
-    plan = decided.plan
-    if decided.stopped and not plan.moves:
-        raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
-    text = report_head(decided, request, verbose=switches.verbose) + warn_section(plan.warnings)
-    if plan.warnings and not switches.ignore_warns:
-        refusal = "Warnings encountered, partition map not created. Override with --ignore-warns."
-        if kit.output.output_format is OutputFormat.TEXT:
-            kit.output.result(_result(command, decided, request, f"{text}\n  {refusal}\n", []))
-        raise OperationFailedError(
-            f"no map written because of warnings: {'; '.join(plan.warnings)}", hint="--ignore-warns"
-        )
-    maps = save(plan, (plan.reassignment,) if plan.moves else (), destination, write_file)
-    saved = str(destination.plan) if destination.plan else None
-    following = next_command(kit, plan, saved)
-    write_report(plan, destination.report, following)
-    text += files_section(maps) + plan_section(plan, saved, following)
-    kit.output.result(_result(command, decided, request, text, maps))
-    return int(ExitCode.CHANGES) if switches.exit_code and plan.moves else int(ExitCode.DONE)
-
-
-def _result(
-    command: str, decided: "Rebalance", request: "RebalanceRequest", text: str, maps: "Sequence[SavedMap]"
-) -> "Result":
-    from kafkakit.output import Result
-    from kafkakit.topicmappr.rebalance.render import COLUMNS, rebalance_data, relocation_rows
-
-    return Result(
-        command=command,
-        data=rebalance_data(decided, request, maps),
-        text=text,
-        columns=COLUMNS,
-        rows=relocation_rows(decided),
-    )

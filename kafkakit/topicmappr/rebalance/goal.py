@@ -93,7 +93,7 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
     by_moves = request.minimize is Minimize.MOVES
     if aim.asked is None:
         return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.finest)
-    watch.phase("planning")
+    watch.phase(f"a plan for {aim.words}")
     found = at_tightness(fleet, masses, aim.family, aim.asked, by_moves=by_moves)
     watch.tried(aim.asked, found)
     if found.window.possible and not found.outside and aim.budget.allows(found):
