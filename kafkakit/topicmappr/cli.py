@@ -18,7 +18,7 @@ from kafkakit.topicmappr.set_replication.cli import set_replication
 
 app = typer.Typer(
     cls=KitGroup,
-    help="Plan where replicas go: rebuild, with a proof and a rollback.",
+    help="Plan where replicas go, with a proof and a rollback.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
