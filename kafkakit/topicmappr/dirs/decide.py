@@ -10,7 +10,15 @@ from kafkakit.topicmappr.dirs.destinations import Destinations, choose_destinati
 from kafkakit.topicmappr.dirs.engine import Level, Leveller
 from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.dirs.shelf import Shelf, shelves_of
-from kafkakit.topicmappr.dirs.words import early_words, homeless_words, nearest_words, stuck_words, unmeasured_note
+from kafkakit.topicmappr.dirs.words import (
+    broken_words,
+    cordoned_words,
+    early_words,
+    first_few,
+    homeless_words,
+    nearest_words,
+    unmeasured_note,
+)
 from kafkakit.topicmappr.plan import DirMove, PlanDir
 from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.storage.families import PPM
@@ -45,6 +53,7 @@ class _Outcome:
     used: list[int]
     moved: Sequence[tuple[int, int, int, int]] = ()
     bound: int = 0
+    notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -59,7 +68,7 @@ def plan_dirs(
 ) -> DirPlan:
     """Decide dirs for the planned lists `after`; brokers with one log dir, or none known, need nothing.
 
-    Nothing raises: what cannot be had is told in `warnings`, broker by broker, and the nearest is planned. When
+    Nothing raises: what cannot be had is told in `warnings`, by broker, and the nearest is planned. When
     `stopped` says so, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
     band, 20 ms and more a broker of 1,000 copies where copies change dirs.
     """
@@ -69,6 +78,7 @@ def plan_dirs(
     dirs: dict[int, dict[int, str]] = {}
     moves: list[DirMove] = []
     table: list[PlanDir] = []
+    notes: list[str] = []
     warnings: list[str] = []
     bound = 0
     for shelf in shelves:
@@ -79,14 +89,15 @@ def plan_dirs(
         moves += [_dir_move(shelf, partitions, move) for move in found.moved]
         table += _rows(shelf, found.used)
         bound += found.bound
+        notes += found.notes
         warnings += found.warnings
     return DirPlan(
         dirs=dirs,
         dir_moves=tuple(sorted(moves, key=lambda m: (m.topic, m.partition, m.broker))),
         table=tuple(table),
         lower_bound=bound,
-        notes=_notes(shelves, moves, bound),
-        warnings=tuple(warnings),
+        notes=(*_notes(shelves, moves, bound), *first_few(notes)),
+        warnings=tuple(first_few(warnings)),
     )
 
 
@@ -94,13 +105,14 @@ def _decide(shelf: Shelf, partitions: Sequence[PlannedPartition], rules: DirRule
     first = choose_destinations(shelf, search=search)
     found = _Outcome(chosen=first.chosen, used=first.used)
     if rules.band is not None:
-        found.warnings += stuck_words(shelf)
+        found.warnings += broken_words(shelf)
+        found.notes += cordoned_words(shelf)
         if sum(shelf.open) > 1:
             _level(shelf, first, rules, found, search=search)
     if len(found.chosen) < len(shelf.arrivals) and any(shelf.open):
         found.warnings.append(homeless_words(shelf, first.left, partitions))
     if first.early and found.chosen:
-        found.warnings.append(early_words(shelf, found.chosen, partitions))
+        found.notes.append(early_words(shelf, found.chosen, partitions))
     return found
 
 

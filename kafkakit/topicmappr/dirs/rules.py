@@ -10,7 +10,8 @@ from kafkakit.topicmappr.broker_disks import DirStorage
 class DirRules:
     """The rules for the log dirs of every broker.
 
-    `max_use` is the part of a disk that may be full, `head_room` bytes stay free besides. With `band` copies may
+    `max_use` is the part of a disk that may be full, and `head_room` bytes stay free besides on every broker, by
+    capacity on each dir. With `band` copies may
     change dirs inside a broker so that each dir ends within that part of its share of the broker's used bytes, by
     capacity; without it only new copies get a dir.
     """
@@ -19,12 +20,16 @@ class DirRules:
     head_room: int = 0
     band: Fraction | None = None
 
-    def room(self, log_dir: DirStorage) -> int:
-        """How many bytes more the dir may hold than it does now; 0 for one that is closed or tells no sizes."""
+    def room(self, log_dir: DirStorage, broker_bytes: int) -> int:
+        """How many bytes more the dir may hold than it does now; 0 for one that is closed or tells no sizes.
+
+        `broker_bytes` is the capacity of all dirs of the broker.
+        """
         if not measured(log_dir) or not log_dir.is_open:
             return 0
         total, usable = log_dir.total_bytes or 0, log_dir.usable_bytes or 0
-        return max(0, usable - self.head_room - (total - int(total * self.max_use)))
+        kept = -(-self.head_room * total // max(broker_bytes, 1))
+        return max(0, usable - kept - (total - int(total * self.max_use)))
 
 
 def measured(log_dir: DirStorage) -> bool:

@@ -71,11 +71,12 @@ def shelves_of(
 
 def _shelf(broker: int, dirs: Sequence[DirStorage], rules: DirRules) -> Shelf:
     ordered = tuple(sorted(dirs, key=lambda d: d.path))
+    whole = sum(d.total_bytes or 0 for d in ordered if d.error is None)
     return Shelf(
         broker=broker,
         dirs=ordered,
         used=[d.replica_bytes for d in ordered],
-        room=[rules.room(d) for d in ordered],
+        room=[rules.room(d, whole) for d in ordered],
         open=[d.is_open and measured(d) for d in ordered],
         leaving=[0] * len(ordered),
     )

@@ -9,6 +9,13 @@ from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.storage.families import PPM
 
 SHOWN = 3
+SHOWN_LINES = 10
+
+
+def first_few(lines: Sequence[str]) -> list[str]:
+    """The first ten lines and how many more there are, as a fleet may have one for every broker."""
+    more = len(lines) - SHOWN_LINES
+    return [*lines[:SHOWN_LINES], *([f"{more} more of this kind on log dirs"] if more > 0 else [])]
 
 
 def homeless_words(shelf: Shelf, left: Sequence[tuple[int, int]], partitions: Sequence[PlannedPartition]) -> str:
@@ -35,19 +42,22 @@ def early_words(shelf: Shelf, chosen: Mapping[int, int], partitions: Sequence[Pl
     return f"broker {shelf.broker}: new copies fit only once others have left: {names}; apply in small batches"
 
 
-def stuck_words(shelf: Shelf) -> list[str]:
-    """Dirs that take no part in a balance inside the broker."""
-    lines = [
+def broken_words(shelf: Shelf) -> list[str]:
+    """Dirs that a balance inside the broker cannot touch."""
+    return [
         f"broker {shelf.broker}: log dir {d.path} is offline, nothing can be moved out of it"
         for d in shelf.dirs
         if d.error is not None
     ]
-    lines += [
+
+
+def cordoned_words(shelf: Shelf) -> list[str]:
+    """Dirs that a balance inside the broker leaves as they are."""
+    return [
         f"broker {shelf.broker}: log dir {d.path} is cordoned, it is left out of the balance"
         for d in shelf.dirs
         if d.cordoned and d.error is None
     ]
-    return lines
 
 
 def nearest_words(shelf: Shelf, leveller: Leveller, best: Level, band: int) -> str:

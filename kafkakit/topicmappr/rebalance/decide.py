@@ -9,6 +9,8 @@ from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.broker_change import BrokerChange, classify
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, ProofKind, certificate
 from kafkakit.topicmappr.counts.leaders import balance_leaders
+from kafkakit.topicmappr.dirs.joining import with_dirs
+from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.plan import Plan, StorageFacts
 from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rack_rule import RackRule
@@ -111,20 +113,21 @@ def decide_rebalance(
     before = [p.current for p in scope.partitions]
     if request.optimize_leadership:
         after = list(balance_leaders(before, after, change.targets))
+    decision = Decision(
+        replicas=after,
+        certificate=certify(layout, masses, found, request.minimize),
+        targets=change.targets,
+        rules=rules_of(layout, scope, request, sources),
+        storage={b: sizes.brokers[b] for b in change.targets},
+        storage_facts=sizes.facts,
+        notes=(*sizes.notes, *aim.notes(found, tightness), *([STOPPED] if watch.stopped() else [])),
+        warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
+    )
     plan = assemble(
         snapshot,
         request.words,
         scope,
-        Decision(
-            replicas=after,
-            certificate=certify(layout, masses, found, request.minimize),
-            targets=change.targets,
-            rules=rules_of(layout, scope, request, sources),
-            storage={b: sizes.brokers[b] for b in change.targets},
-            storage_facts=sizes.facts,
-            notes=(*sizes.notes, *aim.notes(found, tightness), *([STOPPED] if watch.stopped() else [])),
-            warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
-        ),
+        with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request)),
     )
     change_of_free = free_change(plan, holding, change.targets)
     return Rebalance(
@@ -141,6 +144,10 @@ def decide_rebalance(
         tried=tuple(notebook.tries),
         stopped=watch.stopped(),
     )
+
+
+def _dir_rules(request: RebalanceRequest) -> DirRules:
+    return DirRules(max_use=request.max_disk_use, head_room=request.head_room_bytes, band=request.balance_dirs)
 
 
 def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:

@@ -42,7 +42,8 @@ class RebalanceRequest:
     """A balance of bytes: which partitions, over which brokers, to which goal, under which rules.
 
     Thresholds, tolerance and limits are kafka-kit's; None where the flag was not given, since kafka-kit's
-    defaults hold only without a goal. `pinned` are topics or topic/partition that stay as they are. `scale`
+    defaults hold only without a goal. With `balance_dirs` log dirs inside
+    brokers are levelled to that band. `pinned` are topics or topic/partition that stay as they are. `scale`
     demands new brokers. `words` are the flags as given, for the plan's record.
     """
 
@@ -61,6 +62,7 @@ class RebalanceRequest:
     minimize: Minimize = Minimize.BYTES
     max_disk_use: Fraction = Fraction(9, 10)
     head_room_bytes: int = 0
+    balance_dirs: Fraction | None = None
     pinned: tuple[str, ...] = ()
     optimize_leadership: bool = False
     words: Mapping[str, str]

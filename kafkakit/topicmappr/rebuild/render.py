@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.quantities import counted, format_bytes
 from kafkakit.topicmappr.certificate import Certificate
+from kafkakit.topicmappr.dirs.render import dirs_section
 from kafkakit.topicmappr.maps import SavedMap
 from kafkakit.topicmappr.plan import Plan
 from kafkakit.topicmappr.rebuild.decide import Rebuild
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.statistics import degree_of
+from kafkakit.topicmappr.storage_text import free_change_data, free_change_lines
 
 INDENT = "  "
 COLUMNS = ("topic", "partition", "before", "after", "change")
@@ -74,6 +76,8 @@ def _head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
             yield (
                 f"{INDENT}Broker {load.broker} - leader: {load.leaders}, follower: {followers}, total: {load.replicas}"
             )
+    if rebuild.free is not None:
+        yield from ("", *free_change_lines(rebuild.free))
 
 
 def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
@@ -111,7 +115,13 @@ def files_section(maps: Sequence[SavedMap]) -> str:
 
 def plan_section(plan: Plan, saved_to: str | None, next_command: str | None) -> str:
     """What the plan costs and why nothing cheaper exists, and the exact next command on its own line."""
-    lines = ["", "Plan:", INDENT + certificate_line(plan), f"{INDENT}why: {plan.certificate.argument}"]
+    lines = [
+        *dirs_section(plan),
+        "",
+        "Plan:",
+        INDENT + certificate_line(plan),
+        f"{INDENT}why: {plan.certificate.argument}",
+    ]
     lines += [f"{INDENT}note: {note}" for note in plan.notes]
     if saved_to:
         lines.append(f"{INDENT}saved to: {saved_to}")
@@ -174,6 +184,7 @@ def rebuild_data(rebuild: Rebuild, maps: Sequence[SavedMap], *, skip_no_ops: boo
             {"broker": b.broker, "rack": b.rack, "replicas": b.replicas, "leaders": b.leaders, "bytes": b.bytes}
             for b in plan.after.brokers
         ],
+        **({"storage": free_change_data(rebuild.free)} if rebuild.free is not None else {}),
         "notes": plan.notes,
         "warnings": plan.warnings,
         "map_files": [saved.path for saved in maps],
