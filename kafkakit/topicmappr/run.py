@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kafkakit.documents import decode_partition_map, decode_snapshot, encode_plan
@@ -60,6 +61,13 @@ def observe_file(data: bytes, source: str, *, sound_lists: bool = True) -> Clust
     snapshot = decode_snapshot(data, source)
     check_snapshot(snapshot, source, sound_lists=sound_lists)
     return snapshot
+
+
+def unobserved() -> ClusterSnapshot:
+    """What stands for the cluster when a map alone is to be worked on: no brokers, no topics, no time."""
+    return ClusterSnapshot(
+        cluster_id="none", taken_at=datetime.fromtimestamp(0, UTC), source="map string", brokers=(), topics=()
+    )
 
 
 def read_map_string(text: str) -> PartitionMap:

@@ -115,6 +115,61 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds() -> None:
     assert len(seen) == 1
 
 
+def test_leaders_phases_and_chunks_are_the_same_for_every_hash_seed(tmp_path: Path) -> None:
+    topics = {f"t{n}": [[1 + n % 3, 1 + (n + 1) % 3], [1, 2], [3, 1]] for n in range(6)}
+    brokers = [{"id": n, "rack": "abc"[n % 3]} for n in range(1, 7)]
+    write_snapshot({"brokers": brokers, "topics": topics})
+    for flags in (
+        ["--brokers", "4,5,6", "--chunk-step-size", "1", "--optimize-leadership"],
+        ["--brokers", "-2", "--force-rebuild", "--phased-reassignment", "--leader-evac-brokers", "1,2",
+         "--leader-evac-topics", ".*", "--min-rack-ids", "1"],
+    ):  # fmt: skip
+        seen = set()
+        for seed in ("0", "1", "77"):
+            command = [sys.executable, "-m", "kafkakit", *REBUILD, "--topics", ".*", "--out-file", "all", *flags]
+            ran = subprocess.run(
+                [*command, "--plan", "p.json"],
+                capture_output=True,
+                check=True,
+                env={**os.environ, "PYTHONHASHSEED": seed},
+            )
+            maps = {path.name: path.read_bytes() for path in Path().glob("*.json")}
+            assert len(maps) > 10
+            seen.add((ran.stdout, tuple(sorted(maps.items()))))
+            for path in Path().glob("*-phase*.json"):
+                path.unlink()
+        assert len(seen) == 1
+
+
+def test_json_names_the_maps_of_a_series_with_their_files(capsys: pytest.CaptureFixture[str]) -> None:
+    write_snapshot(SMALL)
+    flags = ["--topics", "t", "--brokers", "1,3", "--out-file", "all", "-o", "json"]
+    assert run([*REBUILD, *flags, "--phased-reassignment"]) == 0
+    phases = json.loads(capsys.readouterr().out)
+    assert phases["map_files"] == ["all-phase0.json", "t-phase0.json", "all-phase1.json", "t-phase1.json"]
+    assert [made["files"] for made in phases["maps"]] == [phases["map_files"][:2], phases["map_files"][2:]]
+    assert run([*REBUILD, *flags, "--chunk-step-size", "1"]) == 0
+    (chunk,) = json.loads(capsys.readouterr().out)["maps"]
+    assert chunk == {"phase": 0, "brokers": [2], "partitions_changed": 1, "files": ["all.json", "t.json"]}
+
+
+def test_gos_spelling_of_switches(capsys: pytest.CaptureFixture[str]) -> None:
+    write_snapshot(SMALL)
+    words = ["--topics", "t", "--brokers", "1,2", "--plan", "p.json"]
+    for flag, recorded in (("--use-meta=true", {}), ("--use-meta=F", {"use-meta": "false"}),
+                           ("--skip-no-ops=T", {"skip-no-ops": "true"}), ("--skip-no-ops=0", {})):  # fmt: skip
+        assert run([*REBUILD, *words, flag]) == 0
+        request = json.loads(Path("p.json").read_bytes())["request"]
+        assert {name: request.get(name) for name in ("use-meta", "skip-no-ops") if name in request} == recorded
+
+
+def test_a_map_without_metadata_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    text = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
+    assert run(["topicmappr", "rebuild", "--map-string", text, "--brokers", "1,3", "--use-meta=false"]) == 0
+    assert json.loads(Path("t.json").read_bytes())["partitions"][0]["replicas"] == [1, 3]
+    assert "  New broker 3\n" in capsys.readouterr().out
+
+
 def test_json_result_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     write_snapshot(SMALL)
     assert run([*REBUILD, "--topics", "t", "--brokers", "1,3", "-o", "json"]) == 0
@@ -175,6 +230,12 @@ def test_the_next_command_stands_alone_on_its_line(capsys: pytest.CaptureFixture
         (["--brokers", "1", "--topics", "t", "--out-path", "nowhere"], "nowhere is not a folder"),
         (["--brokers", "1,3", "--topics", "t", "--out-file", "../x"], "not a plain file name"),
         (["--brokers", "1,3", "--topics", "t", "--out-file", "t"], "would overwrite"),
+        (["--brokers", "1", "--topics", "t", "--chunk-step-size", "-1"], "--chunk-step-size"),
+        (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t"], "must both be specified"),
+        (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t", "--leader-evac-brokers", "x"], "'x' is not"),
+        (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t", "--leader-evac-brokers", "-1"], "name the"),
+        (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "u", "--leader-evac-brokers", "1"], "no topic"),
+        (["--brokers", "1", "--topics", "t", "--use-meta=maybe"], "--use-meta"),
     ],
 )
 def test_bad_requests_are_one_line_and_exit_2(flags: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

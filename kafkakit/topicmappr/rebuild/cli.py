@@ -84,7 +84,7 @@ def rebuild(
     """
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.rebuild.request import RebuildRequest
-    from kafkakit.topicmappr.run import Destination, read_map_string, without_collector
+    from kafkakit.topicmappr.run import Destination, read_map_string, unobserved, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
@@ -115,7 +115,9 @@ def rebuild(
     if kafka_addr:
         kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
     with without_collector():
-        state = observe(kit, snapshot)
+        # A map without metadata needs no cluster; a plan does, since it is carried out on one.
+        alone = map_string and not use_meta and not (snapshot or plan or report)
+        state = unobserved() if alone else observe(kit, snapshot)
         return _finish(kit, state, request, destination, ignore_warns, exit_code)
 
 
