@@ -4,6 +4,7 @@ import typer
 
 from kafkakit.command import KitCommand, KitGroup
 from kafkakit.topicmappr.add_brokers.cli import add_brokers
+from kafkakit.topicmappr.audit.cli import audit
 from kafkakit.topicmappr.check.cli import check
 from kafkakit.topicmappr.drain.cli import drain
 from kafkakit.topicmappr.explain.cli import explain
@@ -13,6 +14,7 @@ from kafkakit.topicmappr.leadership.cli import leaders
 from kafkakit.topicmappr.place.cli import place
 from kafkakit.topicmappr.planning.cli import KafkaKitCommand
 from kafkakit.topicmappr.rebalance.cli import rebalance, scale
+from kafkakit.topicmappr.rebalance_dirs.cli import rebalance_dirs
 from kafkakit.topicmappr.rebuild.cli import rebuild
 from kafkakit.topicmappr.set_replication.cli import set_replication
 
@@ -34,6 +36,7 @@ def _group() -> None:
 app.command("rebuild", cls=KafkaKitCommand)(rebuild)
 app.command("rebalance", cls=KafkaKitCommand)(rebalance)
 app.command("scale", cls=KafkaKitCommand)(scale)
+app.command("rebalance-dirs", cls=KitCommand)(rebalance_dirs)
 app.command("drain", cls=KitCommand)(drain)
 app.command("add-brokers", cls=KitCommand)(add_brokers)
 app.command("set-replication", cls=KitCommand)(set_replication)
@@ -43,3 +46,4 @@ app.command("place", cls=KitCommand)(place)
 app.command("leaders", cls=KitCommand)(leaders)
 app.command("explain", cls=KitCommand)(explain)
 app.command("frontier", cls=KitCommand)(frontier)
+app.command("audit", cls=KitCommand)(audit)
