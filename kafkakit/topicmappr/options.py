@@ -104,6 +104,12 @@ MaxDiskUse = Annotated[
     str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
 ]
 HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker.")]
+BalanceDirs = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Also level the log dirs inside each broker to within this part of their shares (10%)."
+    ),
+]
 Pin = Annotated[
     list[str] | None,
     typer.Option(

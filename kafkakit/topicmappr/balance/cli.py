@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "max_moved_bytes", "max_moves", "minimize",
              "storage_threshold", "storage_threshold_gb", "tolerance", "partition_size_threshold", "locality_scoped",
-             "min_rack_ids", "max_disk_use", "head_room", "pin", "optimize_leadership", "ignore_warns")  # fmt: skip
+             "min_rack_ids", "max_disk_use", "head_room", "balance_dirs", "pin", "optimize_leadership",
+             "ignore_warns")  # fmt: skip
 
 
 # A flag that one of the commands lacks is as one that was not given.
 _LACKING: Mapping[str, Any] = {
     "free_range": "",
+    "balance_dirs": "",
     "storage_threshold": None,
     "storage_threshold_gb": None,
     "tolerance": 0.0,
@@ -103,6 +105,7 @@ def _request(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
         minimize=given["minimize"],
         max_disk_use=parse_percent(given["max_disk_use"], "--max-disk-use"),
         head_room_bytes=parse_size(given["head_room"], "--head-room"),
+        balance_dirs=parse_percent(given["balance_dirs"], "--balance-dirs") if given["balance_dirs"] else None,
         pinned=pinned,
         optimize_leadership=given["optimize_leadership"],
         words=_words(command, {**given, "pin": ",".join(pinned)}),

@@ -1,7 +1,7 @@
 """Log dirs in a plan's report: use before and after, new copies by dir, and what moves inside brokers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kafkakit.quantities import counted, format_bytes
 from kafkakit.topicmappr.percent import format_percent
@@ -75,7 +75,7 @@ def dirs_data(plan: Plan) -> dict[str, object]:
     }
 
 
-def dir_move_rows(plan: Plan) -> Sequence[tuple[object, ...]]:
+def dir_move_rows(plan: Plan) -> tuple[tuple[object, ...], ...]:
     """One row a move inside a broker, in `DIR_MOVE_COLUMNS`."""
     return tuple((m.topic, m.partition, m.broker, m.source_dir, m.target_dir, m.size_bytes) for m in plan.dir_moves)
 

@@ -6,6 +6,7 @@ from kafkakit.topicmappr.balance.cli import run_balance
 from kafkakit.topicmappr.options import (
     ZK_ADDR,
     ZK_METRICS_PREFIX,
+    BalanceDirs,
     Band,
     Brokers,
     ExitCodeFlag,
@@ -64,6 +65,7 @@ def rebalance(
     min_rack_ids: MinRackIds = 0,
     max_disk_use: MaxDiskUse = "90%",
     head_room: HeadRoom = "0",
+    balance_dirs: BalanceDirs = "",
     pin: Pin = None,
     optimize_leadership: OptimizeLeadership = False,
     verbose: Verbose = False,
@@ -114,6 +116,7 @@ def scale(
     min_rack_ids: MinRackIds = 0,
     max_disk_use: MaxDiskUse = "90%",
     head_room: HeadRoom = "0",
+    balance_dirs: BalanceDirs = "",
     pin: Pin = None,
     optimize_leadership: OptimizeLeadership = False,
     verbose: Verbose = False,
