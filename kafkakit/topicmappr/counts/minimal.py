@@ -17,6 +17,8 @@ from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
 from kafkakit.topicmappr.rack_rule import FillRoom, fill_room
 
+Lists = Sequence[tuple[int, ...]]
+
 
 @dataclass(slots=True)
 class _Group:
@@ -54,7 +56,7 @@ def place_minimal(problem: PlacementProblem) -> Placement:
         tuple(unplaced),
         bound,
         argument,
-        _notes(problem, replicas, kept),
+        standing_notes(problem, replicas, kept),
         Proof(kind=ProofKind.COUNTING),
     )
 
@@ -196,7 +198,8 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
     return (weight if problem.minimize is Minimize.BYTES else copies), argument
 
 
-def _notes(problem: PlacementProblem, replicas: list[tuple[int, ...]], kept: list[tuple[int, ...]]) -> tuple[str, ...]:
+def standing_notes(problem: PlacementProblem, replicas: Lists, kept: Lists) -> tuple[str, ...]:
+    """A note on lists that break the rack rule before (`kept`) and after (`replicas`), with copies that stay."""
     standing = sum(
         1
         for p, new in zip(kept, replicas, strict=True)

@@ -11,13 +11,18 @@ from kafkakit.topicmappr.counts.affinity import Affinity, apply_affinities, find
 from kafkakit.topicmappr.counts.forced import place_forced
 from kafkakit.topicmappr.counts.minimal import movement_bound, place_minimal
 from kafkakit.topicmappr.diagnose import explain_unplaced
-from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.dirs.joining import with_destinations
+from kafkakit.topicmappr.plan import Plan, StorageFacts
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.rebuild.leaders import evacuate, even_leaders
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.rebuild.series import Step, chunked, phased, single, walk
 from kafkakit.topicmappr.scope import Scope, scope_of
+from kafkakit.topicmappr.storage.search import Unwatched, Watch
+from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor
+from kafkakit.topicmappr.storage_rebuild.decide import Stored, place_stored
+from kafkakit.topicmappr.storage_text import FreeChange
 from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning, with_stranded
 from kafkakit.topicmappr.topic_selection import select_topics
 
@@ -27,7 +32,8 @@ class Rebuild:
     """A decided rebuild: the plan and what the report says besides.
 
     `before` and `after` are replica lists in the order of `scope.partitions`, and `steps` lead from the one to
-    the other, a map each; `unplaced` counts wanted replicas without a broker and `shortages` says why.
+    the other, a map each; `unplaced` counts wanted replicas without a broker and `shortages` says why. `free` is
+    told by placement by storage alone.
     """
 
     plan: Plan
@@ -39,6 +45,7 @@ class Rebuild:
     steps: tuple[Step, ...]
     unplaced: tuple[int, ...]
     shortages: tuple[str, ...]
+    free: FreeChange | None = None
 
     def maps(self, *, skip_no_ops: bool) -> Iterator[PartitionMap]:
         """The map of each step in turn: of all partitions, or of those only that change at all."""
@@ -59,12 +66,18 @@ class Rebuild:
         return sum(1 for step in self.steps if step.changes or not step.brokers)
 
 
-def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuild:
-    """Decide where every selected replica goes.
+def decide_rebuild(
+    snapshot: ClusterSnapshot,
+    request: RebuildRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch | None = None,
+) -> Rebuild:
+    """Decide where every selected replica goes; `facts` say where sizes come from (None: from the snapshot).
 
     Raises `UsageError` and `TryLaterError` for requests that cannot be planned, `OperationFailedError` when all
     replicas of a partition are to give up its leadership or a chunked map would change a list's length; replicas
-    that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal` and `place_forced`.
+    that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal`, `place_forced` and
+    `place_stored`.
     """
     scope = scope_of(snapshot, request)
     evacuated = _evacuated(snapshot, scope, request)
@@ -73,13 +86,15 @@ def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuil
     problem = PlacementProblem(
         movable, world.change.targets, world.racks, RackRule(request.min_rack_ids), request.minimize
     )
-    placed = _place(problem, scope, world.change, request)
-    shortages = explain_unplaced(problem, placed.placement.unplaced, world.live)
+    stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
+    placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
+    shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.live)
     warnings = (
         *world.change.warnings(),
         *placed.refused,
         *(stranded_warning(p) for p in stranded),
         *_unplaced_warnings(problem.partitions, placed.placement),
+        *(stored.warnings if stored else ()),
     )
     placement = _balanced(problem, placed.placement, request, evacuated)
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
@@ -88,16 +103,20 @@ def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuil
     steps = _steps(request, world, before, placement.replicas, final.replicas)
     decision = Decision(
         replicas=final.replicas,
-        certificate=certify(request.minimize, scope.partitions, placement),
+        certificate=certify(request.spends, scope.partitions, placement),
         targets=problem.targets,
         rules=PlacementRules(
-            min_rack_ids=request.min_rack_ids, receivers=problem.targets, pinned=tuple(p.key for p in stranded)
+            min_rack_ids=request.min_rack_ids,
+            receivers=stored.receivers if stored else problem.targets,
+            pinned=tuple(p.key for p in stranded),
         ),
-        notes=(*placement.notes, *_request_notes(request)),
+        storage=stored.storage if stored else {},
+        storage_facts=stored.sizes.facts if stored else None,
+        notes=(*placement.notes, *_request_notes(request), *(stored.sizes.notes if stored else ())),
         warnings=tuple(sorted(warnings)),
     )
     return Rebuild(
-        plan=assemble(snapshot, request.words, scope, decision),
+        plan=assemble(snapshot, request.words, scope, with_destinations(snapshot, scope, decision)),
         scope=scope,
         change=world.change,
         affinities=placed.affinities,
@@ -106,6 +125,7 @@ def decide_rebuild(snapshot: ClusterSnapshot, request: RebuildRequest) -> Rebuil
         steps=steps,
         unplaced=placement.unplaced,
         shortages=shortages,
+        free=stored.free if stored else None,
     )
 
 
@@ -158,11 +178,31 @@ def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, reques
     return _Placed(placement=placement, affinities=affinities, refused=refused)
 
 
+def _place_stored(
+    snapshot: ClusterSnapshot,
+    facts: StorageFacts | None,
+    problem: PlacementProblem,
+    change: BrokerChange,
+    request: RebuildRequest,
+    watch: Watch | None,
+) -> Stored:
+    return place_stored(
+        snapshot,
+        facts,
+        problem,
+        change,
+        watch or Unwatched(),
+        optimize=request.optimize,
+        factor=request.partition_size_factor,
+        forced=request.force_rebuild,
+    )
+
+
 def _balanced(
     problem: PlacementProblem, placement: Placement, request: RebuildRequest, evacuated: Mapping[str, frozenset[int]]
 ) -> Placement:
-    # A forced rebuild has even leaders already, as long as nobody is barred from leading.
-    if not request.optimize_leadership or (request.force_rebuild and not evacuated):
+    # A forced rebuild by count has even leaders already, as long as nobody is barred from leading.
+    if not request.optimize_leadership or (request.force_rebuild and not evacuated and not request.by_storage):
         return placement
     lists = even_leaders(problem.partitions, placement.replicas, problem.targets, evacuated)
     return replace(placement, replicas=tuple(lists))
@@ -187,6 +227,12 @@ def _request_notes(request: RebuildRequest) -> list[str]:
     notes = []
     if request.force_rebuild and request.sub_affinity:
         notes.append("--force-rebuild disables --sub-affinity")
+    elif request.by_storage and request.sub_affinity:
+        notes.append("--sub-affinity is for placement by count, and is not used")
+    if not request.by_storage and (
+        request.optimize is not OptimizeFor.DISTRIBUTION or request.partition_size_factor != 1
+    ):
+        notes.append("--optimize and --partition-size-factor are for --placement storage, and are not used")
     if request.phased or request.chunk_step:
         notes.append("a plan file goes to the final lists at once; the map files go there step by step")
     if not request.use_meta:

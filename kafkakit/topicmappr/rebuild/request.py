@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from kafkakit.errors import UsageError
 from kafkakit.model import PartitionMap
 from kafkakit.topicmappr.broker_list import MAX_BROKER_ID, BrokerList
 from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
 
 MAX_REPLICATION = 32_767
+MAX_FACTOR = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +20,9 @@ class RebuildRequest:
 
     `map` replaces topic lookup when given; `replication` 0 leaves the factor alone. `leader_evac_brokers` must
     not lead `leader_evac_topics` (patterns) afterwards. `chunk_step` brokers change at a time (0: all at once).
-    Without `use_meta` racks and liveness of brokers are not looked at. `words` are the flags as given, for the
-    plan's record.
+    Without `use_meta` racks and liveness of brokers are not looked at. `optimize` and `partition_size_factor` (what
+    a new copy reserves, against its size) are for placement by storage, which spends bytes. `words` are the flags
+    as given, for the plan's record.
     """
 
     brokers: BrokerList
@@ -37,11 +41,20 @@ class RebuildRequest:
     chunk_step: int = 0
     use_meta: bool = True
     minimize: Minimize = Minimize.MOVES
+    placement: PlaceBy = PlaceBy.COUNT
+    optimize: OptimizeFor = OptimizeFor.DISTRIBUTION
+    partition_size_factor: Fraction = Fraction(1)
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
         if self.map is None and not self.topics:
             raise UsageError("must specify either --topics or --map-string")
+        if self.by_storage and not self.use_meta:
+            raise UsageError("--placement=storage requires --use-meta=true")
+        if not 0 < self.partition_size_factor <= MAX_FACTOR:
+            raise UsageError(
+                f"--partition-size-factor: {float(self.partition_size_factor):g} is not above 0 and up to {MAX_FACTOR}"
+            )
         if bool(self.leader_evac_brokers) != bool(self.leader_evac_topics):
             raise UsageError(
                 "--leader-evac-topics and --leader-evac-brokers must both be specified for leadership evacuation"
@@ -57,3 +70,13 @@ class RebuildRequest:
             raise UsageError(f"--replication: {self.replication} is not between 0 and {MAX_REPLICATION}")
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is not between 0 and {MAX_REPLICATION}")
+
+    @property
+    def by_storage(self) -> bool:
+        """True when free bytes are evened out instead of counts."""
+        return self.placement is PlaceBy.STORAGE
+
+    @property
+    def spends(self) -> Minimize:
+        """What the plan's cost is counted in."""
+        return Minimize.BYTES if self.by_storage else self.minimize

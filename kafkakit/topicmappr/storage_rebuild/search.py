@@ -1,0 +1,138 @@
+"""The tightest range of free bytes that a placement reaches: split plans say where to look, real plans follow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.topicmappr.storage.board import Board
+from kafkakit.topicmappr.storage.families import Ranges
+from kafkakit.topicmappr.storage.layout import lists_of
+from kafkakit.topicmappr.storage.reach import attempt
+from kafkakit.topicmappr.storage.search import Watch, tightest_split
+from kafkakit.topicmappr.storage_rebuild.arrays import Arrays, arrays_of, without_repeats
+from kafkakit.topicmappr.storage_rebuild.finishing import finish, open_slots
+from kafkakit.topicmappr.storage_rebuild.task import Row, Task
+
+_TRIES = 7  # real plans built while searching
+_CLOSE = 1000  # the search ends within this part of the range reached
+_ROUNDS = 4  # how often limits are drawn in where new copies are counted larger than they are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Replica lists (shorter where a copy found no broker), their range of free bytes, and the arrays behind.
+
+    No placement has a range below `range_bound`; None where space is so short that nothing was proven.
+    """
+
+    lists: tuple[Row, ...]
+    unplaced: int
+    range: int
+    cost: int
+    arrays: Arrays
+    range_bound: int | None
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """What is better is smaller."""
+        return self.unplaced, self.range, self.cost
+
+
+def search(task: Task, watch: Watch) -> Found:
+    """The best placement found. Cost: a few plans of `storage.reach.attempt`, 2 s each for 600,000 replicas."""
+    rows = without_repeats(task)
+    taken: dict[int, int] = {}
+    best: Found | None = None
+    for _ in range(_ROUNDS):
+        arrays = arrays_of(task, rows, taken)
+        found = _search(task, arrays, watch)
+        over = {} if arrays.exact else _overfull(task, found.lists)
+        if not over:
+            best = found if best is None or found.rank < best.rank else best
+            break
+        for b, load in over.items():
+            taken[b] = taken.get(b, 0) + load
+    # Where new copies count more than what leaves, moving nothing but what must move is always sound.
+    if best is None:
+        return _search(task, arrays_of(replace(task, forced=False), rows, {}), watch)
+    return best
+
+
+def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
+    """By how much brokers that get copies end above what they can take."""
+    after = task.free_after(lists)
+    got = {b for kept, new in zip(task.kept, lists, strict=True) if kept != new for b in new if b not in kept}
+    short = {b: task.free[b] - after[b] - task.room[b] for b in got}
+    return {b: load for b, load in sorted(short.items()) if load > 0}
+
+
+def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
+    fleet, masses = arrays.fleet, arrays.masses
+    family = Ranges(arrays.limits)
+    watch.phase("how even free bytes can be")
+    widest = int(fleet.fixed.sum() + fleet.slot_size.sum())
+    low = tightest_split(fleet, masses, family, None, widest)
+    if not family.window(fleet, masses, low).possible:
+        return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
+    bound = low if arrays.exact and arrays.whole else None
+    # A thousandth of the mean free bytes is as fine as it needs to be where it is not free.
+    free = task.free.values()
+    finest = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > 20_000 else 0
+    aim = max(low, finest)
+    best: Found | None = None
+    for turn in range(_TRIES):
+        watch.phase(f"plan {turn + 1}")
+        found = _attempt(task, arrays, family, aim, bound)
+        best = found if best is None or found.rank < best.rank else best
+        high = best.range
+        if found.unplaced or found.range > aim:
+            low = aim
+        if watch.stopped() or high <= low or high - low <= max(finest, high // _CLOSE):
+            break
+        aim = low + max(1, (high - low) // (64 >> (turn * 2) if turn < 3 else 2))
+    assert best is not None
+    if task.forced and not best.unplaced:
+        # The range is as good as it gets; now the fewest bytes that reach it.
+        again = _attempt(task, arrays, family, best.range, bound)
+        best = min(best, again, key=lambda found: found.rank)
+    return best
+
+
+def _attempt(task: Task, arrays: Arrays, family: Ranges, width: int, bound: int | None) -> Found:
+    """A plan for this window, made whole within the hard limits."""
+    fleet, limits = arrays.fleet, arrays.limits
+    tried = attempt(fleet, arrays.masses, family.window(fleet, arrays.masses, width))
+    board = Board(fleet, limits.floor.tolist(), limits.ceiling.tolist())
+    moved = (tried.at != fleet.home).nonzero()[0]
+    for slot, dest in zip(moved.tolist(), tried.at[moved].tolist(), strict=True):
+        board.move(slot, dest)
+    finish(board, open_slots(board, arrays.stubs))
+    return _found(task, arrays, board, bound)
+
+
+def _packed(task: Task, arrays: Arrays, largest_first: bool) -> Found:
+    """Space is short: as many copies as fit, moving nothing else."""
+    limits = arrays.limits
+    board = Board(arrays.fleet, limits.floor.tolist(), limits.ceiling.tolist())
+    slots = open_slots(board, arrays.stubs)
+    finish(board, slots[::-1] if largest_first else slots)
+    return _found(task, arrays, board, None)
+
+
+def _found(task: Task, arrays: Arrays, board: Board, bound: int | None) -> Found:
+    at = arrays.fleet.home.copy()
+    for slot, dest in board.moved.items():
+        at[slot] = dest
+    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.fleet, at))
+    cost = sum(
+        size * sum(1 for b in new if b not in kept)
+        for size, kept, new in zip(task.size, task.kept, lists, strict=True)
+        if kept != new
+    )
+    return Found(
+        lists=lists,
+        unplaced=sum(map(len, task.rows)) - sum(map(len, lists)),
+        range=task.range_after(lists),
+        cost=cost,
+        arrays=arrays,
+        range_bound=bound,
+    )
