@@ -12,7 +12,7 @@ from kafkakit.topicmappr.certificate import BrokerLimit, GroupLimit, Proof, Proo
 from kafkakit.topicmappr.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from tests.certificates import Rules, breaks_rack_rule, cheapest_set
 
-RUNS = settings(max_examples=400, deadline=None)
+RUNS = settings(max_examples=250, deadline=None)
 NAMES = ("a", "b", "c")
 
 

@@ -20,7 +20,7 @@ from tests.invariants import breaks_rack_rule, verify_plan
 from tests.strategies import requests, snapshots
 
 RUNS = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 Lists = list[tuple[int, ...]]
 
