@@ -12,7 +12,15 @@ import typer
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
 from kafkakit.output import Output, Progress, Result
 from kafkakit.sandbox.demo.cli import demo
-from kafkakit.sandbox.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode, Secure, build_spec, check_name
+from kafkakit.sandbox.spec import (
+    KRAFT_VERSION,
+    ZOOKEEPER_VERSION,
+    Mode,
+    Secure,
+    build_spec,
+    check_name,
+    parse_log_dirs,
+)
 from kafkakit.settings_folders import find_folders
 
 if TYPE_CHECKING:
@@ -55,7 +63,14 @@ def up(
     racks: Annotated[
         int | None, typer.Option("--racks", help="Number of racks (a, b, ...), used in turn; 3 when not given.")
     ] = None,
-    log_dirs: Annotated[int, typer.Option("--log-dirs", help="Log directories of each broker.")] = 1,
+    log_dirs: Annotated[
+        str,
+        typer.Option(
+            "--log-dirs",
+            metavar="N,...",
+            help="Log directories of each broker; 1,2,3 gives brokers 1, 2 and 3 in turn.",
+        ),
+    ] = "1",
     kafka: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +98,7 @@ def up(
         name=name,
         brokers=brokers,
         racks=min(3, max(brokers, 1)) if racks is None else racks,
-        log_dirs=log_dirs,
+        log_dirs=parse_log_dirs(log_dirs),
         kafka=kafka,
         mode=mode,
         secure=secure,

@@ -82,7 +82,7 @@ def ports_needed(spec: SandboxSpec) -> int:
 
 def directories_needed(spec: SandboxSpec) -> int:
     """How many directory ids `lay_out` wants: one a log dir."""
-    return spec.brokers * spec.log_dirs
+    return sum(spec.log_dirs_of(index) for index in range(spec.brokers))
 
 
 def rack_name(index: int) -> str:
@@ -123,6 +123,6 @@ def broker_node(spec: SandboxSpec, root: str, index: int, ports: Iterator[int], 
         folder=folder,
         ports={name: next(ports) for name in broker_listeners(spec)},
         rack=rack_name(index % spec.racks),
-        log_dirs=tuple(f"{folder}/data-{number}" for number in range(spec.log_dirs)),
-        directory_ids=tuple(next(directory_ids) for _ in range(spec.log_dirs)),
+        log_dirs=tuple(f"{folder}/data-{number}" for number in range(spec.log_dirs_of(index))),
+        directory_ids=tuple(next(directory_ids) for _ in range(spec.log_dirs_of(index))),
     )

@@ -112,8 +112,14 @@ def describe(spec: SandboxSpec) -> str:
     secured = "" if spec.secure is Secure.NONE else f", secured with {spec.secure}"
     return (
         f"Kafka {spec.kafka} ({spec.mode}), {counted(spec.brokers, 'broker')}, {counted(spec.racks, 'rack')}, "
-        f"{counted(spec.log_dirs, 'log dir')} each{secured}"
+        f"{_dirs_words(spec)}{secured}"
     )
+
+
+def _dirs_words(spec: SandboxSpec) -> str:
+    if len(set(spec.log_dirs)) == 1:
+        return f"{counted(spec.log_dirs[0], 'log dir')} each"
+    return f"{', '.join(map(str, spec.log_dirs))} log dirs in turn"
 
 
 def _start(

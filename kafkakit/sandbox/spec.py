@@ -45,15 +45,32 @@ class Secure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """A checked request: `brokers` from id 1001 upwards, racks `a`, `b`, ... round robin."""
+    """A checked request: `brokers` from id 1001 upwards, racks `a`, `b`, ... round robin.
+
+    Brokers have as many log dirs as `log_dirs` says, in turn: (1, 3) gives the first one, the second three, ...
+    """
 
     name: str
     brokers: int = 3
     racks: int = 3
-    log_dirs: int = 1
+    log_dirs: tuple[int, ...] = (1,)
     kafka: str = KRAFT_VERSION
     mode: Mode = Mode.KRAFT
     secure: Secure = Secure.NONE
+
+    def log_dirs_of(self, index: int) -> int:
+        """How many log dirs the broker of that index has (0 is the first)."""
+        return self.log_dirs[index % len(self.log_dirs)]
+
+
+def parse_log_dirs(text: str) -> tuple[int, ...]:
+    """Read `2` or `1,2,3`; raises `UsageError` for anything else."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() and len(word) <= 4 for word in words):
+        raise UsageError(
+            f"--log-dirs {text!r:.60} is not a number", hint="write it like 2, or 1,2,3 for unlike brokers"
+        )
+    return tuple(int(word) for word in words)
 
 
 def check_name(name: str) -> str:
@@ -67,14 +84,21 @@ def check_name(name: str) -> str:
 
 
 def build_spec(
-    *, name: str, brokers: int, racks: int, log_dirs: int, kafka: str | None, mode: Mode, secure: Secure
+    *,
+    name: str,
+    brokers: int,
+    racks: int,
+    log_dirs: tuple[int, ...],
+    kafka: str | None,
+    mode: Mode,
+    secure: Secure,
 ) -> SandboxSpec:
     """Check a request and fill in the Kafka version of its mode; raises `UsageError` with the limit it breaks."""
     check_name(name)
     for label, value, most in (
         ("--brokers", brokers, MAX_BROKERS),
         ("--racks", racks, min(brokers, MAX_RACKS)),
-        ("--log-dirs", log_dirs, MAX_LOG_DIRS),
+        *(("--log-dirs", count, MAX_LOG_DIRS) for count in log_dirs),
     ):
         if not 1 <= value <= most:
             raise UsageError(f"{label} {value} is out of range", hint=f"use 1 to {max(most, 1)}")

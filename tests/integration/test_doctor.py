@@ -84,7 +84,7 @@ def test_topics_are_completed_from_the_live_cluster(cluster: SandboxCluster) -> 
 def test_a_secured_cluster_is_healthy_and_each_mistake_is_told_apart(
     sandbox_cluster: StartCluster, secure: str, tmp_path: Path
 ) -> None:
-    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=1, secure=secure)
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure=secure)
     try:
         code, checks = doctor(cluster)
         assert (code, failed(checks)) == (0, []), checks

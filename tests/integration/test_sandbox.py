@@ -167,7 +167,7 @@ def test_records_come_out_as_they_went_in(cluster: SandboxCluster) -> None:
 def test_a_secured_sandbox_lets_the_administrator_in_and_the_guest_do_nothing(
     sandbox_cluster: StartCluster, secure: str
 ) -> None:
-    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=1, secure=secure)
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure=secure)
     try:
         assert KafkaData(cluster.bootstrap_servers, cluster.security).reach(15) == (1001,)
         load = kafkakit(cluster.home, "sandbox", "load", "--name", cluster.name, "--topics", "1", "--data", "1MB")
@@ -191,7 +191,7 @@ def test_a_secured_sandbox_lets_the_administrator_in_and_the_guest_do_nothing(
 
 @pytest.mark.zookeeper
 def test_zookeeper_mode_registers_and_survives_a_kill(sandbox_cluster: StartCluster) -> None:
-    cluster = sandbox_cluster(brokers=2, racks=2, log_dirs=1, mode="zookeeper")
+    cluster = sandbox_cluster(brokers=2, racks=2, log_dirs=(1,), mode="zookeeper")
     try:
         shown = kafkakit(cluster.home, "--profile", cluster.name, "profile", "show").stdout
         assert cluster.state.layout.keeper.address in shown

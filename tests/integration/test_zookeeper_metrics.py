@@ -34,7 +34,7 @@ _prefixes = itertools.count()
 
 @pytest.fixture(scope="module")
 def keeper(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
-    cluster = sandbox_cluster(brokers=2, racks=2, log_dirs=1, mode="zookeeper")
+    cluster = sandbox_cluster(brokers=2, racks=2, log_dirs=(1,), mode="zookeeper")
     try:
         yield cluster
     finally:

@@ -15,7 +15,8 @@ from kafkakit.sandbox.properties import (
     render_properties,
     zookeeper_properties,
 )
-from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec
+from kafkakit.sandbox.run import describe
+from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec, parse_log_dirs
 from kafkakit.sandbox.state import ProcessRecord, decode_state, encode_state, new_state
 from kafkakit.security import Secret, problems_of
 
@@ -23,7 +24,11 @@ PASSWORDS = Passwords(admin=Secret("a-secret"), guest=Secret("g-secret"), broker
 
 
 def make_spec(
-    brokers: int = 4, racks: int = 3, log_dirs: int = 2, mode: Mode = Mode.KRAFT, secure: Secure = Secure.NONE
+    brokers: int = 4,
+    racks: int = 3,
+    log_dirs: tuple[int, ...] = (2,),
+    mode: Mode = Mode.KRAFT,
+    secure: Secure = Secure.NONE,
 ) -> SandboxSpec:
     return build_spec(name="box", brokers=brokers, racks=racks, log_dirs=log_dirs, kafka=None, mode=mode, secure=secure)
 
@@ -50,6 +55,21 @@ def test_no_two_nodes_share_a_port_a_folder_or_a_directory_id(secure: Secure) ->
     assert len(set(ids)) == len(ids) == 8
 
 
+def test_brokers_have_unlike_numbers_of_log_dirs_in_turn() -> None:
+    spec = make_spec(log_dirs=parse_log_dirs("1, 2,3"))
+    assert directories_needed(spec) == 7
+    layout = lay_out(spec, "/box", range(20000, 20020), [f"id-{n}" for n in range(7)])
+    assert [len(node.log_dirs) for node in layout.brokers] == [1, 2, 3, 1]
+    assert [i for node in layout.brokers for i in node.directory_ids] == [f"id-{n}" for n in range(7)]
+    assert "1, 2, 3 log dirs in turn" in describe(spec)
+
+
+@pytest.mark.parametrize("text", ["", "two", "1,", "-1", "1;2", "\u0661", "99999"])
+def test_log_dirs_that_are_no_numbers_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--log-dirs"):
+        parse_log_dirs(text)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -57,7 +77,8 @@ def test_no_two_nodes_share_a_port_a_folder_or_a_directory_id(secure: Secure) ->
         ({"brokers": 51}, "--brokers 51"),
         ({"racks": 5}, "--racks 5"),
         ({"racks": 0}, "--racks 0"),
-        ({"log_dirs": 21}, "--log-dirs 21"),
+        ({"log_dirs": (21,)}, "--log-dirs 21"),
+        ({"log_dirs": (1, 0)}, "--log-dirs 0"),
         ({"name": "../up"}, "cannot name a sandbox"),
         ({"name": ""}, "cannot name a sandbox"),
         ({"name": "x" * 41}, "cannot name a sandbox"),
@@ -73,7 +94,7 @@ def test_a_request_out_of_range_is_refused_with_its_reason(wrong: dict[str, obje
         "name": "box",
         "brokers": 4,
         "racks": 3,
-        "log_dirs": 1,
+        "log_dirs": (1,),
         "kafka": None,
         "mode": Mode.KRAFT,
         "secure": Secure.NONE,

@@ -131,7 +131,7 @@ class Stage:
 
     def spec(self, secure: Secure = Secure.NONE, mode: Mode = Mode.KRAFT, brokers: int = 3) -> SandboxSpec:
         return build_spec(
-            name="box", brokers=brokers, racks=min(3, brokers), log_dirs=1, kafka=None, mode=mode, secure=secure
+            name="box", brokers=brokers, racks=min(3, brokers), log_dirs=(1,), kafka=None, mode=mode, secure=secure
         )
 
     def up(self, secure: Secure = Secure.NONE, mode: Mode = Mode.KRAFT, brokers: int = 3) -> bool:

@@ -28,8 +28,9 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
         before = state
         missing = spec.brokers - state.spec.brokers
         ports = iter(machine.processes.free_ports(missing * len(broker_listeners(spec))))
-        ids = (kafka_uuid(machine.random_bytes) for _ in range(missing * spec.log_dirs))
         first = state.spec.brokers
+        directories = sum(spec.log_dirs_of(first + n) for n in range(missing))
+        ids = (kafka_uuid(machine.random_bytes) for _ in range(directories))
         nodes = [broker_node(spec, str(store.root), first + n, ports, ids) for n in range(missing)]
         state = replace(state, spec=spec, nodes=(*state.nodes, *(NodeRecord(node=node) for node in nodes)))
         class_path = machine.jars.class_path(spec.kafka, reporter.say)
