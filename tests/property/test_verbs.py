@@ -208,37 +208,37 @@ def test_set_replication_keeps_the_invariants(data: st.DataObject) -> None:
             assert len(new) == factor
 
 
-def test_dead_brokers_are_drained_to_live_ones() -> None:
-    from tests.strategies import TAKEN_AT  # a fixed time, as in all strategies
-
-    snapshot = small_cluster(dead={1})
-    assert snapshot.taken_at == TAKEN_AT
-    words = {"command": "topicmappr drain", "brokers": "1"}
-    change = decide_drain(snapshot, DrainRequest(leaving=BrokerList(ids=(1,)), topics=("t",), words=words))
-    check(change.plan, snapshot)
-    assert all(1 not in new for _, new in after_of(change))
-
-
-def small_cluster(dead: set[int]) -> ClusterSnapshot:
-    from kafkakit.model import Broker, BrokerState, Partition, Topic
-    from tests.strategies import TAKEN_AT
-
-    lists = [(1, 2), (2, 1), (1, 3), (3, 2)]
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(
-            Broker(id=b, rack=f"r{b}", state=BrokerState.FENCED if b in dead else BrokerState.ALIVE)
-            for b in (1, 2, 3, 4)
-        ),
-        topics=(
-            replace(
-                Topic(name="t", partitions=()),
-                partitions=tuple(Partition(partition=n, replicas=r, size_bytes=10) for n, r in enumerate(lists)),
-            ),
-        ),
+@RUNS
+@given(st.data())
+def test_mended_racks_leave_counts_as_even_as_a_search_finds(data: st.DataObject) -> None:
+    drawn = data.draw(snapshots(max_brokers=6, max_partitions=6, dead=False))
+    snapshot = replace(
+        drawn,
+        topics=tuple(replace(t, partitions=tuple(replace(p, isr=None) for p in t.partitions)) for t in drawn.topics),
     )
+    ids = [b.id for b in snapshot.brokers]
+    racks = {b.id: b.rack for b in snapshot.brokers}
+    minimum = data.draw(st.integers(0, 3))
+    words = {"command": "topicmappr fix-racks", "min-rack-ids": str(minimum)}
+    try:
+        change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), min_rack_ids=minimum, words=words))
+    except UsageError:
+        return
+    wrong = partial(breaks, racks=racks, minimum=minimum)
+    loads = {tuple(0 for _ in ids)}
+    for old, new in after_of(change):
+        moves = len(set(new) - set(old))
+        choices = [old] if not moves else [s for s in lawful_sets(old, ids, moves, wrong) if old[0] in s]
+        loads = {tuple(n + (b in s) for n, b in zip(now, ids, strict=True)) for now in loads for s in choices}
+    ours = Counter(b for _, new in after_of(change) for b in new)
+    assert sum(n * n for n in ours.values()) == min(sum(n * n for n in now) for now in loads)
+
+
+def lawful_sets(
+    old: tuple[int, ...], ids: list[int], moves: int, wrong: Callable[[Sequence[int]], bool]
+) -> list[tuple[int, ...]]:
+    sets = combinations(ids, len(old))
+    return [s for s in sets if len(set(s) - set(old)) == moves and not wrong(s)]
 
 
 @st.composite

@@ -11,7 +11,8 @@ from typing import Any
 from kafkakit.topicmappr.counts.trimming import LEVEL_PRICE
 from kafkakit.topicmappr.network import FlowNetwork
 
-_STALE = 10**9
+# Above what evenness can cost a single replica, see `fill.py`; below the leader's.
+_STALE = 10**10
 _LEADER = -(10**12)
 
 
@@ -80,6 +81,11 @@ class CrowdedFlow:
             return {}
         flow: Any = iter(network.flow(self._block).tolist())
         return {row.index: tuple(b for b in row.replicas if next(flow)) for row in self._rows}
+
+    @property
+    def place_costs(self) -> int:
+        """All that the places of replicas in their lists can add up to in a solve."""
+        return sum(min(k, LEVEL_PRICE - 1) for row in self._rows for k in range(len(row.replicas)))
 
     @property
     def total(self) -> int:

@@ -9,6 +9,7 @@ from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.refill.crowded import Crowded, CrowdedFlow
 from kafkakit.topicmappr.refill.openings import Group, RackRoom, Racks
 
+_MOST_EVENNESS = 10**9
 Arcs = list[tuple[int, str | None, tuple[int, ...]]]
 
 
@@ -39,7 +40,10 @@ def fill_openings(
         return first
 
     base = np.array([loads[b] for b in brokers], dtype=np.int64)
-    network, _ = solve_levels(build, base, total, scale=LEVEL_PRICE)
+    # One level outweighs all places in lists together, unless that would come near the price of a stale copy.
+    most = _MOST_EVENNESS // (max(loads.values()) + total // len(brokers) + 1)
+    scale = max(LEVEL_PRICE, min(choice.place_costs + 1, most))
+    network, _ = solve_levels(build, base, total, scale=scale)
     chosen: dict[int, tuple[int, ...]] = {}
     for group, arcs in zip(groups, group_arcs, strict=True):
         flows = [
