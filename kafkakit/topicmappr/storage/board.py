@@ -18,6 +18,11 @@ class Board:
         self.load: list[int] = fleet.loads(fleet.home).tolist()
         self.moved: dict[int, int] = {}
         self.arrived: list[dict[int, None]] = [{} for _ in fleet.brokers]
+        # Plain lists: reading one number of an array costs many times as much, and searches read millions.
+        self._part: list[int] = fleet.part.tolist()
+        self._home: list[int] = fleet.home.tolist()
+        self._first: list[int] = fleet.first.tolist()
+        self._size: list[int] = fleet.size.tolist()
         self._rack: list[int] = fleet.pool.tolist()
         self._real = fleet.racks
         self._minimum = fleet.rule.min_rack_ids
@@ -26,21 +31,25 @@ class Board:
 
     def size(self, slot: int) -> int:
         """The load of one slot."""
-        return int(self.fleet.size[self.fleet.part[slot]])
+        return self._size[self._part[slot]]
 
     def home(self, slot: int) -> int:
         """The broker that holds the slot before the plan."""
-        return int(self.fleet.home[slot])
+        return self._home[slot]
+
+    def part(self, slot: int) -> int:
+        """The slot's partition."""
+        return self._part[slot]
 
     def broker(self, slot: int) -> int:
         """Where the slot is now."""
         found = self.moved.get(slot)
-        return self.home(slot) if found is None else found
+        return self._home[slot] if found is None else found
 
     def siblings(self, slot: int) -> Iterator[int]:
         """The slots of the same partition, without this one."""
-        part = self.fleet.part[slot]
-        for other in range(int(self.fleet.first[part]), int(self.fleet.first[part + 1])):
+        part = self._part[slot]
+        for other in range(self._first[part], self._first[part + 1]):
             if other != slot:
                 yield other
 

@@ -3,25 +3,24 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from kafkakit.topicmappr.storage.pools import NEAR, Pools, around
+from kafkakit.topicmappr.storage.pools import NEAR, Pools, around, spread
 from kafkakit.topicmappr.storage.raising import Priced
 
 
 def free_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     """Steps without cost: an arrival goes elsewhere, or changes places with a smaller one."""
     board = pools.board
-    mine = sorted((board.size(s), s) for s in board.arrived[broker])
+    mine = pools.arrived(broker)
     for size, slot in around(mine, excess):
         for dest in _roomy(pools, broker, size):
             if board.fits(slot, dest):
                 yield (max(0, excess - size), 0, ((slot, dest),))
                 break
-    for dest, slots in enumerate(board.arrived):
+    roomy = [b for b in _roomy(pools, broker, 1) if board.arrived[b]]
+    for dest in roomy:
         room = board.ceiling[dest] - board.load[dest]
-        if dest == broker or room <= 0 or not slots:
-            continue
-        theirs = sorted((board.size(s), s) for s in slots)
-        for size, slot in mine:
+        theirs = pools.arrived(dest)
+        for size, slot in spread(mine):
             at = bisect_left(theirs, (size - min(excess, room), -1))
             for small, other in theirs[at : at + 1] + theirs[max(0, at - 1) : at]:
                 gain = size - small
@@ -31,8 +30,7 @@ def free_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
 
 def _swappable(pools: Pools, slot: int, other: int, broker: int, dest: int) -> bool:
     board = pools.board
-    part = board.fleet.part
-    return bool(part[slot] != part[other]) and board.fits(slot, dest) and board.fits(other, broker)
+    return board.part(slot) != board.part(other) and board.fits(slot, dest) and board.fits(other, broker)
 
 
 def priced_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:

@@ -44,10 +44,15 @@ def _repeat(pools: Pools, broker: int, missing: Callable[[int], int], kinds: tup
 def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) -> Step | None:
     """A step that helps, free ones first; what it leaves missing is counted as load that must be copied later."""
     for options in kinds:
-        helping = (option for option in options(pools, broker, lack) if option[0] < lack)
-        best = min(helping, key=lambda option: (option[0] + option[1], option), default=None)
+        best: tuple[int, Priced] | None = None
+        for option in options(pools, broker, lack):
+            worth = (option[0] + option[1], option)
+            if option[0] < lack and (best is None or worth < best):
+                best = worth
+                if not worth[0]:  # nothing missing and nothing spent: there is no better step
+                    break
         if best is not None:
-            return best[2]
+            return best[1][2]
     return None
 
 

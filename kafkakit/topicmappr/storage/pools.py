@@ -31,6 +31,7 @@ class Pools:
         self.giving = frozenset(self.givers)
         self.receivers: list[int] = np.nonzero(fleet.receiver)[0].tolist()
         self.moved: list[Entry] = sorted((board.size(s), s) for s in board.moved)
+        self._arrived: dict[int, list[Entry]] = {}
 
     def at_home(self, broker: int) -> list[Entry]:
         """The movable slots that are still at home on a broker, smallest first."""
@@ -41,12 +42,21 @@ class Pools:
             entries = self._lists[broker] = [e for e in every if e[1] not in self.board.moved]
         return entries
 
+    def arrived(self, broker: int) -> list[Entry]:
+        """The slots that came to a broker, smallest first."""
+        entries = self._arrived.get(broker)
+        if entries is None:
+            entries = self._arrived[broker] = sorted((self.board.size(s), s) for s in self.board.arrived[broker])
+        return entries
+
     def take(self, step: Sequence[tuple[int, int]]) -> None:
         """Make the moves (slot, destination) of a step."""
         for slot, dest in step:
             board, home = self.board, self.board.home(slot)
-            was = slot in board.moved
+            was, source = slot in board.moved, board.broker(slot)
             board.move(slot, dest)
+            self._arrived.pop(source, None)
+            self._arrived.pop(dest, None)
             if was == (slot in board.moved):
                 continue
             entry = (board.size(slot), slot)
@@ -69,3 +79,8 @@ def around(entries: Sequence[Entry], size: int, near: int = NEAR) -> Iterator[En
     at = bisect_left(entries, (size, -1))
     yield from entries[at : at + near]
     yield from reversed(entries[max(0, at - near) : at])
+
+
+def spread(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """At most `NEAR` entries, evenly over all sizes."""
+    return entries if len(entries) <= NEAR else [entries[i * len(entries) // NEAR] for i in range(NEAR)]

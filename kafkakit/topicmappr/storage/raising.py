@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from kafkakit.topicmappr.storage.pools import NEAR, Entry, Pools, around
+from kafkakit.topicmappr.storage.pools import NEAR, Entry, Pools, around, spread
 
 Step = tuple[tuple[int, int], ...]
 """(slot, destination) moves that belong together."""
@@ -38,12 +38,10 @@ def _transfers(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
 def _exchanges(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     board = pools.board
     room = board.ceiling[broker] - board.load[broker]
-    mine = sorted((board.size(s), s) for s in board.arrived[broker])
-    for source, slots in enumerate(board.arrived):
+    mine = spread(pools.arrived(broker))
+    for source in _sparing(pools, broker):
         spare = min(board.load[source] - board.floor[source], room)
-        if source == broker or spare <= 0 or not slots:
-            continue
-        theirs = sorted((board.size(s), s) for s in slots)
+        theirs = pools.arrived(source)
         for small, slot in mine:
             # The smallest gain that is enough, else the largest that can be spared.
             at = bisect_left(theirs, (small + min(lack, spare), -1))
@@ -53,10 +51,20 @@ def _exchanges(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
                     yield (max(0, lack - gain), 0, ((slot, source), (other, broker)))
 
 
+def _sparing(pools: Pools, broker: int) -> list[int]:
+    """Other brokers with arrivals and load above their floors, those that can spare most first."""
+    board = pools.board
+    found = [
+        (board.floor[b] - board.load[b], b)
+        for b, slots in enumerate(board.arrived)
+        if slots and b != broker and board.load[b] > board.floor[b]
+    ]
+    return [b for _, b in sorted(found)[:NEAR]]
+
+
 def _swappable(pools: Pools, mine: int, other: int, broker: int, source: int) -> bool:
     board = pools.board
-    part = board.fleet.part
-    return bool(part[mine] != part[other]) and board.fits(mine, source) and board.fits(other, broker)
+    return board.part(mine) != board.part(other) and board.fits(mine, source) and board.fits(other, broker)
 
 
 def _replacements(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
@@ -77,10 +85,9 @@ def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """Two exchanges at one home: a broker with slack gets a smaller slot of it, this one as much larger a slot."""
     board = pools.board
     slack: dict[int, list[int]] = {}
-    for dest, slots in enumerate(board.arrived):
-        if dest != broker and board.load[dest] > board.floor[dest]:
-            for slot in slots:
-                slack.setdefault(board.home(slot), []).append(slot)
+    for dest in _sparing(pools, broker):
+        for slot in board.arrived[dest]:
+            slack.setdefault(board.home(slot), []).append(slot)
     for mine in board.arrived[broker]:
         home = board.home(mine)
         entries = pools.at_home(home)
@@ -97,7 +104,7 @@ def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
             gain = bigger[0] - board.size(mine)
             if not board.can_take(broker, gain) or not board.can_give(home, gain - down):
                 continue
-            parts = {board.fleet.part[s] for s in (mine, theirs, smaller[1], bigger[1])}
+            parts = {board.part(s) for s in (mine, theirs, smaller[1], bigger[1])}
             if len(parts) == _APART and board.fits(mine, home) and board.fits(theirs, home):
                 step = ((mine, home), (theirs, home), (smaller[1], dest), (bigger[1], broker))
                 yield (max(0, lack - gain), gain - down, step)
@@ -116,13 +123,15 @@ def _first_legal(pools: Pools, entries: Sequence[Entry], size: int, dest: int) -
 def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """A slot that went elsewhere goes home, and another of that home, about as large, comes here instead."""
     board = pools.board
-    going: dict[int, list[tuple[int, int]]] = {}
-    for size, slot in pools.moved:
-        dest = board.moved[slot]
-        if dest != broker and board.can_give(dest, size):
-            going.setdefault(board.home(slot), []).append((size, slot))
+    going: dict[int, list[Entry]] = {}
+    for dest in _sparing(pools, broker):
+        for entry in pools.arrived(dest):
+            if not board.can_give(dest, entry[0]):
+                break
+            going.setdefault(board.home(entry[1]), []).append(entry)
     for home in sorted(going):
-        for size, slot in around(pools.at_home(home), lack, 8):
+        going[home].sort()
+        for size, slot in around(pools.at_home(home), lack):
             if not board.can_take(broker, size) or not board.fits(slot, broker):
                 continue
             room = board.ceiling[home] - board.load[home]

@@ -4,15 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkakit.topicmappr.storage import small
-from kafkakit.topicmappr.storage.families import Family
+from kafkakit.topicmappr.storage.families import Family, Ranges
 from kafkakit.topicmappr.storage.fleet import Fleet
 from kafkakit.topicmappr.storage.reach import Attempt, attempt, standing_still
 from kafkakit.topicmappr.storage.relaxation import PENALTY, Masses
 from kafkakit.topicmappr.storage.window import Limits, Window
 
 _LOOKS = 24  # windows priced while searching the tightest split plan
+_EDGE = 64  # the part of what is left by which the first plan keeps off the edge
+_WIDER = 3  # steps back from the edge, each four times as wide
 _CLOSE = 1000  # the search ends within this part of today's tightness
-_TRIES = 7  # real plans built while searching
+_TRIES = 6  # real plans built while searching
 
 
 class Watch(Protocol):
@@ -107,8 +109,11 @@ def tightest(
     loosest = family.measure(loads)
     watch.phase("how tight the goal can be")
     low = max(finest, tightest_split(fleet, masses, family, budget.moved_bytes, loosest))
+    if small.is_small(fleet):
+        return _tightest_small(fleet, masses, family, budget, watch, low, loosest)
     best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
-    high, aim = loosest, low
+    # The very edge of what split plans can do is where real plans struggle most: start a little off it.
+    high, aim = loosest, low if budget.moved_bytes is not None or low == finest else low + (loosest - low) // _EDGE
     for turn in range(_TRIES):
         if watch.stopped() or aim >= best[0]:
             break
@@ -117,7 +122,7 @@ def tightest(
         watch.tried(aim, found)
         reached = max(aim, family.measure(fleet.loads(found.at)))
         if budget.allows(found) and reached < best[0]:
-            best = (reached, found if reached == aim else at_or(fleet, masses, family, reached, budget, found))
+            best = (reached, _for_certain(fleet, masses, family, reached, found))
         if found.outside or not budget.allows(found):
             low = aim
         else:
@@ -126,16 +131,43 @@ def tightest(
         if high - low <= loosest // _CLOSE:
             break
         # Close to the split plan's tightness first, then halving what is left.
-        aim = low + max(1, (high - low) // (64 >> (turn * 2) if turn < 3 else 2))
+        aim = low + max(1, (high - low) // (_EDGE >> (turn * 2) if turn < _WIDER else 2))
     return best
 
 
-def at_or(fleet: Fleet, masses: Masses, family: Family, tightness: int, budget: Budget, found: Attempt) -> Attempt:
-    """A plan made for this tightness if it is no dearer than the one found on the way, else that one."""
-    again = at_tightness(fleet, masses, family, tightness)
-    if not again.outside and budget.allows(again) and again.cost <= found.cost:
-        return again
-    return replace(found, window=again.window, outside=0)
+def _for_certain(fleet: Fleet, masses: Masses, family: Family, tightness: int, found: Attempt) -> Attempt:
+    """The attempt with the window that it really reached."""
+    if not found.outside:
+        return found
+    return replace(found, window=family.window(fleet, masses, tightness), outside=0)
+
+
+def _tightest_small(
+    fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch: Watch, low: int, loosest: int
+) -> tuple[int, Attempt]:
+    """The tightest goal of a small cluster, searched to the end: in one program, or by halving for bands."""
+    best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
+    if isinstance(family, Ranges):
+        answer = small.tightest(fleet, family.limits, budget.moved_bytes, budget.moves, low)
+        if answer.at is None or answer.width >= loosest:
+            return best
+        width = max(low, answer.width)
+        found = at_tightness(fleet, masses, family, width, by_moves=budget.moves is not None)
+        if found.outside or not budget.allows(found):
+            found = replace(found, at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, proven=False)
+        watch.tried(width, found)
+        return width, found
+    high = loosest
+    while low < high and not watch.stopped():
+        middle = (low + high) // 2
+        found = at_tightness(fleet, masses, family, middle, by_moves=budget.moves is not None)
+        watch.tried(middle, found)
+        if found.window.possible and not found.outside and budget.allows(found):
+            high = max(low, min(middle, family.measure(fleet.loads(found.at))))
+            best = (high, found)
+        else:
+            low = middle + 1
+    return best
 
 
 def attempt_at_rest(fleet: Fleet, masses: Masses, family: Family, loosest: int) -> Attempt:

@@ -20,6 +20,7 @@ class SmallAnswer:
     at: Any | None
     proven: bool
     cost: int = 0
+    moves: int = 0
     width: int = 0
     low: int = 0
 
@@ -35,11 +36,17 @@ def cheapest(fleet: Fleet, limits: Limits, width: int | None, *, by_moves: bool 
     return model.solve(model.cost)
 
 
-def tightest(fleet: Fleet, limits: Limits, budget: int | None) -> SmallAnswer:
-    """The narrowest window that loads can reach, with at most `budget` load copied (None: any amount)."""
+def tightest(fleet: Fleet, limits: Limits, load: int | None, moves: int | None, least: int) -> SmallAnswer:
+    """The narrowest window that loads can reach with at most so much load and so many copies (None: any amount).
+
+    `least` is a width that no plan goes below, or below which none is wanted.
+    """
     model = _Model(fleet, limits, width=None, slides=True)
-    if budget is not None:
-        model.program.add(model.cost <= budget)
+    if load is not None:
+        model.program.add(model.cost <= load)
+    if moves is not None:
+        model.program.add(model.copies <= moves)
+    model.program.add(model.high - model.low >= least)
     return model.solve(model.high - model.low)
 
 
@@ -74,6 +81,7 @@ class _Model:
         self.cost = sum(
             (1 if by_moves else int(fleet.size[p])) * x for (p, b), x in self.choice.items() if b not in current[p]
         )
+        self.copies = sum(x for (p, b), x in self.choice.items() if b not in current[p])
         for (p, b), x in self.choice.items():
             self.program.add_hint(x, b in current[p])
 
@@ -154,6 +162,7 @@ class _Model:
             at=at,
             proven=status == cp_model.OPTIMAL,
             cost=fleet.cost(at),
+            moves=int((at != fleet.home).sum()),
             width=int(solver.value(self.high - self.low)) if not isinstance(self.high, int) else 0,
             low=int(solver.value(self.low)) if not isinstance(self.low, int) else 0,
         )
