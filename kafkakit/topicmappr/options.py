@@ -7,6 +7,7 @@ import typer
 
 from kafkakit.completion import complete_topic_names
 from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.storage_source import SizesFrom
 
 Brokers = Annotated[
@@ -53,6 +54,17 @@ IgnoreWarns = Annotated[
 ExitCodeFlag = Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")]
 KafkaAddr = Annotated[
     str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
+]
+Placement = Annotated[
+    PlaceBy,
+    typer.Option(help="What is evened out: counts of replicas, or free bytes (the least is copied either way)."),
+]
+Optimize = Annotated[
+    OptimizeFor,
+    typer.Option(help="With storage placement: free bytes alone (storage), or then leaders too (distribution)."),
+]
+PartitionSizeFactor = Annotated[
+    float, typer.Option(help="With storage placement: what a new copy reserves, as a multiple of its size.")
 ]
 SizesSource = Annotated[
     SizesFrom,

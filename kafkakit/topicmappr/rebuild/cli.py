@@ -6,6 +6,8 @@ import typer
 
 from kafkakit.command import kit_of
 from kafkakit.topicmappr.options import (
+    ZK_ADDR,
+    ZK_METRICS_PREFIX,
     Brokers,
     ChunkStepSize,
     EvacuatedBrokers,
@@ -15,15 +17,20 @@ from kafkakit.topicmappr.options import (
     IgnoreWarns,
     KafkaAddr,
     MapString,
+    MetricsAge,
     MinimizeBy,
     MinRackIds,
+    Optimize,
     OptimizeLeadership,
     OutFile,
     OutPath,
+    PartitionSizeFactor,
     Phased,
+    Placement,
     PlanFile,
     Replication,
     ReportFile,
+    SizesSource,
     SkipNoOps,
     Snapshot,
     SubAffinity,
@@ -34,14 +41,17 @@ from kafkakit.topicmappr.options import (
     ZkMetricsPrefix,
     ZkPrefix,
 )
-from kafkakit.topicmappr.planning.cli import next_command, observe, recorded
+from kafkakit.topicmappr.planning.cli import next_command, observe, observe_storage, recorded
 from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
+from kafkakit.topicmappr.storage_source import SizesFrom
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
     from kafkakit.model import ClusterSnapshot
     from kafkakit.output import Result
     from kafkakit.topicmappr.maps import SavedMap
+    from kafkakit.topicmappr.plan import StorageFacts
     from kafkakit.topicmappr.rebuild.decide import Rebuild
     from kafkakit.topicmappr.rebuild.request import RebuildRequest
     from kafkakit.topicmappr.run import Destination
@@ -59,6 +69,11 @@ def rebuild(
     sub_affinity: SubAffinity = False,
     min_rack_ids: MinRackIds = 0,
     minimize: MinimizeBy = Minimize.MOVES,
+    placement: Placement = PlaceBy.COUNT,
+    optimize: Optimize = OptimizeFor.DISTRIBUTION,
+    partition_size_factor: PartitionSizeFactor = 1.0,
+    sizes_from: SizesSource = SizesFrom.BROKERS,
+    metrics_age: MetricsAge = None,
     optimize_leadership: OptimizeLeadership = False,
     leader_evac_brokers: EvacuatedBrokers = "",
     leader_evac_topics: EvacuatedTopics = "",
@@ -73,9 +88,9 @@ def rebuild(
     ignore_warns: IgnoreWarns = False,
     exit_code: ExitCodeFlag = False,
     kafka_addr: KafkaAddr = "",
-    zk_addr: ZkAddr = "",
+    zk_addr: ZkAddr = ZK_ADDR,
     zk_prefix: ZkPrefix = "",
-    zk_metrics_prefix: ZkMetricsPrefix = "",
+    zk_metrics_prefix: ZkMetricsPrefix = ZK_METRICS_PREFIX,
 ) -> int:
     """Replace brokers with the fewest moves, or rebuild placement evenly.
 
@@ -83,12 +98,14 @@ def rebuild(
     satisfies the request, naming what to add.
     """
     from kafkakit.topicmappr.broker_list import parse_broker_list
-    from kafkakit.topicmappr.rebuild.request import RebuildRequest
+    from kafkakit.topicmappr.rebuild.request import RebuildRequest, parse_factor
     from kafkakit.topicmappr.run import Destination, read_map_string, unobserved, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
     words = recorded("topicmappr rebuild", locals(), _RECORDED) | ({} if use_meta else {"use-meta": "false"})
+    if placement is PlaceBy.STORAGE:
+        words |= recorded("topicmappr rebuild", locals(), _RECORDED_WITH_STORAGE)
     request = RebuildRequest(
         brokers=parse_broker_list(brokers),
         topics=parse_patterns(topics),
@@ -106,6 +123,9 @@ def rebuild(
         chunk_step=chunk_step_size,
         use_meta=use_meta,
         minimize=minimize,
+        placement=placement,
+        optimize=optimize,
+        partition_size_factor=parse_factor(partition_size_factor),
         words=words,
     )
     destination = Destination(out_path=out_path, out_file=out_file, plan=plan, report=report, skip_no_ops=skip_no_ops)
@@ -115,15 +135,26 @@ def rebuild(
     if kafka_addr:
         kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
     with without_collector():
+        if request.by_storage:
+            seen = observe_storage(
+                kit,
+                snapshot,
+                sizes_from=sizes_from,
+                zk_addr=zk_addr,
+                zk_metrics_prefix=zk_metrics_prefix,
+                metrics_age=metrics_age,
+            )
+            return _finish(kit, seen.snapshot, seen.facts, request, destination, ignore_warns, exit_code)
         # A map without metadata needs no cluster; a plan does, since it is carried out on one.
         alone = map_string and not use_meta and not (snapshot or plan or report)
         state = unobserved() if alone else observe(kit, snapshot)
-        return _finish(kit, state, request, destination, ignore_warns, exit_code)
+        return _finish(kit, state, None, request, destination, ignore_warns, exit_code)
 
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "map_string", "replication", "force_rebuild", "sub_affinity",
              "min_rack_ids", "minimize", "optimize_leadership", "leader_evac_brokers", "leader_evac_topics",
              "phased_reassignment", "chunk_step_size", "skip_no_ops", "ignore_warns")  # fmt: skip
+_RECORDED_WITH_STORAGE = ("placement", "optimize", "partition_size_factor")
 
 
 def _evacuated(text: str) -> tuple[int, ...]:
@@ -141,6 +172,7 @@ def _evacuated(text: str) -> tuple[int, ...]:
 def _finish(
     kit: "Kit",
     state: "ClusterSnapshot",
+    facts: "StorageFacts | None",
     request: "RebuildRequest",
     destination: "Destination",
     ignore_warns: bool,
@@ -153,10 +185,11 @@ def _finish(
     from kafkakit.topicmappr.rebuild.render import files_section, plan_section, report_head, warn_section
     from kafkakit.topicmappr.report.cli import write_report
     from kafkakit.topicmappr.run import save
+    from kafkakit.topicmappr.watch.cli import Watcher, watching
     from kafkakit.wiring import write_file
 
-    with kit.output.progress("planning"):
-        decided = decide_rebuild(state, request)
+    with watching(kit.output) if request.by_storage else kit.output.progress("planning") as watch:
+        decided = decide_rebuild(state, request, facts, watch if isinstance(watch, Watcher) else None)
     warnings = decided.plan.warnings
     text = report_head(decided, request) + warn_section(warnings)
     if warnings and not ignore_warns:

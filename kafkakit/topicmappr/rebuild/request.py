@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 
 from kafkakit.errors import UsageError
 from kafkakit.model import PartitionMap
@@ -12,6 +13,13 @@ from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
 
 MAX_REPLICATION = 32_767
 MAX_FACTOR = 1000
+
+
+def parse_factor(value: float) -> Fraction:
+    """The exact fraction that a decimal number stands for; `UsageError` for infinity and for what is no number."""
+    if not isfinite(value):
+        raise UsageError(f"--partition-size-factor: {value:g} is not a number to multiply sizes with")
+    return Fraction(str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ from kafkakit.topicmappr.storage_rebuild.task import Row, Task, filled, make_tas
 from kafkakit.topicmappr.storage_source import Sizes, storage_of
 from kafkakit.topicmappr.storage_text import RANGE_INCREASED, FreeChange
 
+STOPPED = "the search was ended early: a smaller range of free bytes may be possible"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -73,7 +75,7 @@ def place_stored(
     task = make_task(problem, disks, factor=factor, forced=forced)
     found = search(task, watch)
     lists, chosen = found.lists, None
-    if is_small(task):
+    if is_small(task) and not watch.stopped():
         watch.phase("searching every placement")
         chosen = choose_small(task, lists, found.range_bound or 0)
         lists = tuple(filled(row, sorted(s), problem.racks) for row, s in zip(task.rows, chosen.sets, strict=True))
@@ -91,7 +93,11 @@ def place_stored(
             unplaced=unplaced,
             bound=bound,
             argument=argument,
-            notes=(*standing_notes(problem, ordered, task.kept), *_range_notes(task, found, chosen, lists, unplaced)),
+            notes=(
+                *standing_notes(problem, ordered, task.kept),
+                *_range_notes(task, found, chosen, lists, unplaced),
+                *((STOPPED,) if watch.stopped() else ()),
+            ),
             proof=proof,
         ),
         shortages=_shortages(task, lists, unplaced, change, factor, chosen),

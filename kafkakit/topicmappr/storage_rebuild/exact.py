@@ -181,6 +181,7 @@ class _Model:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
         solver.parameters.max_deterministic_time = work
+        solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone
         status = solver.solve(self.program)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE) or round(solver.objective_value) > value:
             return best, False, value
