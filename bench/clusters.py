@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 
 GIB = 1 << 30
 TOPIC_SIZES = [8, 16, 32, 64, 128, 256, 512]
@@ -31,6 +31,8 @@ SHAPES = {
     "m": Shape(100, 3, 20_000, 2, 12),
     "l": Shape(300, 6, 100_000, 3, 30),
     "xl": Shape(600, 6, 200_000, 4, 60),
+    # Like Cruise Control's published case (its issue 1592): 215 brokers, 3,500 topics, 2.8 million replicas.
+    "cc": Shape(215, 5, 930_000, 5, 0),
 }
 
 
@@ -61,11 +63,24 @@ def make_cluster(shape: Shape) -> ClusterSnapshot:
         topics.append(Topic(name=f"topic-{len(topics):05d}", partitions=tuple(rows)))
         left -= count
     everyone = [*ids, *new_brokers(shape)]
+    used = dict.fromkeys(everyone, 0)
+    for topic in topics:
+        for p in topic.partitions:
+            for b, size in p.replica_bytes.items():
+                used[b] += size
+    capacity = int(max(used.values()) * 1.25)
     return ClusterSnapshot(
         cluster_id="bench",
         taken_at=datetime(2026, 11, 1, tzinfo=UTC),
         source="bench/clusters.py",
-        brokers=tuple(Broker(id=b, rack=racks[_rack(i, shape)]) for i, b in enumerate(everyone)),
+        brokers=tuple(
+            Broker(
+                id=b,
+                rack=racks[_rack(i, shape)],
+                log_dirs=(LogDir(path="/data", total_bytes=capacity, usable_bytes=capacity - used[b]),),
+            )
+            for i, b in enumerate(everyone)
+        ),
         topics=tuple(topics),
         sizes_taken=True,
     )

@@ -102,12 +102,13 @@ def decide_rebalance(
         pinned=pinned_indices(scope.partitions, request.pinned, stranded),
         smallest=request.smallest_bytes,
         locality_scoped=request.locality_scoped,
+        most_broken=request.max_rack_violations,
     )
     masses = masses_of(layout.fleet)
     aim = aim_of(layout, request, sources, change.targets)
     notebook = Notebook(watch, layout.fleet, aim.family)
     tightness, found = reach_aim(layout.fleet, masses, aim, request, notebook)
-    if not found.window.possible or found.outside:
+    if not found.succeeded:
         raise _impossible(layout, masses, aim, found, tightness, racks, request)
     after = lists_of(layout.fleet, found.at)
     before = [p.current for p in scope.partitions]
@@ -214,6 +215,11 @@ def _impossible(
         reason = why_not(layout.fleet, masses, found.window, names)
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}", hint=f"the nearest that may be: {aim.shown(nearest)}"
+        )
+    if not found.rule_kept:
+        return InfeasibleError(
+            f"no plan leaves at most {request.max_rack_violations} sets that break the rack rule",
+            hint="topicmappr fix-racks says which partitions cannot be mended, and why",
         )
     return InfeasibleError(
         f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",

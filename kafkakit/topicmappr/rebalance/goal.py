@@ -96,12 +96,12 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
     watch.phase(f"a plan for {aim.words}")
     found = at_tightness(fleet, masses, aim.family, aim.asked, by_moves=by_moves)
     watch.tried(aim.asked, found)
-    if found.window.possible and not found.outside and aim.budget.allows(found):
+    if found.succeeded and aim.budget.allows(found):
         return aim.asked, found
     loosest = aim.family.measure(fleet.loads(fleet.home))
     if not found.window.possible:
         return tightest_split(fleet, masses, aim.family, None, loosest), found
-    if found.outside:
+    if not found.succeeded:
         nearest, _ = tightest(fleet, masses, aim.family, Budget(), watch, finest=aim.asked)
         return nearest, found
     return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.asked)

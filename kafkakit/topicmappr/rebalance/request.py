@@ -43,8 +43,9 @@ class RebalanceRequest:
 
     Thresholds, tolerance and limits are kafka-kit's; None where the flag was not given, since kafka-kit's
     defaults hold only without a goal. With `balance_dirs` log dirs inside
-    brokers are levelled to that band. `pinned` are topics or topic/partition that stay as they are. `scale`
-    demands new brokers. `words` are the flags as given, for the plan's record.
+    brokers are levelled to that band. `pinned` are topics or topic/partition that stay as they are. At most
+    `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
+    new brokers. `words` are the flags as given, for the plan's record.
     """
 
     brokers: BrokerList
@@ -59,6 +60,7 @@ class RebalanceRequest:
     partition_size_threshold_mib: int | None = None
     locality_scoped: bool = False
     min_rack_ids: int = 0
+    max_rack_violations: int | None = None
     minimize: Minimize = Minimize.BYTES
     max_disk_use: Fraction = Fraction(9, 10)
     head_room_bytes: int = 0

@@ -61,12 +61,15 @@ class Bands:
     share: Ints
 
     def bounds(self, tightness: int) -> tuple[Ints, Ints]:
-        """Floors and ceilings of a band: share less and plus so many millionths of it, inside the hard limits."""
+        """Floors and ceilings of a band: share less and plus so many millionths of it, inside the hard limits.
+
+        A share of 0 has no band (there are fewer bytes than brokers).
+        """
         import numpy as np
 
         low = -((-self.share * (PPM - min(tightness, PPM))) // PPM)
         high = self.share + self.share * tightness // PPM
-        even, limits = self.limits.even, self.limits
+        even, limits = self.limits.even & (self.share > 0), self.limits
         floor = np.where(even, np.maximum(limits.floor, low), limits.floor)
         return floor, np.where(even, np.minimum(limits.ceiling, high), limits.ceiling)
 

@@ -18,6 +18,7 @@ class Fleet:
     `part` its partition, `home` its broker, `movable` whether a plan may move it. `size[p]` is the load of one
     copy. Broker arrays: `rack` numbers racks (0 to `racks` - 1; a rackless broker has a higher number of its own),
     `receiver` says who may get copies, `fixed` is load that no slot stands for.
+    At most `most_broken` partitions may end with a set that breaks the rack rule (None: those that do may stay so).
     """
 
     brokers: tuple[int, ...]
@@ -32,6 +33,7 @@ class Fleet:
     size: Ints
     rule: RackRule
     locality_scoped: bool = False
+    most_broken: int | None = None
 
     @property
     def pool(self) -> Ints:
@@ -89,6 +91,7 @@ def make_fleet(
     smallest: int = 0,
     fixed: Mapping[int, int] | None = None,
     locality_scoped: bool = False,
+    most_broken: int | None = None,
 ) -> Fleet:
     """Build the arrays from replica lists and sizes (load of one copy each).
 
@@ -128,4 +131,5 @@ def make_fleet(
         size=size,
         rule=rule,
         locality_scoped=locality_scoped,
+        most_broken=most_broken,
     )

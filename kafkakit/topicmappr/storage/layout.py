@@ -84,6 +84,7 @@ def lay_out(
     pinned: Collection[int] = (),
     smallest: int = 0,
     locality_scoped: bool = False,
+    most_broken: int | None = None,
 ) -> Layout:
     """Make the arrays. A broker's load is its used bytes, or, `by_free`, a constant less its free bytes.
 
@@ -116,6 +117,7 @@ def lay_out(
         smallest=smallest,
         fixed=fixed,
         locality_scoped=locality_scoped,
+        most_broken=most_broken,
     )
 
     def array(values: Sequence[int]) -> Ints:

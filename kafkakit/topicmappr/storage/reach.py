@@ -1,6 +1,6 @@
 """One attempt at a goal: the cheapest split plan, a real plan built after it, mended, and made cheaper."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkakit.topicmappr.storage.balance import construct
@@ -9,6 +9,7 @@ from kafkakit.topicmappr.storage.fleet import Fleet
 from kafkakit.topicmappr.storage.mending import mend, save
 from kafkakit.topicmappr.storage.pools import Pools
 from kafkakit.topicmappr.storage.relaxation import Masses
+from kafkakit.topicmappr.storage.unbreaking import broken_parts, unbreak
 from kafkakit.topicmappr.storage.window import Window
 
 
@@ -25,6 +26,12 @@ class Attempt:
     outside: int
     window: Window
     proven: bool = False
+    rule_kept: bool = True
+
+    @property
+    def succeeded(self) -> bool:
+        """True when all limits and rules are kept."""
+        return self.window.possible and not self.outside and self.rule_kept
 
 
 def attempt(fleet: Fleet, masses: Masses, window: Window) -> Attempt:
@@ -32,6 +39,11 @@ def attempt(fleet: Fleet, masses: Masses, window: Window) -> Attempt:
     board = construct(fleet, masses, window)
     pools = Pools(board)
     mend(pools)
+    if fleet.most_broken is not None:
+        if unbreak(pools, attempt_of(board, window).at):
+            return replace(attempt_of(board, window), rule_kept=False)
+        mend(pools)
+        return attempt_of(board, window)  # saving could put the repeats back
     save(pools)
     return attempt_of(board, window)
 
@@ -47,4 +59,5 @@ def attempt_of(board: Board, window: Window) -> Attempt:
 def standing_still(fleet: Fleet, window: Window) -> Attempt:
     """The attempt that moves nothing."""
     board = Board(fleet, window.floor.tolist(), window.ceiling.tolist())
-    return attempt_of(board, window)
+    kept = fleet.most_broken is None or len(broken_parts(fleet, fleet.home)) <= fleet.most_broken
+    return replace(attempt_of(board, window), rule_kept=kept)

@@ -67,7 +67,8 @@ def masses_of(fleet: Fleet) -> Masses:
     """Gather slots into masses. O(replicas), half a second for 600,000."""
     import numpy as np
 
-    rack = fleet.rack
+    # Rackless brokers are places of their own, except where copies stay in their rack: there they are one.
+    rack = fleet.pool if fleet.locality_scoped else fleet.rack
     size = fleet.slot_size
     loose = fleet.fixed + summed(fleet.home[~fleet.movable], size[~fleet.movable], len(fleet.brokers))
     group_of = _group_numbers(fleet)

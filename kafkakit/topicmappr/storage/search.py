@@ -74,7 +74,7 @@ def at_tightness(fleet: Fleet, masses: Masses, family: Family, tightness: int, *
 
 def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
     """The better of the plan found and the one a full search gives."""
-    if not found.outside and found.cost == window.bound.value and not by_moves:
+    if found.succeeded and found.cost == window.bound.value and not by_moves:
         return replace(found, proven=True)
     sliding = bool(window.slides.any())
     if sliding:
@@ -121,9 +121,9 @@ def tightest(
         found = at_tightness(fleet, masses, family, aim)
         watch.tried(aim, found)
         reached = max(aim, family.measure(fleet.loads(found.at)))
-        if budget.allows(found) and reached < best[0]:
+        if budget.allows(found) and found.rule_kept and (reached < best[0] or not best[1].rule_kept):
             best = (reached, _for_certain(fleet, masses, family, reached, found))
-        if found.outside or not budget.allows(found):
+        if not found.succeeded or not budget.allows(found):
             low = aim
         else:
             high = aim
@@ -149,12 +149,14 @@ def _tightest_small(
     best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
     if isinstance(family, Ranges):
         answer = small.tightest(fleet, family.limits, budget.moved_bytes, budget.moves, low)
-        if answer.at is None or answer.width >= loosest:
+        if answer.at is None or (answer.width >= loosest and best[1].rule_kept):
             return best
         width = max(low, answer.width)
         found = at_tightness(fleet, masses, family, width, by_moves=budget.moves is not None)
-        if found.outside or not budget.allows(found):
-            found = replace(found, at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, proven=False)
+        if not found.succeeded or not budget.allows(found):
+            found = replace(
+                found, at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, proven=False, rule_kept=True
+            )
         watch.tried(width, found)
         return width, found
     high = loosest
@@ -162,7 +164,7 @@ def _tightest_small(
         middle = (low + high) // 2
         found = at_tightness(fleet, masses, family, middle, by_moves=budget.moves is not None)
         watch.tried(middle, found)
-        if found.window.possible and not found.outside and budget.allows(found):
+        if found.succeeded and budget.allows(found):
             high = max(low, min(middle, family.measure(fleet.loads(found.at))))
             best = (high, found)
         else:

@@ -61,9 +61,12 @@ class _Model:
         self.program = cp_model.CpModel()
         self.fleet, self.limits = fleet, limits
         self.choice: dict[tuple[int, int], Any] = {}
+        self.broken: list[Any] = []
         current = self._slots()
         for part in range(len(fleet.size)):
             self._partition(part, current)
+        if fleet.most_broken is not None:
+            self.program.add(sum(self.broken) <= fleet.most_broken)
         loads = self._loads()
         largest = int(fleet.fixed.sum() + fleet.slot_size.sum())
         self.low: Any = 0
@@ -112,12 +115,13 @@ class _Model:
             by_rack.setdefault(int(fleet.pool[b]), []).append(b)
         count = {r: sum(1 for b in here if fleet.pool[b] == r) for r in by_rack}
         real = [r for r in by_rack if r < fleet.racks]
+        broken = self._may_break(here)
         if fleet.locality_scoped:
             for r, brokers in by_rack.items():
                 self.program.add(sum(mine[b] for b in brokers) == count[r])
         elif not minimum:
             for r in real:
-                self.program.add(sum(mine[b] for b in by_rack[r]) <= max(1, count[r]))
+                self.program.add(sum(mine[b] for b in by_rack[r]) <= 1 + max(0, count[r] - 1) * broken)
         else:
             used = {r: self.program.new_bool_var("") for r in real}
             repeats = self.program.new_bool_var("")
@@ -125,9 +129,19 @@ class _Model:
                 inside = sum(mine[b] for b in by_rack[r])
                 self.program.add(used[r] <= inside)
                 self.program.add(inside <= 1).only_enforce_if(repeats.negated())
-            broken = sum(1 for r in real if count[r] > 1) and sum(1 for r in real if count[r]) < minimum
-            needed = sum(1 for r in real if count[r]) if broken else minimum
-            self.program.add(sum(used.values()) >= needed).only_enforce_if(repeats)
+            self.program.add(sum(used.values()) >= minimum).only_enforce_if(repeats, broken.negated())
+            self.program.add(sum(used.values()) >= sum(1 for r in real if count[r])).only_enforce_if(repeats, broken)
+
+    def _may_break(self, here: Mapping[int, int]) -> Any:
+        """Whether this partition's set may go on breaking the rack rule; it counts against the most that may."""
+        fleet = self.fleet
+        racks = [str(r) if (r := int(fleet.pool[b])) < fleet.racks else None for b in here]
+        broken = self.program.new_bool_var("")
+        if fleet.rule.violates(racks):
+            self.broken.append(broken)
+        else:
+            self.program.add(broken == 0)
+        return broken
 
     def _loads(self) -> list[Any]:
         fleet = self.fleet

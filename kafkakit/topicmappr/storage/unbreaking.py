@@ -1,0 +1,58 @@
+"""Mending sets that break the rack rule, where a request allows only so many of them."""
+
+from typing import Any
+
+from kafkakit.topicmappr.storage.filling import Receivers
+from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.pools import Pools
+
+
+def broken_parts(fleet: Fleet, at: Any) -> Any:
+    """The partitions whose sets break the rack rule with slots on the brokers `at`, sorted. O(replicas)."""
+    import numpy as np
+
+    pool = fleet.pool[at]
+    real = pool < fleet.racks
+    part, pool = fleet.part[real], pool[real]
+    order = np.lexsort((pool, part))
+    part, pool = part[order], pool[order]
+    again = np.zeros(len(part), dtype=bool)
+    again[1:] = (part[1:] == part[:-1]) & (pool[1:] == pool[:-1])
+    repeating = np.unique(part[again])
+    if not fleet.rule.min_rack_ids:
+        return repeating
+    distinct = np.bincount(part[~again], minlength=len(fleet.size))
+    return repeating[distinct[repeating] < fleet.rule.min_rack_ids]
+
+
+def unbreak(pools: Pools, at: Any) -> int:
+    """Move repeats of a rack elsewhere until few enough sets break the rule, small partitions first.
+
+    Returns how many too many are left. Room is kept, floors are for the mending that follows.
+    """
+    board, fleet = pools.board, pools.board.fleet
+    assert fleet.most_broken is not None
+    broken = broken_parts(fleet, at).tolist()
+    left = len(broken) - fleet.most_broken
+    receivers = Receivers(board)
+    for part in sorted(broken, key=lambda p: (int(fleet.size[p]), p)):
+        if left <= 0:
+            break
+        left -= _unbroken(pools, receivers, int(fleet.first[part]), int(fleet.first[part + 1]))
+    return max(0, left)
+
+
+def _unbroken(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
+    """Move later replicas out of repeated racks until the set obeys the rule."""
+    board, fleet = pools.board, pools.board.fleet
+    for slot in range(first, last):
+        racks = [int(fleet.pool[board.broker(s)]) for s in range(first, last)]
+        if not fleet.rule.violates([str(r) if r < fleet.racks else None for r in racks]):
+            return True
+        here = racks[slot - first]
+        if here < fleet.racks and racks.count(here) > 1 and fleet.movable[slot] and slot not in board.moved:
+            dest = receivers.emptiest(slot, ())
+            if dest is not None:
+                pools.take(((slot, dest),))
+    racks = [int(fleet.pool[board.broker(s)]) for s in range(first, last)]
+    return not fleet.rule.violates([str(r) if r < fleet.racks else None for r in racks])
