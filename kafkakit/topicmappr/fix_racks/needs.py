@@ -50,7 +50,7 @@ def need_of(used: Mapping[str, int], loose: tuple[int, ...], receivers: Receiver
         rack: RackRoom(ids, free=1) for rack, ids in receivers.by_rack.items() if rack and rack not in used
     }
     spanning = minimum - racks if minimum else repeats
-    if minimum and spanning <= min(repeats, len(fresh)):
+    if spanning < repeats and spanning <= len(fresh):
         return _mending(spanning, repeats, fresh)
     if repeats <= len(fresh) + len(loose):
         offers = dict(fresh)

@@ -336,3 +336,9 @@ def test_even_spread_may_use_a_broker_without_a_rack_where_a_rack_is_too_small()
     racks: dict[int, str | None] = {1: "a", 2: None, 3: "a", 4: "a", 5: "b"}
     (move,) = fix(cluster({"t": [(1, 3, 4, 5)]}, racks), spread=True).moves
     assert move.adding == (2,)
+
+
+def test_a_repeat_may_go_to_a_broker_without_a_rack_where_no_rack_would_repeat_then() -> None:
+    racks: dict[int, str | None] = {1: "b", 2: "b", 3: "a", 6: None}
+    plan = fix(cluster({"t": [(1, 2), (1, 2)]}, racks), min_rack_ids=2)
+    assert sorted(b for m in plan.moves for b in m.adding) == [3, 6]
