@@ -40,9 +40,10 @@ STOPPED = "the search was stopped early; this is the best plan found until then"
 class Rebalance:
     """A decided rebalance: the plan and what the report says besides.
 
-    `before` and `after` are replica lists in the order of `scope.partitions`. `tightness` says how narrow the
-    loads are in the end, in the aim's own unit. `free` are the targets' free bytes, `tried` the plans made on
-    the way; with `stopped` the search ended early because somebody asked it to.
+    `before` and `after` are replica lists in the order of `scope.partitions`. `tightness` is the goal that the plan
+    was made for and `reached` how narrow the loads are in the end, both in the aim's own unit. `free` are the
+    targets' free bytes, `tried` the plans made on the way; with `stopped` the search ended early because somebody
+    asked it to.
     """
 
     plan: Plan
@@ -52,6 +53,7 @@ class Rebalance:
     sizes: Sizes
     aim: Aim
     tightness: int
+    reached: int
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
     free: FreeChange
@@ -138,7 +140,8 @@ def decide_rebalance(
         sources=sources,
         sizes=sizes,
         aim=aim,
-        tightness=aim.family.measure(layout.fleet.loads(found.at)),
+        tightness=tightness,
+        reached=aim.family.measure(layout.fleet.loads(found.at)),
         before=tuple(before),
         after=tuple(after),
         free=change_of_free,

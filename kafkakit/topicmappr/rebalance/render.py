@@ -63,7 +63,7 @@ def _parameters(decided: Rebalance, request: RebalanceRequest, relocations: Sequ
     yield f"{INDENT}Free storage mean, harmonic mean: {_gb(sources.mean)}, {_gb(sources.harmonic_mean)}"
     if request.goal.given:
         yield f"{INDENT}Goal: {decided.aim.words}{_budget(request)}"
-        yield f"{INDENT}Reached: {decided.aim.shown(decided.tightness)}"
+        yield f"{INDENT}Reached: {decided.aim.shown(decided.reached)}"
         return
     tolerance = tolerance_of(decided, request, relocations)
     yield f"{INDENT}Broker free storage limits (with a {tolerance * 100:.2f}% tolerance from mean):"
@@ -189,7 +189,7 @@ def rebalance_data(decided: Rebalance, request: RebalanceRequest, maps: Sequence
 
 def _goal_data(decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation]) -> dict[str, object]:
     """What was asked for and what is reached: a band in parts of one, a range in bytes, a tolerance as a fraction."""
-    goal, reached = request.goal, decided.tightness
+    goal, reached = request.goal, decided.reached
     band = isinstance(decided.aim.family, Bands)
     data: dict[str, object] = {
         "kind": "band" if band else "free-range" if goal.given else "tolerance",
