@@ -116,6 +116,12 @@ MaxDiskUse = Annotated[
     str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
 ]
 HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker.")]
+MaxRackViolations = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Mend replica sets until no more than this break the rack rule; else they may stay."
+    ),
+]
 BalanceDirs = Annotated[
     str,
     typer.Option(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "max_moved_bytes", "max_moves", "minimize",
              "storage_threshold", "storage_threshold_gb", "tolerance", "partition_size_threshold", "locality_scoped",
-             "min_rack_ids", "max_disk_use", "head_room", "balance_dirs", "pin", "optimize_leadership",
-             "ignore_warns")  # fmt: skip
+             "min_rack_ids", "max_rack_violations", "max_disk_use", "head_room", "balance_dirs", "pin",
+             "optimize_leadership", "ignore_warns")  # fmt: skip
 
 
 # A flag that one of the commands lacks is as one that was not given.
@@ -102,6 +102,7 @@ def _request(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
         partition_size_threshold_mib=given["partition_size_threshold"],
         locality_scoped=given["locality_scoped"],
         min_rack_ids=given["min_rack_ids"],
+        max_rack_violations=given["max_rack_violations"],
         minimize=given["minimize"],
         max_disk_use=parse_percent(given["max_disk_use"], "--max-disk-use"),
         head_room_bytes=parse_size(given["head_room"], "--head-room"),
@@ -114,7 +115,8 @@ def _request(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
 
 def _words(command: str, flag: Mapping[str, Any]) -> dict[str, str]:
     """The flags for the plan's record; here a zero that was given says something."""
-    told = ("storage_threshold", "storage_threshold_gb", "max_moves", "partition_size_threshold")
+    told = ("storage_threshold", "storage_threshold_gb", "max_moves", "max_rack_violations",
+            "partition_size_threshold")  # fmt: skip
     given = {**flag, **{name: str(flag[name]) for name in told if flag[name] is not None}}
     return recorded(command, {**given, "head_room": "" if flag["head_room"] == "0" else flag["head_room"]}, _RECORDED)
 
@@ -142,7 +144,8 @@ def _finish(
     with watching(kit.output) as watch:
         decided = decide(seen.snapshot, request, seen.facts, watch)
     plan = decided.plan
-    if decided.stopped and not plan.moves:
+    changes = bool(plan.moves or plan.dir_moves)
+    if decided.stopped and not changes:
         raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
     text = report_head(decided, request, verbose=switches.verbose) + warn_section(plan.warnings)
     if plan.warnings and not switches.ignore_warns:
@@ -160,7 +163,7 @@ def _finish(
     write_report(plan, destination.report, following)
     text += (files_section(maps) if wants_maps else "") + plan_section(plan, saved, following)
     kit.output.result(_result(command, decided, request, text, maps))
-    return int(ExitCode.CHANGES) if switches.exit_code and plan.moves else int(ExitCode.DONE)
+    return int(ExitCode.CHANGES) if switches.exit_code and changes else int(ExitCode.DONE)
 
 
 def _result(

@@ -1,5 +1,6 @@
 """What the operator asked `topicmappr rebalance` or `scale` for, validated."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -80,6 +81,12 @@ class RebalanceRequest:
             raise UsageError(f"--tolerance: {self.tolerance} is not between 0 and 1")
         if self.goal.given and self.tolerance:
             raise UsageError("--tolerance says nothing beside a goal of its own", hint="leave it out")
+        for flag, value in (
+            ("--storage-threshold", self.storage_threshold),
+            ("--storage-threshold-gb", self.storage_threshold_gb),
+        ):
+            if value is not None and not 0 <= value < math.inf:
+                raise UsageError(f"{flag}: {value} is not a number of at least 0")
         if self.partition_limit < 1:
             raise UsageError(f"--partition-limit: {self.partition_limit} is less than 1")
 
