@@ -1,6 +1,7 @@
 """Small clusters, searched to the end: most copies placed, then the smallest range of free bytes, then fewest bytes.
 
-An integer program in which every partition chooses its brokers, solved for one aim after the other.
+An integer program in which every partition chooses its brokers, solved for one aim after the other; at last, and
+without proof, brokers inside the range are brought close to the mean.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from kafkakit.topicmappr.storage_rebuild.task import Row, Task
 
 LARGEST = 1200
 """Choices (partition x broker) up to which a cluster counts as small."""
-_WORK = (1.0, 2.0, 1.0)
+_WORK = (1.0, 2.0, 1.0, 0.3)
 """CP-SAT's deterministic time for each aim; about as many seconds, and the same on every machine."""
 
 
@@ -52,6 +53,8 @@ def choose_small(task: Task, start: Sequence[Row], range_bound: int) -> Chosen:
     cheapest = cost == 0
     if not cheapest:
         best, cheapest, cost = model.solve(model.cost, best, cost, _WORK[2])
+    model.program.add(model.cost <= cost)
+    best, _, _ = model.solve(*model.away_from_mean(best), _WORK[3])
     return Chosen(
         sets=best,
         most_placed=placed_all,
@@ -167,6 +170,19 @@ class _Model:
         """The bytes of all new copies."""
         return sum(s * len(n - set(kept)) for s, n, kept in zip(self.task.size, sets, self.task.kept, strict=True))
 
+    def away_from_mean(self, best: tuple[frozenset[int], ...]) -> tuple[Any, tuple[frozenset[int], ...], int]:
+        """How far brokers are from the mean of the best placement, all together: goal, that placement, its value."""
+        free = self.task.free_after([tuple(sorted(chosen)) for chosen in best])
+        mean = sum(free.values()) // max(1, len(free))
+        reach = sum(abs(f) for f in free.values()) + sum(map(abs, self.task.free.values())) + abs(mean)
+        away = []
+        for given in self.given.values():
+            distance = self.program.new_int_var(0, 2 * reach, "")
+            self.program.add(distance >= given - mean)
+            self.program.add(distance >= mean - given)
+            away.append(distance)
+        return sum(away), best, sum(abs(f - mean) for f in free.values())
+
     def solve(
         self, goal: Any, best: tuple[frozenset[int], ...], value: int, work: float
     ) -> tuple[tuple[frozenset[int], ...], bool, int]:
@@ -183,11 +199,11 @@ class _Model:
         solver.parameters.max_deterministic_time = work
         solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone
         status = solver.solve(self.program)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE) or round(solver.objective_value) > value:
-            return best, False, value
+        proven = status == cp_model.OPTIMAL
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE) or round(solver.value(goal)) >= value:
+            return best, proven, value
         found = [set() if self.task.forced else set(kept) for kept in self.task.kept]
         for (p, b), x in self.choice.items():
             if solver.value(x):
                 found[p].add(b)
-        proven = status == cp_model.OPTIMAL
         return tuple(frozenset(chosen) for chosen in found), proven, round(solver.value(goal))

@@ -21,6 +21,7 @@ _ROUNDS = 4  # how often limits are drawn in where new copies are counted larger
 class Found:
     """Replica lists (shorter where a copy found no broker), their range of free bytes, and the arrays behind.
 
+    `cost` are the bytes copied, `squares` the sum of squares of free bytes, which tells apart equal ranges.
     No placement has a range below `range_bound`; None where space is so short that nothing was proven.
     """
 
@@ -28,13 +29,14 @@ class Found:
     unplaced: int
     range: int
     cost: int
+    squares: int
     arrays: Arrays
     range_bound: int | None
 
     @property
-    def rank(self) -> tuple[int, int, int]:
+    def rank(self) -> tuple[int, int, int, int]:
         """What is better is smaller."""
-        return self.unplaced, self.range, self.cost
+        return self.unplaced, self.range, self.cost, self.squares
 
 
 def search(task: Task, watch: Watch) -> Found:
@@ -128,11 +130,13 @@ def _found(task: Task, arrays: Arrays, board: Board, bound: int | None) -> Found
         for size, kept, new in zip(task.size, task.kept, lists, strict=True)
         if kept != new
     )
+    free = task.free_after(lists).values()
     return Found(
         lists=lists,
         unplaced=sum(map(len, task.rows)) - sum(map(len, lists)),
-        range=task.range_after(lists),
+        range=max(free) - min(free) if free else 0,
         cost=cost,
+        squares=sum(f * f for f in free),
         arrays=arrays,
         range_bound=bound,
     )
