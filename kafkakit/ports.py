@@ -56,11 +56,15 @@ class LiveReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLogDirs:
-    """One broker's answer about its log dirs, or why there is none (`error`)."""
+    """One broker's answer about its log dirs, or why there is none (`error`).
+
+    `futures` are the copies on their way to another dir of the broker; `replicas` shows them where they still are.
+    """
 
     broker: int
     log_dirs: tuple[LogDir, ...] = ()
     replicas: Mapping[TopicPartition, LiveReplica] = field(default_factory=dict)
+    futures: Mapping[TopicPartition, LiveReplica] = field(default_factory=dict)
     error: str | None = None
 
 

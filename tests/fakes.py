@@ -439,6 +439,11 @@ class FakeCluster:
                     for path, total in sorted(state.dirs.items())
                 ),
                 replicas={k: r for k, r in held.items() if wanted is None or k in wanted},
+                futures={
+                    key: LiveReplica(size_bytes=0, log_dir=p.future_dirs[broker], offset_lag=1, is_future=True)
+                    for key, p in self.replication.partitions()
+                    if broker in p.future_dirs and (wanted is None or key in wanted)
+                },
             )
         return answers
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-EFFECTS = {"throttle", "restore", "reassign", "cancel", "elect"}
+EFFECTS = {"throttle", "restore", "reassign", "cancel", "elect", "dirs"}
 
 
 def verify_journal(data: bytes, *, torn_ok: bool = False, settled: bool = True) -> list[dict[str, Any]]:
@@ -127,6 +127,8 @@ def _expected(name: str, argument: Any) -> Any:
         return [(c.kind.value, c.name, c.key, c.op.value, c.value) for c in argument]
     if name == "reassign":
         return sorted((k.topic, k.partition, tuple(v)) for k, v in argument.items())
+    if name == "move_log_dirs":
+        return ("dirs", sorted((*replica, path) for replica, path in argument.items()))
     return (name.split("_", maxsplit=1)[0], sorted((k.topic, k.partition) for k in argument))
 
 
@@ -136,4 +138,6 @@ def _told(intent: dict[str, Any]) -> Any:
         return [(c["kind"], c["name"], c["key"], c["op"], c["value"]) for c in data["changes"]]
     if "targets" in data:
         return sorted((t, p, tuple(r)) for t, p, r in data["targets"])
+    if "replicas" in data:
+        return (intent["what"], sorted((t, p, b, path) for t, p, b, path in data["replicas"]))
     return (intent["what"], sorted((t, p) for t, p in data["partitions"]))

@@ -127,6 +127,7 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
         return BrokerLogDirs(broker=broker, error=str(error_of(code)))
     dirs = []
     replicas: dict[TopicPartition, LiveReplica] = {}
+    futures: dict[TopicPartition, LiveReplica] = {}
     for result in answer.results:
         problem = error_of(result.error_code)
         dirs.append(
@@ -142,15 +143,20 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
             name = topic.name
             for p in topic.partitions:
                 key = TopicPartition(name, p.partition_index)
-                if p.is_future_key and key in replicas:
-                    continue
-                replicas[key] = LiveReplica(
+                copy = LiveReplica(
                     size_bytes=p.partition_size,
                     log_dir=result.log_dir,
                     offset_lag=p.offset_lag,
                     is_future=p.is_future_key,
                 )
-    return BrokerLogDirs(broker=broker, log_dirs=tuple(sorted(dirs, key=lambda d: d.path)), replicas=replicas)
+                if p.is_future_key:
+                    futures[key] = copy
+                    replicas.setdefault(key, copy)
+                else:
+                    replicas[key] = copy
+    return BrokerLogDirs(
+        broker=broker, log_dirs=tuple(sorted(dirs, key=lambda d: d.path)), replicas=replicas, futures=futures
+    )
 
 
 def reassignments_of(response: Any) -> tuple[Reassignment, ...]:

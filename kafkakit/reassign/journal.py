@@ -27,13 +27,14 @@ class RecordKind(StrEnum):
 
 
 class What(StrEnum):
-    """What a record is about; the first five are effects on the cluster, the rest are checks."""
+    """What a record is about; the first six are effects on the cluster, the rest are checks."""
 
     THROTTLE = "throttle"
     RESTORE = "restore"
     REASSIGN = "reassign"
     CANCEL = "cancel"
     ELECT = "elect"
+    DIRS = "dirs"
     OPEN = "open"
     START = "start"
     RELEASED = "released"

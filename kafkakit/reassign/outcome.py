@@ -85,7 +85,7 @@ class Outcome:
 
     `verdict` is one of `applied`, `already applied`, `rolled back`, `nothing to roll back`, `planned` (dry
     run), `declined`, `incomplete`; from `verify`: `complete`, `incomplete`. `owed` names throttles of ours
-    that could not be removed.
+    that could not be removed. `dirs_moved` counts copies that changed their log dir inside a broker.
     """
 
     direction: Direction
@@ -95,6 +95,7 @@ class Outcome:
     owed: tuple[str, ...] = ()
     submitted: int = 0
     copied_bytes: int = 0
+    dirs_moved: int = 0
     seconds: float = 0.0
     rate: int | None = None
     next_commands: tuple[str, ...] = ()

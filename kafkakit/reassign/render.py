@@ -71,6 +71,8 @@ def render_outcome(outcome: Outcome) -> str:
             f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
             f"{format_rough_time(outcome.seconds)}"
         )
+    if outcome.dirs_moved:
+        lines.append(f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers")
     lines += [f"problem: {p}" for p in outcome.problems]
     lines += [f"throttle left: {o}" for o in outcome.owed]
     if outcome.ok and outcome.submitted:
@@ -104,6 +106,7 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "counts": state_counts(outcome.partitions),
         "moves_sent": outcome.submitted,
         "bytes_copied": outcome.copied_bytes,
+        "copies_moved_between_log_dirs": outcome.dirs_moved,
         "seconds": round(outcome.seconds, 3),
         "throttle_bytes_per_s": outcome.rate,
         "throttles_left": list(outcome.owed),

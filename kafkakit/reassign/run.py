@@ -6,6 +6,7 @@ before it is done, so that a run cut at any point can be resumed or undone.
 
 from kafkakit.errors import InterruptedRunError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.ports import Clock, ClusterAdmin
+from kafkakit.reassign.dir_work import DirWork, dir_words, dir_work
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
 from kafkakit.reassign.precheck import (
@@ -26,6 +27,7 @@ from kafkakit.reassign.schedule import Goal, apply_goals, rollback_goals
 from kafkakit.reassign.service import Lookout, Patient
 from kafkakit.reassign.space import require_space
 from kafkakit.reassign.store_batches import Batches
+from kafkakit.reassign.store_dirs import LogDirs
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.reassign.store_moves import Moves
@@ -58,8 +60,9 @@ class Run:
         self._throttles = Throttles(admin, clock, journal, voice, self._patient)
         self._topics = {e.topic for e in plan.scope}
         self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
+        self._dirs = LogDirs(admin, clock, journal, voice, self._patient, stall_timeout_s=request.stall_timeout_s)
         self._batches = Batches(
-            admin, clock, voice, self._patient, self._lookout, self._moves, self._throttles, request
+            admin, clock, voice, self._patient, self._lookout, self._moves, self._throttles, self._dirs, request
         )
         self._problems = self._batches.problems
         self._owed: tuple[str, ...] = ()
@@ -67,13 +70,15 @@ class Run:
     def apply(self) -> Outcome:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
         live, assessment, goals = self._decide_apply()
-        if not goals and not to_elect(assessment) and not self._journal.state.throttled:
+        inside = self._inside(live, Direction.APPLY)
+        if not goals and not inside and not to_elect(assessment) and not self._journal.state.throttled:
             short = lacking(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._voice.warn(line)
             self._settle_journal()
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
+        self._dirs.require_space(inside)
         return self._begin(Direction.APPLY, live, assessment, goals)
 
     def _decide_apply(self) -> tuple[Live, Assessment, tuple[Goal, ...]]:
@@ -84,6 +89,10 @@ class Run:
         goals = self._lookout.sized(apply_goals(assessment), live)
         require_space(goals, self._lookout.dirs(goals, live))
         return live, assessment, goals
+
+    def _inside(self, live: Live, direction: Direction) -> tuple[DirWork, ...]:
+        """The moves between log dirs that are left to do."""
+        return self._dirs.left(dir_work(self._plan, live, undone=direction is Direction.ROLLBACK))
 
     def rollback(self) -> Outcome:
         """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
@@ -97,9 +106,11 @@ class Run:
                 hint="undo the others with --allow-drift, which leaves these alone",
             )
         goals, stuck = rollback_goals(assessment, live)
-        if not goals and not stuck and not self._journal.state.throttled:
+        inside = self._inside(live, Direction.ROLLBACK)
+        if not goals and not inside and not stuck and not self._journal.state.throttled:
             self._settle_journal()
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
+        self._dirs.require_space(inside)
         goals = self._lookout.sized(goals, live)
         require_space(goals, self._lookout.dirs(goals, live))
         return self._begin(Direction.ROLLBACK, live, assessment, goals)
@@ -114,6 +125,8 @@ class Run:
         self._leftovers.require_idle(live)
         for line in render_changes(self._plan, goals, direction, rate=self._rate(), live=live):
             self._voice.say(line)
+        if inside := self._inside(live, direction):
+            self._voice.say(dir_words(inside))
         if sourceless := without_source(goals, live):
             self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
         if self._request.dry_run:
@@ -162,6 +175,7 @@ class Run:
                 self._throttles.lift(self._lookout.live(self._topics))
             self._batches.carry(goals, direction.value, rate)
             self._elect(direction)
+            self._problems += self._dirs.carry(self._inside(self._lookout.live(self._topics), direction))
         except OperationFailedError as error:
             self._problems.append(error.message)
             return "stopped"
@@ -273,6 +287,7 @@ class Run:
             owed=self._owed,
             submitted=self._batches.submitted,
             copied_bytes=self._batches.copied_bytes,
+            dirs_moved=self._dirs.moved,
             seconds=seconds,
             rate=rate,
             next_commands=tuple(dict.fromkeys(next_commands)),

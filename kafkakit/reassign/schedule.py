@@ -1,7 +1,7 @@
 """From states to goals, and from goals to batches under Kafka's limits."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkakit.model import TopicPartition
 from kafkakit.reassign.precheck import Assessment, Live, MoveState, MoveStatus
@@ -14,7 +14,10 @@ LIST_LIMIT = 32_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """One partition to bring to `target`; `holders` have a full copy now, `running` = already on its way."""
+    """One partition to bring to `target`; `holders` have a full copy now, `running` = already on its way.
+
+    `dirs` names the log dirs wanted for new copies, by broker.
+    """
 
     key: TopicPartition
     target: tuple[int, ...]
@@ -22,6 +25,7 @@ class Goal:
     running: bool = False
     size_bytes: int | None = None
     topic_id: str | None = None
+    dirs: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -102,4 +106,5 @@ def _goal(status: MoveStatus, target: tuple[int, ...], *, running: bool) -> Goal
         running=running,
         size_bytes=move.size_bytes,
         topic_id=move.topic_id,
+        dirs=move.dirs if target == move.after else {},
     )

@@ -9,6 +9,7 @@ from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.progress import DEAD_GRACE_S, sources_told, without_source
 from kafkakit.reassign.schedule import Goal, batches
 from kafkakit.reassign.service import BatchWatch, Lookout, Patient
+from kafkakit.reassign.store_dirs import LogDirs
 from kafkakit.reassign.store_moves import Moves
 from kafkakit.reassign.store_throttle import Throttles
 from kafkakit.reassign.throttle import LIST_KEYS, taken_bytes
@@ -26,10 +27,11 @@ class Batches:
         lookout: Lookout,
         moves: Moves,
         throttles: Throttles,
+        dirs: LogDirs,
         request: Request,
     ) -> None:
         self._admin, self._clock, self._patient, self._lookout = admin, clock, patient, lookout
-        self._moves, self._throttles, self._size = moves, throttles, request.batch_size
+        self._moves, self._throttles, self._dirs, self._size = moves, throttles, dirs, request.batch_size
         self._watch = BatchWatch(lookout, clock, voice, stall_timeout_s=request.stall_timeout_s)
         self.problems: list[str] = []
         self.submitted = 0
@@ -47,6 +49,7 @@ class Batches:
         if rate is not None:
             self._throttles.impose(batch, rate, live)
         unsent = [g for g in batch if not g.running]
+        self._dirs.wish(unsent)
         refused = self._moves.submit(unsent)
         self.submitted += len(unsent) - len(refused)
         self.problems += [f"{key} was not accepted: {error}" for key, error in sorted(refused.items())]

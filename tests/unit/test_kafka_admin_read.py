@@ -52,6 +52,7 @@ def test_of_a_copy_that_moves_between_dirs_the_current_one_counts(current_first:
     dirs = [directory("/a", copy(5)), directory("/b", copy(2, future=True, lag=9))]
     told = log_dirs_of(1, answer(*(dirs if current_first else dirs[::-1])))
     assert told.replicas[KEY] == LiveReplica(size_bytes=5, log_dir="/a")
+    assert told.futures[KEY] == LiveReplica(size_bytes=2, log_dir="/b", offset_lag=9, is_future=True)
 
 
 @pytest.mark.parametrize("response", [answer(error=31), answer()])

@@ -1,9 +1,10 @@
 """`reassign status` and `reassign verify`: look, and say how it stands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkakit.model import TopicPartition
-from kafkakit.ports import Clock, ClusterAdmin, ResourceKind
+from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin, ResourceKind
+from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_work, look_at_dirs
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
 from kafkakit.reassign.precheck import MoveState, assess, require_same_cluster
@@ -55,7 +56,7 @@ def verify(
     """
     patient = Patient(clock, voice, request.patience_s)
     lookout = Lookout(admin, clock, patient)
-    topics = {m.topic for m in plan.moves}
+    topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
     live = lookout.live(topics)
     require_same_cluster(plan, live.cluster_id, request.pinned_cluster_id)
     assessment = assess(plan, live)
@@ -66,9 +67,11 @@ def verify(
         live = lookout.live(topics)
         assessment = assess(plan, live)
     short = lacking(assessment)
+    inside = dir_work(plan, live)
+    elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, patient, inside)))
     owed: tuple[str, ...] = ()
     if journal.state.throttled:
-        if short or not may_clean:
+        if short or elsewhere or not may_clean:
             owed = ("a run of this plan has throttles set",)
         else:
             owed = Throttles(admin, clock, journal, voice, patient).lift(live)
@@ -76,13 +79,18 @@ def verify(
                 voice.say("throttles that an earlier run left were removed")
     commands = request.commands
     next_commands: tuple[str, ...] = (commands.line("verify"),) if owed else ()
-    if short:
+    if short or elsewhere:
         next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
     return Outcome(
         direction=Direction.VERIFY,
-        verdict="incomplete" if short else "complete",
+        verdict="incomplete" if short or elsewhere else "complete",
         partitions=judge(assessment),
-        problems=shortcomings(short, live),
+        problems=(*shortcomings(short, live), *elsewhere),
         owed=owed,
         next_commands=next_commands,
     )
+
+
+def _log_dirs(admin: ClusterAdmin, patient: Patient, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:
+    brokers, keys = sorted({w.replica.broker for w in work}), {w.key for w in work}
+    return patient.call("reading log dirs", lambda: admin.log_dirs(brokers, keys)) if brokers else {}
