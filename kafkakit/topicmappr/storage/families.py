@@ -9,6 +9,7 @@ from kafkakit.topicmappr.storage.window import Limits, Window, fixed_window, sli
 
 Ints = Any
 PPM = 1_000_000
+_ENDLESS = 1 << 62
 
 
 class Family(Protocol):
@@ -67,8 +68,10 @@ class Bands:
         """
         import numpy as np
 
-        low = -((-self.share * (PPM - min(tightness, PPM))) // PPM)
-        high = self.share + self.share * tightness // PPM
+        # In Python's integers: a share of 10 TiB in millionths does not fit 64 bits.
+        shares = self.share.tolist()
+        low = np.array([-(-s * (PPM - min(tightness, PPM)) // PPM) for s in shares], dtype=np.int64)
+        high = np.array([min(s + s * tightness // PPM, _ENDLESS) for s in shares], dtype=np.int64)
         even, limits = self.limits.even & (self.share > 0), self.limits
         floor = np.where(even, np.maximum(limits.floor, low), limits.floor)
         return floor, np.where(even, np.minimum(limits.ceiling, high), limits.ceiling)
@@ -85,8 +88,8 @@ class Bands:
     def measure(self, loads: Ints) -> int:
         """The narrowest band that holds these loads, rounded up to a millionth."""
         even = self.limits.even & (self.share > 0)
-        away = abs(loads - self.share)[even]
-        return int((-((-away * PPM) // self.share[even])).max()) if len(away) else 0
+        rows = zip(abs(loads - self.share)[even].tolist(), self.share[even].tolist(), strict=True)
+        return max((-(-away * PPM // share) for away, share in rows), default=0)
 
 
 def shares(total: int, capacity: Ints, even: Any) -> Ints:
