@@ -112,7 +112,10 @@ def priced_bound(
         exempt = not forced and breaks_rack_rule(standing, racks, rules.min_rack_ids)
         new_copy = _cost(unit, sizes.get(key)) * price_unit
         priced = {b: load * prices[b] for b in {*rules.receivers, *scope[key]}}
-        total += cheapest_set(scope[key], len(new), priced, new_copy, rules, exempt=exempt)
+        if len(new) == len(scope[key]) and (rules.locality_scoped or (exempt and rules.min_rack_ids == 0)):
+            total += cheapest_no_worse(scope[key], priced, new_copy, rules)
+        else:
+            total += cheapest_set(scope[key], len(new), priced, new_copy, rules, exempt=exempt)
     total -= _worth(proof)
     return max(0, -(-total // price_unit))
 
@@ -193,6 +196,28 @@ def cheapest_set(
     if rules.locality_scoped and len(current) == wanted:
         return sum(_cheapest_in_rack(b, cost, rules.racks) if b not in must else cost[b] for b in current)
     return _spanning(cost, must, wanted, rules, exempt)
+
+
+def cheapest_no_worse(current: Sequence[int], price: Mapping[int, int], new_copy: int, rules: Rules) -> int:
+    """What the cheapest set costs that breaks the rack rule no more than the present one does.
+
+    No rack holds more copies than it does now, or one; with locality each rack holds as many as now. A broker
+    without a rack is a rack of its own. Taking the cheapest first is exact, since racks do not share brokers.
+    """
+
+    def rack(broker: int) -> object:
+        return rules.racks.get(broker) or broker
+
+    cost = {b: price[b] + new_copy for b in rules.receivers} | {b: price[b] for b in current}
+    before = Counter(map(rack, current))
+    chosen = [b for b in current if b not in rules.givers]
+    held = Counter(map(rack, chosen))
+    for broker in sorted(cost, key=lambda b: (cost[b], b)):
+        most = before[rack(broker)] if rules.locality_scoped else max(1, before[rack(broker)])
+        if broker not in chosen and held[rack(broker)] < most and len(chosen) < len(current):
+            chosen.append(broker)
+            held[rack(broker)] += 1
+    return sum(cost[b] for b in chosen)
 
 
 def _cheapest_in_rack(broker: int, cost: Mapping[int, int], racks: Racks) -> int:
