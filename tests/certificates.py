@@ -133,7 +133,8 @@ def _prices(proof: Mapping[str, Any]) -> Mapping[int, int]:
 def _worth(proof: Mapping[str, Any]) -> int:
     """What the limits are worth at their prices, less what load that stays pays anyhow."""
     if proof.get("slides"):
-        assert sum(limit.get("price", 0) for limit in proof["limits"]) == 0, "sliding limits, but prices do not cancel"
+        sliding = sum(limit.get("price", 0) for limit in proof["limits"] if limit.get("slides", True))
+        assert sliding == 0, "sliding limits, but prices do not cancel"
     fixed = {limit["broker"]: limit.get("fixed", 0) for limit in proof["limits"]}
     worth = 0
     for limit in [*proof["limits"], *proof.get("groups", [])]:
@@ -202,11 +203,12 @@ def cheapest_no_worse(current: Sequence[int], price: Mapping[int, int], new_copy
     """What the cheapest set costs that breaks the rack rule no more than the present one does.
 
     No rack holds more copies than it does now, or one; with locality each rack holds as many as now. A broker
-    without a rack is a rack of its own. Taking the cheapest first is exact, since racks do not share brokers.
+    without a rack is a rack of its own, but with locality all these are one. Taking the cheapest first is exact,
+    since racks do not share brokers.
     """
 
     def rack(broker: int) -> object:
-        return rules.racks.get(broker) or broker
+        return rules.racks.get(broker) or ("" if rules.locality_scoped else broker)
 
     cost = {b: price[b] + new_copy for b in rules.receivers} | {b: price[b] for b in current}
     before = Counter(map(rack, current))
@@ -257,22 +259,23 @@ def _verify_limits(
             loads[broker] += (sizes.get(key) or 0) if proof["load"] == "bytes" else 1
     for limit in proof["limits"]:
         loads[limit["broker"]] += limit.get("fixed", 0)
-    low, high = [], []
-    for limit in proof["limits"]:
-        load = loads[limit["broker"]]
-        low.append(load - limit["floor"] if limit.get("floor") is not None else None)
-        high.append(limit["ceiling"] - load if limit.get("ceiling") is not None else None)
-    least = min((x for x in low if x is not None), default=0)
-    most = min((x for x in high if x is not None), default=0)
-    if proof.get("slides"):
-        assert least + most >= 0, "no common shift of the limits fits the plan's loads"
-    else:
-        assert least >= 0, "a broker ends below its floor"
-        assert most >= 0, "a broker ends above its ceiling"
+    sliding = [limit for limit in proof["limits"] if proof.get("slides") and limit.get("slides", True)]
+    least, most = _least_and_most(sliding, loads)
+    assert least + most >= 0, "no common shift of the limits fits the plan's loads"
+    least, most = _least_and_most([limit for limit in proof["limits"] if limit not in sliding], loads)
+    assert least >= 0, "a broker ends below its floor"
+    assert most >= 0, "a broker ends above its ceiling"
     for group in proof.get("groups", []):
         load = sum(loads[b] for b in group["brokers"])
         assert group.get("floor") is None or load >= group["floor"], "a group ends below its floor"
         assert group.get("ceiling") is None or load <= group["ceiling"], "a group ends above its ceiling"
+
+
+def _least_and_most(limits: Sequence[Mapping[str, Any]], loads: Mapping[int, int]) -> tuple[int, int]:
+    """How far loads stay above the floors and below the ceilings, at the tightest place."""
+    low = [loads[limit["broker"]] - limit["floor"] for limit in limits if limit.get("floor") is not None]
+    high = [limit["ceiling"] - loads[limit["broker"]] for limit in limits if limit.get("ceiling") is not None]
+    return min(low, default=0), min(high, default=0)
 
 
 def breaks_rack_rule(replicas: Sequence[int], racks: Racks, minimum: int) -> bool:
