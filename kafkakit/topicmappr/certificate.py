@@ -110,7 +110,8 @@ class PlacementRules:
     """The hard rules that a plan was made under.
 
     `receivers` may get new copies, `givers` may lose them (None: every broker). `pinned` partitions keep their
-    brokers, as do those smaller than `smallest_bytes`. With `locality_scoped` a copy stays in its rack.
+    brokers, as do those smaller than `smallest_bytes`. With `locality_scoped` a copy stays in its rack. Partitions
+    `under_way` were moving when the plan was made: they keep their target, and their copies count on both sides.
     """
 
     min_rack_ids: int = 0
@@ -119,6 +120,7 @@ class PlacementRules:
     pinned: tuple[TopicPartition, ...] = ()
     smallest_bytes: int = 0
     locality_scoped: bool = False
+    under_way: tuple[TopicPartition, ...] = ()
 
 
 def certificate(unit: str, objective: int, lower_bound: int, argument: str, proof: Proof | None = None) -> Certificate:

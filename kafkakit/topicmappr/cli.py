@@ -16,6 +16,7 @@ from kafkakit.topicmappr.planning.cli import KafkaKitCommand
 from kafkakit.topicmappr.rebalance.cli import rebalance, scale
 from kafkakit.topicmappr.rebalance_dirs.cli import rebalance_dirs
 from kafkakit.topicmappr.rebuild.cli import rebuild
+from kafkakit.topicmappr.replan.cli import replan
 from kafkakit.topicmappr.set_replication.cli import set_replication
 
 app = typer.Typer(
@@ -47,3 +48,4 @@ app.command("leaders", cls=KitCommand)(leaders)
 app.command("explain", cls=KitCommand)(explain)
 app.command("frontier", cls=KitCommand)(frontier)
 app.command("audit", cls=KitCommand)(audit)
+app.command("replan", cls=KitCommand)(replan)
