@@ -182,10 +182,12 @@ def _proven(
     if chosen is not None and chosen.least_bytes:
         words = f"every placement was searched: a range of free bytes of {format_bytes(task.range_after(lists))} "
         return cost, words + f"needs {format_bytes(cost)}", Proof(kind=ProofKind.SEARCH, load="bytes")
-    if not task.plain or not arrays.whole:
+    if arrays is None or not task.plain or not arrays.whole:
         return counting
     window = Ranges(arrays.limits).window(arrays.fleet, arrays.masses, task.range_after(lists))
     proof = proof_of(arrays.fleet, arrays.masses, window)
+    # Where openings lie is no broker: nothing can be there in the end, so those limits prove nothing.
+    proof = replace(proof, limits=tuple(limit for limit in proof.limits if limit.broker >= 0))
     return min(window.bound.value, cost), argument_of(arrays.fleet, window), proof
 
 

@@ -7,19 +7,21 @@ from kafkakit.topicmappr.storage.board import Board
 from kafkakit.topicmappr.storage.families import Ranges
 from kafkakit.topicmappr.storage.layout import lists_of
 from kafkakit.topicmappr.storage.reach import attempt
-from kafkakit.topicmappr.storage.search import Watch, tightest_split
+from kafkakit.topicmappr.storage.relaxation import PENALTY
+from kafkakit.topicmappr.storage.search import Watch
 from kafkakit.topicmappr.storage_rebuild.arrays import Arrays, arrays_of, without_repeats
 from kafkakit.topicmappr.storage_rebuild.finishing import finish, open_slots
 from kafkakit.topicmappr.storage_rebuild.task import Row, Task
 
 _TRIES = 7  # real plans built while searching
 _CLOSE = 1000  # the search ends within this part of the range reached
+_LOOKS = 24  # windows priced while searching the tightest split plan
 _ROUNDS = 4  # how often limits are drawn in where new copies are counted larger than they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Replica lists (shorter where a copy found no broker), their range of free bytes, and the arrays behind.
+    """Replica lists (shorter where a copy found no broker), their range of free bytes, and the arrays behind, if any.
 
     `cost` are the bytes copied, `squares` the sum of squares of free bytes, which tells apart equal ranges.
     No placement has a range below `range_bound`; None where space is so short that nothing was proven.
@@ -30,7 +32,7 @@ class Found:
     range: int
     cost: int
     squares: int
-    arrays: Arrays
+    arrays: Arrays | None
     range_bound: int | None
 
     @property
@@ -41,6 +43,8 @@ class Found:
 
 def search(task: Task, watch: Watch) -> Found:
     """The best placement found. Cost: a few plans of `storage.reach.attempt`, 2 s each for 600,000 replicas."""
+    if not task.receivers or not (task.forced or task.openings):
+        return _as_it_stands(task)
     rows = without_repeats(task)
     taken: dict[int, int] = {}
     best: Found | None = None
@@ -59,6 +63,22 @@ def search(task: Task, watch: Watch) -> Found:
     return best
 
 
+def _as_it_stands(task: Task) -> Found:
+    """Nothing can be placed, or nothing has to be."""
+    lists = tuple(tuple(b for b in row if b >= 0) for row in task.rows)
+    trimmed = any(len(p.current) > p.wanted for p in task.problem.partitions)
+    spread = task.range_after(lists)
+    return Found(
+        lists=lists,
+        unplaced=task.openings,
+        range=spread,
+        cost=0,
+        squares=0,
+        arrays=None,
+        range_bound=None if trimmed else spread,
+    )
+
+
 def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
     """By how much brokers that get copies end above what they can take."""
     after = task.free_after(lists)
@@ -68,14 +88,13 @@ def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
 
 
 def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
-    fleet, masses = arrays.fleet, arrays.masses
     family = Ranges(arrays.limits)
     watch.phase("how even free bytes can be")
-    widest = int(fleet.fixed.sum() + fleet.slot_size.sum())
-    low = tightest_split(fleet, masses, family, None, widest)
-    if not family.window(fleet, masses, low).possible:
+    split = _tightest_split(arrays, family)
+    if split is None:
         return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
-    bound = low if arrays.exact and arrays.whole else None
+    low, least = split
+    bound = least if arrays.exact and arrays.whole else None
     # A thousandth of the mean free bytes is as fine as it needs to be where it is not free.
     free = task.free.values()
     finest = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > 20_000 else 0
@@ -97,6 +116,41 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
         again = _attempt(task, arrays, family, best.range, bound)
         best = min(best, again, key=lambda found: found.rank)
     return best
+
+
+def _tightest_split(arrays: Arrays, family: Ranges) -> tuple[int, int] | None:
+    """The tightest range that split plans reach, nearly, and one that no plan goes below; None where space is short.
+
+    Tangents on what stays outside lead from the tight side to a range that is wide enough, perhaps beyond the
+    least; halving closes the gap. A range too tight for split plans is too tight for all.
+    """
+    fleet, masses = arrays.fleet, arrays.masses
+
+    def outside(width: int) -> tuple[int, int]:
+        """What stays outside, and a step in width that may be enough."""
+        window = family.window(fleet, masses, width)
+        fall, unit = family.fall(window)
+        beyond = PENALTY * window.bound.outside
+        return beyond, max(1, -(-beyond * unit // fall)) if fall else wide
+
+    wide = int(fleet.fixed.sum() + fleet.slot_size.sum())
+    if outside(wide)[0]:
+        return None
+    below, at = -1, 0
+    for _ in range(_LOOKS):
+        beyond, step = outside(at)
+        if not beyond:
+            wide = at
+            break
+        below, at = at, min(wide, at + step)
+    middle = wide - max(1, wide // _CLOSE)  # most often the tangents end right at the least
+    while wide - below > max(1, wide // _CLOSE):
+        if outside(middle)[0]:
+            below = middle
+        else:
+            wide = middle
+        middle = (below + wide) // 2
+    return wide, below + 1
 
 
 def _attempt(task: Task, arrays: Arrays, family: Ranges, width: int, bound: int | None) -> Found:
