@@ -31,6 +31,10 @@ SHAPES = {
     "m": Shape(100, 3, 20_000, 2, 12),
     "l": Shape(300, 6, 100_000, 3, 30),
     "xl": Shape(600, 6, 200_000, 4, 60),
+    # The smaller ones of which every figure of kafka-kit's is recorded.
+    "c11": Shape(24, 3, 1_000, 11, 4),
+    "c12": Shape(30, 3, 1_500, 12, 6),
+    "c13": Shape(36, 6, 2_000, 13, 6),
     # Like Cruise Control's published case (its issue 1592): 215 brokers, 3,500 topics, 2.8 million replicas.
     "cc": Shape(215, 5, 930_000, 5, 0),
 }
