@@ -1,5 +1,7 @@
 """Byte balance: bring every broker inside its limits with the fewest bytes, guided by the split plan."""
 
+from collections.abc import Sequence
+
 from kafkakit.topicmappr.storage.board import Board
 from kafkakit.topicmappr.storage.filling import fill
 from kafkakit.topicmappr.storage.fleet import Fleet
@@ -9,16 +11,18 @@ from kafkakit.topicmappr.storage.shedding import choose
 from kafkakit.topicmappr.storage.window import Window
 
 
-def construct(fleet: Fleet, masses: Masses, window: Window) -> Board:
-    """A first plan: brokers shed what the split plan takes from them, receivers fill up evenly."""
+def construct(fleet: Fleet, masses: Masses, window: Window, surplus: Sequence[int] = ()) -> Board:
+    """A first plan: brokers shed what the split plan takes from them, receivers fill up evenly.
 
+    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave.
+    """
     board = Board(fleet, window.floor.tolist(), window.ceiling.tolist())
-    leaving = _leaving(fleet, masses, window, board)
+    leaving = _leaving(fleet, masses, window, surplus)
     fill(board, leaving, Quotas(fleet, masses, window.bound))
     return board
 
 
-def _leaving(fleet: Fleet, masses: Masses, window: Window, board: Board) -> list[int]:
+def _leaving(fleet: Fleet, masses: Masses, window: Window, surplus: Sequence[int]) -> list[int]:
     """The slots that leave each giver, chosen to match what the split plan takes from it."""
     import numpy as np
 
@@ -47,12 +51,13 @@ def _leaving(fleet: Fleet, masses: Masses, window: Window, board: Board) -> list
         stop = int(np.searchsorted(key, wanted[-1], "right"))
         amount = {int(held_group[r]): int(bound.leaving[r]) for r in mine}
         quotas = []
+        need = sum(amount.values())
         for g in sorted(amount):
             k = broker * (masses.groups + 1) + g
             lo, hi = int(np.searchsorted(key, k, "left")), int(np.searchsorted(key, k, "right"))
-            quotas.append((lo - begin, hi - begin, amount[g]))
+            count = max(0, surplus[broker]) * amount[g] // need if surplus else 0
+            quotas.append((lo - begin, hi - begin, amount[g], count))
         sizes = size[begin:stop].tolist()
-        need = sum(amount.values())
         chosen += [int(slots[begin + i]) for i in choose(sizes, quotas, need)]
         start = end
     return chosen

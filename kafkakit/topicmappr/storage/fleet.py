@@ -10,6 +10,20 @@ Ints = Any  # numpy array of int64
 Bools = Any  # numpy array of bool
 
 
+@dataclass(frozen=True, slots=True)
+class CountLimits:
+    """How many slots each broker may end with, at least and at most."""
+
+    floor: tuple[int, ...]
+    ceiling: tuple[int, ...]
+
+    def outside(self, counts: Sequence[int]) -> int:
+        """How many slots are too many or too few."""
+        return sum(
+            max(0, n - high) + max(0, low - n) for n, low, high in zip(counts, self.floor, self.ceiling, strict=True)
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """Replica slots of many partitions on many brokers, all by index.
@@ -19,6 +33,7 @@ class Fleet:
     copy. Broker arrays: `rack` numbers racks (0 to `racks` - 1; a rackless broker has a higher number of its own),
     `receiver` says who may get copies, `fixed` is load that no slot stands for.
     At most `most_broken` partitions may end with a set that breaks the rack rule (None: those that do may stay so).
+    `counts` limits the number of slots of each broker, beside their load.
     """
 
     brokers: tuple[int, ...]
@@ -34,6 +49,7 @@ class Fleet:
     rule: RackRule
     locality_scoped: bool = False
     most_broken: int | None = None
+    counts: CountLimits | None = None
 
     @property
     def pool(self) -> Ints:

@@ -5,19 +5,23 @@ from typing import Any
 
 from kafkakit.topicmappr.storage.balance import construct
 from kafkakit.topicmappr.storage.board import Board
-from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.counting import counts_of, even_counts, positions, surplus_of
+from kafkakit.topicmappr.storage.fleet import CountLimits, Fleet
 from kafkakit.topicmappr.storage.mending import mend, save
 from kafkakit.topicmappr.storage.pools import Pools
 from kafkakit.topicmappr.storage.relaxation import Masses
 from kafkakit.topicmappr.storage.unbreaking import broken_parts, unbreak
-from kafkakit.topicmappr.storage.window import Window
+from kafkakit.topicmappr.storage.window import Window, fixed_window
+
+_SLACK = 100  # the part of a window's width kept free on either side for evening counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """Where every slot goes (`at`, broker indices), what it costs, and what is left outside the window.
 
-    `proven` says that a search showed that nothing cheaper exists.
+    `proven` says that a search showed that nothing cheaper exists, `rule_kept` that the rules beside the window
+    (rack violations allowed, counts) are kept.
     """
 
     at: Any
@@ -36,28 +40,44 @@ class Attempt:
 
 def attempt(fleet: Fleet, masses: Masses, window: Window) -> Attempt:
     """Bring the fleet into the window. About 2 s for 600,000 replicas with 90,000 moves."""
+    if fleet.counts is not None:
+        return _with_counts(fleet, masses, window, fleet.counts)
     board = construct(fleet, masses, window)
     pools = Pools(board)
     mend(pools)
+    left = 0
     if fleet.most_broken is not None:
-        if unbreak(pools, attempt_of(board, window).at):
-            return replace(attempt_of(board, window), rule_kept=False)
+        left = unbreak(pools, positions(board))
         mend(pools)
-        return attempt_of(board, window)  # saving could put the repeats back
-    save(pools)
-    return attempt_of(board, window)
+    else:
+        save(pools)  # after mending sets it could put the repeats back
+    return replace(attempt_of(board, window), rule_kept=not left)
+
+
+def _with_counts(fleet: Fleet, masses: Masses, window: Window, counts: CountLimits) -> Attempt:
+    """Balance bytes in a slightly narrower window first, so that every broker has slack for small slots."""
+    slack = (window.ceiling - window.floor) // _SLACK
+    inner = fixed_window(fleet, masses, window.floor + slack, window.ceiling - slack)
+    board = construct(fleet, masses, inner if inner.possible else window, surplus_of(fleet))
+    pools = Pools(board)
+    mend(pools)
+    left = unbreak(pools, positions(board)) if fleet.most_broken is not None else 0
+    board.floor, board.ceiling = window.floor.tolist(), window.ceiling.tolist()
+    left += even_counts(pools, counts)
+    return replace(attempt_of(board, window), rule_kept=not left)
 
 
 def attempt_of(board: Board, window: Window) -> Attempt:
     """The board's state as an attempt."""
-    at = board.fleet.home.copy()
-    for slot, dest in board.moved.items():
-        at[slot] = dest
-    return Attempt(at=at, cost=board.cost(), moves=len(board.moved), outside=board.outside(), window=window)
+    return Attempt(
+        at=positions(board), cost=board.cost(), moves=len(board.moved), outside=board.outside(), window=window
+    )
 
 
 def standing_still(fleet: Fleet, window: Window) -> Attempt:
     """The attempt that moves nothing."""
     board = Board(fleet, window.floor.tolist(), window.ceiling.tolist())
     kept = fleet.most_broken is None or len(broken_parts(fleet, fleet.home)) <= fleet.most_broken
+    if fleet.counts is not None:
+        kept = kept and not fleet.counts.outside(counts_of(fleet, fleet.home))
     return replace(attempt_of(board, window), rule_kept=kept)

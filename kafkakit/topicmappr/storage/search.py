@@ -180,17 +180,33 @@ def attempt_at_rest(fleet: Fleet, masses: Masses, family: Family, loosest: int) 
 def tightest_split(fleet: Fleet, masses: Masses, family: Family, moved_bytes: int | None, loosest: int) -> int:
     """The tightest goal that split plans reach with so many bytes (None: any), at most `loosest`.
 
-    The cost falls with looser goals and is convex, so tangents from the tight side never step too far.
+    The cost falls with looser goals and is convex, so tangents from the tight side seldom step too far: only where
+    limits clash or fall between two bytes. For small clusters that is put right by halving the last step.
     """
-    at = 0
+    tried, at = -1, 0
     for _ in range(_LOOKS):
         window = family.window(fleet, masses, at)
-        if moved_bytes is None or not window.possible:
-            beyond = PENALTY * window.bound.outside
-        else:
-            beyond = window.bound.value - moved_bytes
+        beyond = _beyond(window, moved_bytes)
         if beyond <= 0 or at >= loosest:
             break
+        tried = at
         fall, unit = family.fall(window)
         at = min(loosest, at + max(1, -(-beyond * unit // fall))) if fall else loosest
+    else:
+        at = loosest  # where the loads are today is always in reach
+    close = 1 if small.is_small(fleet) else max(1, loosest // _CLOSE) if at == loosest else at - tried
+    probe = at - 1
+    while at - tried > close:
+        if _beyond(family.window(fleet, masses, probe), moved_bytes) <= 0:
+            at = probe
+        else:
+            tried = probe
+        probe = (tried + at) // 2
     return at
+
+
+def _beyond(window: Window, moved_bytes: int | None) -> int:
+    """How much the window's split plan is above the budget, load outside the limits counted at its penalty."""
+    if moved_bytes is None or not window.possible:
+        return PENALTY * window.bound.outside
+    return window.bound.value - moved_bytes

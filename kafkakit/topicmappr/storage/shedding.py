@@ -2,9 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 
-Quota = tuple[int, int, int]
-"""(begin, end, load): items begin..end, sorted by falling size, should give about that load."""
+Quota = tuple[int, int, int, int]
+"""(begin, end, load, count): items begin..end, sorted by falling size, should give about that load.
+
+With a count above 0 about so many of them, of about equal size; with 0 as few as possible.
+"""
 
 
 def choose(sizes: Sequence[int], quotas: Sequence[Quota], need: int) -> list[int]:
@@ -14,17 +18,18 @@ def choose(sizes: Sequence[int], quotas: Sequence[Quota], need: int) -> list[int
     O(chosen x log(items)).
     """
     chosen: list[int] = []
-    for begin, end, load in quotas:
-        chosen += _nearest(sizes, begin, end, load)
+    for begin, end, load, count in quotas:
+        chosen += _nearest(sizes, begin, end, load, count)
     rest = need - sum(sizes[i] for i in chosen)
     if rest <= 0:
         return _without_spare(sizes, chosen, -rest)
-    return _closed(sizes, chosen, [i for b, e, _ in quotas for i in range(b, e)], rest)
+    return _closed(sizes, chosen, [i for b, e, _, _ in quotas for i in range(b, e)], rest)
 
 
-def _nearest(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]:
-    """Items that add up to nearly `load`: largest first, then one exchange that brings the sum closest."""
-    taken = _largest_first(sizes, begin, end, load)
+def _nearest(sizes: Sequence[int], begin: int, end: int, load: int, count: int) -> list[int]:
+    """Items that add up to nearly `load`: a first choice, then one exchange that brings the sum closest."""
+    taken = _run(sizes, begin, end, load, count) if count else []
+    taken = taken or _largest_first(sizes, begin, end, load)
     rest = load - sum(sizes[i] for i in taken)
     inside = set(taken)
     free = [i for i in range(end - 1, begin - 1, -1) if i not in inside]
@@ -42,6 +47,19 @@ def _nearest(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]
         else:
             taken.append(free[near])
     return taken
+
+
+def _run(sizes: Sequence[int], begin: int, end: int, load: int, count: int) -> list[int]:
+    """The run of `count` neighbours by size that weighs at most `load` and next to it; empty if even the last does not.
+
+    Sums of such runs fall from left to right, so halving finds it.
+    """
+    count = min(count, end - begin)
+    sums = list(accumulate(sizes[begin:end], initial=0))
+    if sums[count] <= load:  # even the largest so many are too light: more than `count` are needed
+        return []
+    at = bisect_left(range(end - begin - count + 1), -load, key=lambda i: sums[i] - sums[i + count])
+    return [begin + at + k for k in range(count)] if at <= end - begin - count else []
 
 
 def _largest_first(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]:

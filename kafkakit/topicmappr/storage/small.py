@@ -75,6 +75,10 @@ class _Model:
             reach = largest + int(abs(limits.offset).max(initial=0)) + 1
             self.low = self.program.new_int_var(-reach, reach, "low")
             self.high = self.program.new_int_var(-reach, reach, "high") if slides else self.low + width
+        for b, number in enumerate(self._numbers() if fleet.counts else []):
+            assert fleet.counts is not None
+            self.program.add(number >= fleet.counts.floor[b])
+            self.program.add(number <= fleet.counts.ceiling[b])
         for b, load in enumerate(loads):
             self.program.add(load >= int(limits.floor[b]))
             self.program.add(load <= int(limits.ceiling[b]))
@@ -149,6 +153,13 @@ class _Model:
         for (p, b), x in self.choice.items():
             loads[b] = loads[b] + int(fleet.size[p]) * x
         return loads
+
+    def _numbers(self) -> list[Any]:
+        """How many replicas each broker ends with."""
+        numbers: list[Any] = [0] * len(self.fleet.brokers)
+        for (_, b), x in self.choice.items():
+            numbers[b] = numbers[b] + x
+        return numbers
 
     def solve(self, goal: Any) -> SmallAnswer:
         """Minimise, on one thread and with a fixed seed, so that the answer is always the same."""
