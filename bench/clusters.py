@@ -12,18 +12,23 @@ from datetime import UTC, datetime
 from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 
 GIB = 1 << 30
-TOPIC_SIZES = [8, 16, 32, 64, 128, 256, 512]
+TOPIC_SIZES = (8, 16, 32, 64, 128, 256, 512)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Brokers, racks, partitions, seed, and how many empty brokers are added."""
+    """Brokers, racks, partitions, seed, how many empty brokers are added, and what topics look like.
+
+    `topic_sizes` are drawn from, `three` is the part of topics with three replicas (the others have two).
+    """
 
     brokers: int
     racks: int
     partitions: int
     seed: int
     new: int
+    topic_sizes: tuple[int, ...] = TOPIC_SIZES
+    three: float = 0.9
 
 
 SHAPES = {
@@ -36,7 +41,7 @@ SHAPES = {
     "c12": Shape(30, 3, 1_500, 12, 6),
     "c13": Shape(36, 6, 2_000, 13, 6),
     # Like Cruise Control's published case (its issue 1592): 215 brokers, 3,500 topics, 2.8 million replicas.
-    "cc": Shape(215, 5, 930_000, 5, 0),
+    "cc": Shape(215, 5, 930_000, 5, 0, (16, 32, 64, 128, 256, 512, 768), 1.0),
 }
 
 
@@ -60,9 +65,9 @@ def make_cluster(shape: Shape) -> ClusterSnapshot:
     topics: list[Topic] = []
     left = shape.partitions
     while left:
-        count = min(left, draw.choice(TOPIC_SIZES))
+        count = min(left, draw.choice(shape.topic_sizes))
         base = draw.lognormvariate(0, 1.2) * GIB
-        factor = 3 if draw.random() < 0.9 else 2
+        factor = 3 if draw.random() < shape.three else 2
         rows = [_partition(draw, n, base, draw.sample(racks, factor), in_rack, weight) for n in range(count)]
         topics.append(Topic(name=f"topic-{len(topics):05d}", partitions=tuple(rows)))
         left -= count
