@@ -1,7 +1,7 @@
 """Goals as limits on loads: fixed ones, and a window of a given width that may lie anywhere."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkakit.topicmappr.storage.fleet import Fleet
@@ -90,7 +90,9 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
         slope = PENALTY * _clashes(limits, floor, ceiling) - int(bound.prices[binds].sum())
         return _Look(low, bound, binds, slope)
 
-    left, right = look(int(loads.min()) - width), look(int(loads.max()))
+    # What brokers outside the goal may hand over can lift all loads above today's largest.
+    stray = int(fleet.slot_size[fleet.movable & ~limits.even[fleet.home]].sum())
+    left, right = look(int(loads.min()) - width), look(int(loads.max()) + stray)
     best = min(left, right, key=lambda at: (at.bound.weighed, at.low))
     while left.slope < 0 < right.slope and right.low - left.low > 1:
         crossing = (right.bound.weighed - left.bound.weighed + left.slope * left.low - right.slope * right.low) // (
@@ -110,8 +112,10 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
             break
     mixed = left.slope < 0 < right.slope
     prices, unit = _mixed(left, right) if mixed else (best.bound.prices, 1)
+    # Places are whole numbers and the crossing is not: the mixed prices may prove some bytes less than the best costs.
+    bound = replace(best.bound, value=min(best.bound.value, _crossing(left, right))) if mixed else best.bound
     floor, ceiling = limits.at(best.low, width)
-    return Window(floor=floor, ceiling=ceiling, bound=best.bound, prices=prices, slides=best.binds, price_unit=unit)
+    return Window(floor=floor, ceiling=ceiling, bound=bound, prices=prices, slides=best.binds, price_unit=unit)
 
 
 def _binds(limits: Limits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:
@@ -126,6 +130,13 @@ def _clashes(limits: Limits, floor: Ints, ceiling: Ints) -> int:
     """How many floors of the window lie above hard ceilings, less how many of its ceilings below hard floors."""
     clash = limits.even & (floor > ceiling)
     return int((clash & (floor > limits.floor)).sum()) - int((clash & (ceiling < limits.ceiling)).sum())
+
+
+def _crossing(left: _Look, right: _Look) -> int:
+    """The cost where both tangents cross, rounded up; no place costs less."""
+    down, up = -left.slope, right.slope
+    at_left, at_right = (look.bound.weighed - look.slope * look.low for look in (left, right))
+    return -(-(at_left * up + at_right * down) // (down + up))
 
 
 def _mixed(left: _Look, right: _Look) -> tuple[Ints, int]:
