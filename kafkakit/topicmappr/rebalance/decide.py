@@ -11,11 +11,12 @@ from kafkakit.topicmappr.certificate import Certificate, PlacementRules, ProofKi
 from kafkakit.topicmappr.counts.leaders import balance_leaders
 from kafkakit.topicmappr.dirs.joining import with_dirs
 from kafkakit.topicmappr.dirs.rules import DirRules
+from kafkakit.topicmappr.percent import format_percent
 from kafkakit.topicmappr.plan import Plan, StorageFacts
 from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
-from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim
+from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim, with_count_limits
 from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
@@ -106,6 +107,7 @@ def decide_rebalance(
         locality_scoped=request.locality_scoped,
         most_broken=request.max_rack_violations,
     )
+    layout = with_count_limits(layout, request.goal.count_band, change.targets)
     masses = masses_of(layout.fleet)
     aim = aim_of(layout, request, sources, change.targets)
     notebook = Notebook(watch, layout.fleet, aim.family)
@@ -218,6 +220,12 @@ def _impossible(
         reason = why_not(layout.fleet, masses, found.window, names)
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}", hint=f"the nearest that may be: {aim.shown(nearest)}"
+        )
+    if not found.rule_kept and request.goal.count_band is not None:
+        counts = format_percent(request.goal.count_band)
+        return InfeasibleError(
+            f"no plan for {aim.words} was found that also keeps counts within {counts}; it is not proven impossible",
+            hint="give a wider --count-band or --band",
         )
     if not found.rule_kept:
         return InfeasibleError(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kafkakit.quantities import format_bytes
@@ -10,8 +10,9 @@ from kafkakit.topicmappr.percent import format_percent
 from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.rebalance.sources import Sources
+from kafkakit.topicmappr.storage.counting import counts_of
 from kafkakit.topicmappr.storage.families import PPM, Bands, Family, Ranges, shares
-from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.fleet import CountLimits, Fleet
 from kafkakit.topicmappr.storage.layout import Layout
 from kafkakit.topicmappr.storage.reach import Attempt
 from kafkakit.topicmappr.storage.relaxation import Masses
@@ -68,6 +69,25 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
     return Aim(
         family=Ranges(limits), asked=None, finest=finest, budget=budget, words="the smallest range of free bytes"
     )
+
+
+def with_count_limits(layout: Layout, band: Fraction | None, targets: Sequence[int]) -> Layout:
+    """The layout with every target's count of replicas limited to a band around an equal share, in whole replicas."""
+    if band is None:
+        return layout
+    fleet = layout.fleet
+    even = [b in targets for b in fleet.brokers]
+    counts = counts_of(fleet, fleet.home)
+    share = Fraction(sum(n for n, inside in zip(counts, even, strict=True) if inside), max(1, sum(even)))
+    width = min(band, Fraction(1))
+    floor, ceiling = math.ceil(share * (1 - width)), math.floor(share * (1 + width))
+    # Where the band is narrower than one replica, the two whole numbers around the share are meant.
+    floor, ceiling = min(floor, math.floor(share)), max(ceiling, math.ceil(share))
+    limits = CountLimits(
+        floor=tuple(floor if inside else 0 for inside in even),
+        ceiling=tuple(ceiling if inside else n for n, inside in zip(counts, even, strict=True)),
+    )
+    return replace(layout, fleet=replace(fleet, counts=limits))
 
 
 def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Fraction) -> Limits:
