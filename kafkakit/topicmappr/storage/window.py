@@ -100,8 +100,8 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
         )
         tried = look(min(max(crossing, left.low + 1), right.low - 1))
         best = min(best, tried, key=lambda at: (at.bound.weighed, at.low))
-        if tried.slope == 0:
-            left = right = tried
+        if tried.slope == 0:  # the lowest point, with prices that cancel; another as low may be a kink
+            best = left = right = tried
         elif tried.slope < 0:
             left = tried
         else:
