@@ -106,6 +106,10 @@ Band = Annotated[
 FreeRange = Annotated[
     str, typer.Option(metavar="SIZE", help="Bring free space on all brokers this close together (369GiB).")
 ]
+CountBand = Annotated[
+    str,
+    typer.Option(metavar="PERCENT", help="Bring every broker's count of replicas within this part of an equal share."),
+]
 MaxMovedBytes = Annotated[
     str, typer.Option(metavar="SIZE", help="Copy no more than this; alone, the smallest range that it buys.")
 ]

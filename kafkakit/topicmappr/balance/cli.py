@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.rebalance.request import RebalanceRequest
     from kafkakit.topicmappr.run import Destination
 
-_RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "max_moved_bytes", "max_moves", "minimize",
-             "storage_threshold", "storage_threshold_gb", "tolerance", "partition_size_threshold", "locality_scoped",
+_RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "count_band", "max_moved_bytes",
+             "max_moves", "minimize", "storage_threshold", "storage_threshold_gb", "tolerance", "partition_size_threshold", "locality_scoped",
              "min_rack_ids", "max_rack_violations", "max_disk_use", "head_room", "balance_dirs", "pin",
              "optimize_leadership", "ignore_warns")  # fmt: skip
 
@@ -27,6 +27,7 @@ _RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "max_m
 # A flag that one of the commands lacks is as one that was not given.
 _LACKING: Mapping[str, Any] = {
     "free_range": "",
+    "count_band": "",
     "balance_dirs": "",
     "storage_threshold": None,
     "storage_threshold_gb": None,
@@ -92,6 +93,7 @@ def _request(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
         goal=Goal(
             band=parse_percent(given["band"], "--band") if given["band"] else None,
             free_range_bytes=parse_size(wide, "--free-range") if wide else None,
+            count_band=parse_percent(given["count_band"], "--count-band") if given["count_band"] else None,
             max_moved_bytes=parse_size(moved, "--max-moved-bytes") if moved else None,
             max_moves=given["max_moves"],
         ),
