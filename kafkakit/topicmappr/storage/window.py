@@ -113,7 +113,7 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
     mixed = left.slope < 0 < right.slope
     prices, unit = _mixed(left, right) if mixed else (best.bound.prices, 1)
     # Places are whole numbers and the crossing is not: the mixed prices may prove some bytes less than the best costs.
-    bound = replace(best.bound, value=min(best.bound.value, _crossing(left, right))) if mixed else best.bound
+    bound = replace(best.bound, value=min(best.bound.value, max(0, _crossing(left, right)))) if mixed else best.bound
     floor, ceiling = limits.at(best.low, width)
     return Window(floor=floor, ceiling=ceiling, bound=bound, prices=prices, slides=best.binds, price_unit=unit)
 
