@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.run import Destination
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "count_band", "max_moved_bytes",
-             "max_moves", "minimize", "storage_threshold", "storage_threshold_gb", "tolerance", "partition_size_threshold", "locality_scoped",
-             "min_rack_ids", "max_rack_violations", "max_disk_use", "head_room", "balance_dirs", "pin",
-             "optimize_leadership", "ignore_warns")  # fmt: skip
+             "max_moves", "minimize", "storage_threshold", "storage_threshold_gb", "tolerance",
+             "partition_size_threshold", "locality_scoped", "min_rack_ids", "max_rack_violations", "max_disk_use",
+             "head_room", "balance_dirs", "pin", "optimize_leadership", "ignore_warns")  # fmt: skip
 
 
 # A flag that one of the commands lacks is as one that was not given.
