@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.certificates import Key, Racks, breaks_rack_rule, verify_certificate
+from tests.dir_invariants import verify_dir_levels, verify_dirs
 from tests.verb_invariants import verify_verb
 
 __all__ = ["breaks_rack_rule", "verify_plan"]
@@ -37,13 +38,19 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         _verify_orders(plan, scope, placed)
     elif command in ("topicmappr drain", "topicmappr fix-racks"):
         verify_verb(plan, snapshot, scope, after)
+    elif command == "topicmappr rebalance-dirs":
+        assert after == scope, "a replica changes brokers"
     else:
         minimum_racks = int(request.get("min-rack-ids", "0"))
         for key, new in placed.items():
             wanted = int(request.get("replication", "0")) or len(scope[key])
             _verify_set(key, scope[key], new, wanted, targets, racks, minimum_racks, forced, allow_unplaced)
             _verify_leader(key, scope[key], new, request, targets, forced)
-    verify_certificate(plan, scope, placed, forced=forced, sizes=_sizes(snapshot), racks=racks)
+    if command == "topicmappr rebalance-dirs":
+        verify_dir_levels(plan, snapshot)
+    else:
+        verify_certificate(plan, scope, placed, forced=forced, sizes=_sizes(snapshot), racks=racks)
+    verify_dirs(plan, snapshot)
     _verify_counts(plan["before"], scope.values(), targets)
     _verify_counts(plan["after"], after.values(), targets)
     assert plan["fingerprint"] == _fingerprint(plan), "the fingerprint is not that of the scope"

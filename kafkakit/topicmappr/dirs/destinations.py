@@ -30,7 +30,7 @@ def choose_destinations(shelf: Shelf, *, search: bool) -> Destinations:
     """
     arrivals = sorted(shelf.arrivals, key=lambda a: (-a[0], a[1]))
     now = _spread(shelf, arrivals, shelf.room)
-    if not now.left:
+    if not now.left or not any(shelf.open):
         return now
     later = [room + gone for room, gone in zip(shelf.room, shelf.leaving, strict=True)]
     options = [now]

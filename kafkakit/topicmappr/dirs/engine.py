@@ -51,7 +51,7 @@ def pack(shelf: Shelf, arrivals: Sequence[Copy], room: Sequence[int], *, search:
     at = found.at if not found.outside else None
     if at is None and search and small.is_small(fleet):
         at = small.cheapest(fleet, limits, None).at
-    return None if at is None else [n - 1 for n in at.tolist()]
+    return None if at is None else _places(shelf, at)
 
 
 class Leveller:
@@ -110,15 +110,15 @@ class Leveller:
 
     def _level(self, at: Ints, cost: int, bound: int) -> Level:
         shelf, count = self.shelf, len(self.shelf.arrivals)
-        places = at.tolist()
+        places = _places(shelf, at)
         used = self.fleet.loads(at).tolist()[1:]
         moved = tuple(
-            (partition, size, source, n - 1)
+            (partition, size, source, n)
             for (size, partition, source), n in zip(shelf.standing, places[count:], strict=True)
-            if n - 1 != source
+            if n != source
         )
         return Level(
-            chosen={p: n - 1 for (_, p), n in zip(shelf.arrivals, places, strict=False)},
+            chosen={p: n for (_, p), n in zip(shelf.arrivals, places, strict=False)},
             moved=moved,
             used=used,
             cost=cost - self.arriving,
@@ -150,6 +150,12 @@ def _fleet(shelf: Shelf, arrivals: Sequence[Copy], standing: Sequence[tuple[int,
         # Dirs have no racks; a rule that never binds keeps the split plan to one pool.
         rule=RackRule(1),
     )
+
+
+def _places(shelf: Shelf, at: Ints) -> list[int]:
+    """Dirs by index; copies without a byte may be left on the stub, and any open dir does for them."""
+    spare = shelf.open.index(True)
+    return [n - 1 if n else spare for n in at.tolist()]
 
 
 def _limits(shelf: Shelf, room: Sequence[int]) -> Limits:

@@ -1,0 +1,222 @@
+"""Log dirs in plans against brute force: ceilings, destinations, the fewest bytes inside a broker."""
+
+import json
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkakit.documents import encode_plan, encode_snapshot
+from kafkakit.errors import TryLaterError
+from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.topicmappr.broker_disks import broker_disks
+from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.dirs.decide import DirPlan, plan_dirs
+from kafkakit.topicmappr.dirs.rules import DirRules
+from kafkakit.topicmappr.dirs.shelf import Shelf, shelves_of
+from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.rebalance_dirs.decide import decide_rebalance_dirs
+from kafkakit.topicmappr.rebalance_dirs.request import RebalanceDirsRequest
+from kafkakit.topicmappr.rebuild.decide import decide_rebuild
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from tests.invariants import verify_plan
+from tests.strategies import TAKEN_AT
+
+BROKERS = (1, 2)
+ALL = (".*",)
+
+
+@st.composite
+def jbod_snapshots(draw: st.DrawFn, *, max_partitions: int = 5, sound: bool = False) -> ClusterSnapshot:
+    """Two brokers with one to three unlike dirs, some cordoned or broken, tight disks, partitions of unlike sizes."""
+    states = st.sampled_from(["open"] * (9 if sound else 4) + ["cordoned", "broken"])
+    dirs = {b: {f"/d{n}": draw(states) for n in range(draw(st.integers(1, 3)))} for b in BROKERS}
+    held: dict[tuple[int, str], int] = {}
+    partitions = []
+    for number in range(draw(st.integers(1, max_partitions))):
+        replicas = tuple(draw(st.lists(st.sampled_from(BROKERS), min_size=1, max_size=2, unique=True)))
+        size = draw(st.integers(0, 40))
+        where = {b: d for b in replicas if (d := draw(st.sampled_from([*dirs[b]]))) and dirs[b][d] != "broken"}
+        for b, d in where.items():
+            held[b, d] = held.get((b, d), 0) + size
+        partitions.append(
+            Partition(
+                partition=number,
+                replicas=replicas,
+                isr=replicas,
+                leader=replicas[0],
+                replica_bytes=dict.fromkeys(where, size),
+                size_bytes=size,
+                replica_dirs=where,
+            )
+        )
+    brokers = tuple(
+        Broker(id=b, rack=None, log_dirs=tuple(draw(_log_dir(d, how, held.get((b, d), 0))) for d, how in own.items()))
+        for b, own in dirs.items()
+    )
+    return ClusterSnapshot(
+        cluster_id="c1",
+        taken_at=TAKEN_AT,
+        source="test",
+        brokers=brokers,
+        topics=(Topic(name="t", partitions=tuple(partitions), topic_id="id-t"),),
+        sizes_taken=True,
+    )
+
+
+@st.composite
+def _log_dir(draw: st.DrawFn, path: str, how: str, held: int) -> LogDir:
+    if how == "broken":
+        return LogDir(path=path, error="KafkaStorageError")
+    usable = draw(st.integers(0, 120))
+    return LogDir(
+        path=path, total_bytes=held + usable + draw(st.integers(1, 5)), usable_bytes=usable, cordoned=how != "open"
+    )
+
+
+@st.composite
+def plans_of_brokers(draw: st.DrawFn, snapshot: ClusterSnapshot) -> list[tuple[int, ...]]:
+    """New replica lists, as a planner of brokers might decide them."""
+    return [
+        p.replicas if draw(st.booleans()) else tuple(draw(st.permutations(BROKERS))[: len(p.replicas)])
+        for p in snapshot.topics[0].partitions
+    ]
+
+
+def planned(snapshot: ClusterSnapshot) -> list[PlannedPartition]:
+    return [
+        PlannedPartition(TopicPartition("t", p.partition), p.replicas, len(p.replicas), p.known_bytes)
+        for p in snapshot.topics[0].partitions
+    ]
+
+
+def placements(shelf: Shelf, *, fixed: bool) -> "list[tuple[int, list[int], list[int]]]":
+    """Every way to place arrivals (and, unless `fixed`, standing copies): (bytes moved inside, end, arriving)."""
+    standing = [] if fixed else list(shelf.standing)
+    copies = [(size, -1) for size, _ in shelf.arrivals] + [(size, source) for size, _, source in standing]
+    takes = [n for n, is_open in enumerate(shelf.open) if is_open]
+    choices = [takes if source < 0 else sorted({*takes, source}) for _, source in copies]
+    found = []
+    for places in product(*choices):
+        end, moved = shelf.kept, 0
+        for (size, source), n in zip(copies, places, strict=True):
+            end[n] += size
+            if source >= 0:
+                end[source] -= size
+                moved += size if n != source else 0
+        found.append((moved, end, [e - k for e, k in zip(end, shelf.kept, strict=True)]))
+    return found
+
+
+def fits(shelf: Shelf, gained: list[int], *, later: bool) -> bool:
+    gone = shelf.leaving if later else [0] * len(gained)
+    return all(g <= max(0, r) + x for g, r, x, o in zip(gained, shelf.room, gone, shelf.open, strict=True) if o)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_new_copies_get_a_dir_below_its_ceiling_whenever_there_is_a_way(data: st.DataObject) -> None:
+    snapshot = data.draw(jbod_snapshots())
+    after = data.draw(plans_of_brokers(snapshot))
+    rules = DirRules(
+        max_use=data.draw(st.sampled_from([Fraction(1), Fraction(9, 10)])), head_room=data.draw(st.integers(0, 9))
+    )
+    log_dirs = broker_disks(snapshot).log_dirs
+    found = plan_dirs(snapshot, planned(snapshot), after, log_dirs, rules)
+    assert found.dir_moves == ()
+    for shelf in shelves_of(snapshot, planned(snapshot), after, log_dirs, rules):
+        named = {p for p, chosen in found.dirs.items() if shelf.broker in chosen}
+        assert named <= {p for _, p in shelf.arrivals}
+        check_ceilings(shelf, found)
+        ways = placements(shelf, fixed=True)
+        if any(shelf.open) and any(fits(shelf, gained, later=True) for _, _, gained in ways):
+            assert named == {p for _, p in shelf.arrivals}, "a copy has no dir although all would fit"
+        if named == {p for _, p in shelf.arrivals} and any(fits(shelf, g, later=False) for _, _, g in ways):
+            assert not any("only once others have left" in n for n in found.notes if f"broker {shelf.broker}:" in n)
+
+
+def check_ceilings(shelf: Shelf, found: DirPlan) -> None:
+    for d, used, room, is_open in zip(shelf.dirs, shelf.used, shelf.room, shelf.open, strict=True):
+        (row,) = (r for r in found.table if (r.broker, r.path) == (shelf.broker, d.path))
+        assert row.used_after_bytes <= used + room
+        if not is_open:
+            assert row.used_after_bytes <= used, "a closed dir gets something"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_levelling_moves_the_fewest_bytes_or_says_that_the_band_cannot_be_had(data: st.DataObject) -> None:
+    snapshot = data.draw(jbod_snapshots(max_partitions=6, sound=True))
+    after = data.draw(plans_of_brokers(snapshot))
+    rules = DirRules(
+        max_use=Fraction(1), band=data.draw(st.sampled_from([Fraction(1, 10), Fraction(1, 2), Fraction(0)]))
+    )
+    assert rules.band is not None
+    log_dirs = broker_disks(snapshot).log_dirs
+    found = plan_dirs(snapshot, planned(snapshot), after, log_dirs, rules)
+    least = 0
+    for shelf in shelves_of(snapshot, planned(snapshot), after, log_dirs, rules):
+        check_ceilings(shelf, found)
+        missed = any(w.startswith(f"broker {shelf.broker}: its log dirs") for w in found.warnings)
+        moved = sum(m.size_bytes or 0 for m in found.dir_moves if m.broker == shelf.broker)
+        ways = [w for w in placements(shelf, fixed=False) if fits(shelf, w[2], later=False)]
+        inside = [w for w in ways if within(shelf, w[1], rules.band)]
+        if (
+            missed
+            or sum(shelf.open) < 2
+            or any(w.startswith(f"broker {shelf.broker}: no log dir") for w in found.warnings)
+        ):
+            assert not missed or not inside, "a band was given up that can be had"
+            continue
+        if inside and not any("only once others" in n for n in found.notes):
+            assert moved == min(w[0] for w in inside)
+        least += moved
+    assert found.lower_bound <= found.moved_bytes
+    assert least <= found.moved_bytes
+
+
+def within(shelf: Shelf, end: list[int], band: Fraction) -> bool:
+    """Every open dir inside its share; shares add up, the rest of the rounding goes to the first ones."""
+    takes = [n for n, is_open in enumerate(shelf.open) if is_open]
+    total, whole = sum(end[n] for n in takes), sum(shelf.capacity[n] for n in takes)
+    shares = [total * shelf.capacity[n] // whole for n in takes]
+    rest = total - sum(shares)
+    return all(
+        (s + (i < rest)) * (1 - band) <= end[n] <= (s + (i < rest)) * (1 + band)
+        for i, (n, s) in enumerate(zip(takes, shares, strict=True))
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(jbod_snapshots(), st.sampled_from(["10%", "50%"]))
+def test_plans_of_dirs_pass_the_independent_checker(snapshot: ClusterSnapshot, band: str) -> None:
+    request = RebalanceDirsRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        rules=DirRules(max_use=Fraction(1), band=Fraction(band.rstrip("%")) / 100),
+        topics=ALL,
+        words={"command": "topicmappr rebalance-dirs", "band": band, "max-disk-use": "100%"},
+    )
+    if any(all(d.error for d in b.log_dirs) for b in snapshot.brokers):
+        with pytest.raises(TryLaterError):
+            decide_rebalance_dirs(snapshot, request)
+        return
+    plan = decide_rebalance_dirs(snapshot, request).plan
+    check_plan(plan, "plan")
+    verify_plan(json.loads(encode_plan(plan)), json.loads(encode_snapshot(snapshot)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(jbod_snapshots())
+def test_a_rebuild_names_dirs_that_pass_the_independent_checker(snapshot: ClusterSnapshot) -> None:
+    request = RebuildRequest(
+        brokers=BrokerList(ids=BROKERS),
+        topics=ALL,
+        force_rebuild=True,
+        words={"command": "topicmappr rebuild", "force-rebuild": "true"},
+    )
+    plan = decide_rebuild(snapshot, request).plan
+    check_plan(plan, "plan")
+    verify_plan(json.loads(encode_plan(plan)), json.loads(encode_snapshot(snapshot)))
