@@ -69,9 +69,18 @@ def _with_counts(fleet: Fleet, masses: Masses, window: Window, counts: CountLimi
 
 def attempt_of(board: Board, window: Window) -> Attempt:
     """The board's state as an attempt."""
-    return Attempt(
-        at=positions(board), cost=board.cost(), moves=len(board.moved), outside=board.outside(), window=window
-    )
+    fleet, at = board.fleet, positions(board)
+    _straighten(board, at)
+    moves = int((at != fleet.home).sum())
+    return Attempt(at=at, cost=fleet.cost(at), moves=moves, outside=board.outside(), window=window)
+
+
+def _straighten(board: Board, at: Any) -> None:
+    """Where a slot went to the broker that another slot of its partition left, let that one stay instead."""
+    for slot in sorted(board.moved):
+        for other in board.siblings(slot):
+            if at[slot] != board.home(slot) and at[slot] == board.home(other) and at[other] != at[slot]:
+                at[slot], at[other] = at[other], at[slot]
 
 
 def standing_still(fleet: Fleet, window: Window) -> Attempt:
