@@ -8,17 +8,18 @@ from collections.abc import Iterable, Mapping
 
 from kafkakit.errors import InputError
 from kafkakit.model import PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.topicmappr.plan import Move, Plan, ScopeEntry, fingerprint_of
+from kafkakit.topicmappr.plan import DirMove, Move, Plan, ScopeEntry, fingerprint_of
 
 MAX_INT32 = 2**31 - 1
 MAX_BYTES = 2**63 - 1
 MAX_REPLICAS = 1000
 MAX_RACK = 249
+MAX_PATH = 4096
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 _CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-Named = ScopeEntry | Move | PartitionAssignment | TopicPartition
+Named = ScopeEntry | Move | DirMove | PartitionAssignment | TopicPartition
 Scope = Mapping[str, Mapping[int, ScopeEntry]]
 """Scope entries by topic and partition number; two small keys cost less than 200,000 made-up pairs."""
 
@@ -27,11 +28,12 @@ def check_plan(plan: Plan, source: str) -> None:
     """Raise `InputError` naming `source` and the first thing in the plan that makes no sense.
 
     Checked: names and ids, replica lists, one entry a partition, moves against scope and both maps,
-    new copies only on the plan's brokers, and the fingerprint computed anew. O(partitions), about half
-    a second for 200,000 of them.
+    new copies only on the plan's brokers, log dirs, and the fingerprint computed anew. O(partitions), about
+    half a second for 200,000 of them.
     """
     scope: dict[str, dict[int, ScopeEntry]] = {}
     problem = _head_problem(plan) or _scope_problem(plan.scope, scope) or _moves_problem(plan, scope)
+    problem = problem or _dir_moves_problem(plan, scope) or _dirs_problem(plan)
     if problem is None:
         after: dict[tuple[str, int], tuple[int, ...]] = {(m.topic, m.partition): m.after for m in plan.moves}
         problem = _map_problem("reassignment", plan.reassignment, scope, after) or _map_problem(
@@ -112,9 +114,60 @@ def _move_problem(move: Move, entry: ScopeEntry | None, targets: set[int]) -> st
     strangers = [b for b in move.adding if b not in targets]
     if strangers:
         return f"adds a copy on broker {strangers[0]}, which is not among the plan's brokers"
-    for size in (move.size_bytes, move.bytes_moved):
-        if size is not None and not 0 <= size <= MAX_BYTES:
-            return f"size {size} is out of range"
+    for broker, path in move.dirs.items():
+        if broker not in move.adding:
+            return f"dirs: no copy comes to broker {broker}"
+        if problem := path_problem(path):
+            return f"dirs: {problem}"
+    return _bytes_problem(move.size_bytes, move.bytes_moved)
+
+
+def _bytes_problem(*sizes: int | None) -> str | None:
+    bad = [size for size in sizes if size is not None and not 0 <= size <= MAX_BYTES]
+    return f"size {bad[0]} is out of range" if bad else None
+
+
+def _dir_moves_problem(plan: Plan, scope: Scope) -> str | None:
+    """A copy may change dirs on a broker that holds it before and after, and only once."""
+    after = {(m.topic, m.partition): m.after for m in plan.moves}
+    seen: set[tuple[str, int, int]] = set()
+    for move in plan.dir_moves:
+        entry = _found(scope, move)
+        problem = path_problem(move.source_dir) or path_problem(move.target_dir) or _bytes_problem(move.size_bytes)
+        if entry is None:
+            problem = "is not in the plan's scope"
+        elif move.broker not in entry.replicas or move.broker not in after.get(
+            (move.topic, move.partition), entry.replicas
+        ):
+            problem = f"broker {move.broker} does not hold it before and after the plan"
+        elif move.source_dir == move.target_dir:
+            problem = "source and target dir are the same"
+        elif (move.topic, move.partition, move.broker) in seen:
+            problem = f"is listed twice for broker {move.broker}"
+        if problem:
+            return f"dir_moves: {_shown(move)}: {problem}"
+        seen.add((move.topic, move.partition, move.broker))
+    return None
+
+
+def _dirs_problem(plan: Plan) -> str | None:
+    seen: set[tuple[int, str]] = set()
+    for d in plan.dirs:
+        problem = path_problem(d.path) or _bytes_problem(d.capacity_bytes, d.used_before_bytes, d.used_after_bytes)
+        if not 0 <= d.broker <= MAX_INT32:
+            problem = "broker id out of range"
+        elif (d.broker, d.path) in seen:
+            problem = "is listed twice"
+        if problem:
+            return f"dirs: broker {d.broker} {d.path!r:.80}: {problem}"
+        seen.add((d.broker, d.path))
+    return None
+
+
+def path_problem(path: str) -> str | None:
+    """Say what is wrong with the path of a log dir, or None: it is shown to people and sent to brokers."""
+    if not 0 < len(path) <= MAX_PATH or not path.isprintable():
+        return f"{path!r:.80} is not the path of a log dir"
     return None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.errors import ExitCode, InputError
 from kafkakit.model import PartitionAssignment, PartitionMap
-from kafkakit.topicmappr.plan import Plan, PlanBroker, ScopeEntry, fingerprint_of
+from kafkakit.topicmappr.plan import DirMove, Plan, PlanBroker, PlanDir, ScopeEntry, fingerprint_of, identity_of
 from kafkakit.topicmappr.plan_rules import check_plan
 from tests.fakes import FakeCluster
 from tests.plans import make_plan, plan_of
@@ -37,6 +37,18 @@ def scoped(plan: Plan, entry: ScopeEntry) -> Plan:
 
 def mapped(plan: Plan, *entries: tuple[str, int, tuple[int, ...]]) -> PartitionMap:
     return PartitionMap(partitions=tuple(PartitionAssignment(topic=t, partition=p, replicas=r) for t, p, r in entries))
+
+
+def inside(plan: Plan, **changes: object) -> Plan:
+    """The plan with one move inside a broker, changed."""
+    move = DirMove(topic="t", partition=1, broker=2, source_dir="/a", target_dir="/b", size_bytes=1000)
+    return replace(plan, dir_moves=(replace(move, **changes),))  # type: ignore[arg-type]
+
+
+def shelved(plan: Plan, **changes: object) -> Plan:
+    """The plan with one log dir in its table, changed."""
+    row = PlanDir(broker=2, path="/a", capacity_bytes=9, used_before_bytes=1, used_after_bytes=2)
+    return replace(plan, dirs=(replace(row, **changes),))  # type: ignore[arg-type]
 
 
 WRONG: list[tuple[str, Callable[[Plan], Plan]]] = [
@@ -73,6 +85,20 @@ WRONG: list[tuple[str, Callable[[Plan], Plan]]] = [
         "rollback: 't' partition 0 is listed twice",
         lambda p: replace(p, rollback=mapped(p, ("t", 0, (1, 2)), ("t", 0, (1, 2)))),
     ),
+    ("dirs: no copy comes to broker 2", lambda p: moved(p, dirs={2: "/a"})),
+    ("dirs: '' is not the path", lambda p: moved(p, dirs={3: ""})),
+    ("is not the path of a log dir", lambda p: moved(p, dirs={3: "/a\x1b[2J"})),
+    ("dir_moves: 'x' partition 1: is not in the plan's scope", lambda p: inside(p, topic="x")),
+    ("dir_moves: 't' partition 1: broker 3 does not hold it", lambda p: inside(p, broker=3)),
+    ("dir_moves: 't' partition 0: broker 1 does not hold it", lambda p: inside(p, partition=0, broker=1)),
+    ("source and target dir are the same", lambda p: inside(p, target_dir="/a")),
+    ("is not the path of a log dir", lambda p: inside(p, target_dir="/" + "x" * 5000)),
+    ("dir_moves: 't' partition 1: size -1", lambda p: inside(p, size_bytes=-1)),
+    ("is listed twice for broker 2", lambda p: replace(p, dir_moves=inside(p).dir_moves * 2)),
+    ("dirs: broker -1 '/a': broker id out of range", lambda p: shelved(p, broker=-1)),
+    ("dirs: broker 2 '/a': is listed twice", lambda p: replace(p, dirs=shelved(p).dirs * 2)),
+    ("dirs: broker 2 '/a': size -5", lambda p: shelved(p, used_after_bytes=-5)),
+    ("is not the path of a log dir", lambda p: shelved(p, path="a\nb")),
     ("certificate", lambda p: replace(p, certificate=replace(p.certificate, lower_bound=9))),
 ]
 
@@ -112,3 +138,11 @@ def test_the_fingerprint_is_the_hash_of_compact_json_rows_in_sorted_order() -> N
 
 def order(entry: ScopeEntry) -> tuple[str, int]:
     return entry.topic, entry.partition
+
+
+def test_log_dirs_in_a_plan_pass_and_are_part_of_its_identity() -> None:
+    plan = good_plan()
+    named = replace(plan, moves=(replace(plan.moves[0], dirs={3: "/data 1/ä"}),))
+    for other in (named, inside(plan), shelved(plan)):
+        check_plan(other, "plan")
+    assert len({identity_of(p) for p in (plan, named, inside(plan), inside(plan, target_dir="/c"))}) == 4
