@@ -5,6 +5,7 @@ from collections import Counter
 from kafkakit.model import ClusterSnapshot
 from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.topicmappr.dirs.joining import with_destinations
 from kafkakit.topicmappr.drain.problem import DrainProblem, drain_problem
 from kafkakit.topicmappr.drain.request import DrainRequest
 from kafkakit.topicmappr.planned.change import PlannedChange
@@ -47,7 +48,7 @@ def decide_drain(snapshot: ClusterSnapshot, request: DrainRequest) -> PlannedCha
         title=f"Drain brokers {some(sorted(problem.leaving))}",
         topics=selection.selected,
         topics_excluded=selection.excluded,
-        plan=assemble(snapshot, request.words, problem.scope, decision),
+        plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
         reasons=reasons,
         left_alone=len(unmoved),
     )

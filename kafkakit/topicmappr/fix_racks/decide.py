@@ -6,6 +6,7 @@ from kafkakit.model import ClusterSnapshot
 from kafkakit.quantities import counted
 from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.topicmappr.dirs.joining import with_destinations
 from kafkakit.topicmappr.fix_racks.problem import RackProblem, rack_problem
 from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
 from kafkakit.topicmappr.planned.change import PlannedChange
@@ -48,7 +49,7 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
         title=f"Mend the rack rule: {rule}",
         topics=selection.selected,
         topics_excluded=selection.excluded,
-        plan=assemble(snapshot, request.words, problem.scope, decision),
+        plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
         reasons=reasons,
         left_alone=len(problem.unmendable),
     )
