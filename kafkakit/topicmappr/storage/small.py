@@ -169,6 +169,9 @@ class _Model:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
+        # This step of OR-Tools' presolve multiplies loads with each other, and overflows from some GiB on: it then
+        # calls programs infeasible that are not (seen in 9.15).
+        solver.parameters.presolve_inclusion_work_limit = 0
         solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
         solver.parameters.max_deterministic_time = WORK
         status = solver.solve(self.program)
