@@ -96,3 +96,36 @@ def _load(cluster: SandboxCluster) -> None:
         load(admin, plane, cluster.machine.clock, loads, 3, SilentReporter())
     finally:
         admin.close()
+
+
+@pytest.mark.kafka
+def test_rebalance_a_cluster(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = sandbox_cluster(brokers=4, racks=3)
+    _load(cluster)
+    spec = build_spec(
+        name=cluster.name,
+        brokers=6,
+        racks=3,
+        log_dirs=cluster.state.spec.log_dirs,
+        kafka=None,
+        mode=cluster.state.spec.mode,
+        secure=cluster.state.spec.secure,
+    )
+    grown = grow(cluster.machine, cluster.store, spec, SilentReporter())
+    assert grown is not None
+    cluster.state = grown
+    env = {**cluster.env, "KAFKAKIT_PROFILE": cluster.name, "BAND": "15%", "THROTTLE": "50MB"}
+    steps = blocks("rebalance-a-cluster.md", undo=False)
+    assert len(steps) >= 5
+    done = run_blocks(steps, tmp_path, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "complete" in done.stdout
+    assert (tmp_path / "rebalance.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    admin = cluster.open_admin()
+    try:
+        held = {b for state in admin.partition_states({"load-000", "load-001"}).values() for b in state.replicas}
+        assert {1005, 1006} & held, "the new brokers got nothing"
+    finally:
+        admin.close()
+    undone = run_blocks([steps[0], *blocks("rebalance-a-cluster.md", undo=True)], tmp_path, env)
+    assert undone.returncode == 0, undone.stdout + undone.stderr
