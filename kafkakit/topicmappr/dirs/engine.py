@@ -146,6 +146,7 @@ def _fleet(shelf: Shelf, arrivals: Sequence[Copy], standing: Sequence[tuple[int,
         part=np.arange(slots),
         home=home,
         movable=np.ones(slots, dtype=bool),
+        still=np.zeros(slots, dtype=bool),
         size=size,
         # Dirs have no racks; a rule that never binds keeps the split plan to one pool.
         rule=RackRule(1),

@@ -69,22 +69,21 @@ def nearest_words(shelf: Shelf, leveller: Leveller, best: Level, band: int) -> s
     return (
         f"broker {shelf.broker}: its log dirs cannot be brought within {_percent(band)} of their shares, the nearest "
         f"found is {_percent(best.reached)}: {path} ends with {format_bytes(used)}, {side} its share of "
-        f"{format_bytes(share[off])}; {_reason(shelf, leveller, off, share[off], band)}"
+        f"{format_bytes(share[off])}; {_reason(shelf, leveller, share, band)}"
     )
 
 
-def _reason(shelf: Shelf, leveller: Leveller, off: int, share: int, band: int) -> str:
-    sizes = [size for size, *_ in (*shelf.arrivals, *shelf.standing)]
-    fixed = int(leveller.fleet.fixed[off + 1])
-    window = 2 * share * band // PPM
-    if fixed > share + share * band // PPM:
-        return f"{format_bytes(fixed)} there may not be moved"
-    if int(leveller.limits.ceiling[off + 1]) < share - share * band // PPM:
-        return f"its disk may hold {format_bytes(int(leveller.limits.ceiling[off + 1]))} of these files at most"
-    if not sizes:
-        return "no copy may be moved"
-    largest = format_bytes(max(sizes))
-    return f"copies cannot be split, and the largest has {largest} where the band is {format_bytes(window)} wide"
+def _reason(shelf: Shelf, leveller: Leveller, share: Sequence[int], band: int) -> str:
+    """A dir that cannot keep its limits whatever is planned, or that copies do not divide finely enough."""
+    fixed, ceiling = leveller.fleet.fixed.tolist()[1:], leveller.limits.ceiling.tolist()[1:]
+    for n, d in enumerate(shelf.dirs):
+        margin = share[n] * band // PPM
+        if shelf.open[n] and fixed[n] > share[n] + margin:
+            return f"{format_bytes(fixed[n])} in {d.path} may not be moved"
+        if shelf.open[n] and ceiling[n] < share[n] - margin:
+            return f"{d.path} may hold no more than {format_bytes(ceiling[n])} of these files"
+    largest = max((size for size, *_ in (*shelf.arrivals, *shelf.standing)), default=0)
+    return f"copies cannot be split, and the largest that may move has {format_bytes(largest)}"
 
 
 def _percent(millionths: int) -> str:
