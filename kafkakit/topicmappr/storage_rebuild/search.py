@@ -6,15 +6,20 @@ from dataclasses import dataclass, replace
 from kafkakit.topicmappr.storage.board import Board
 from kafkakit.topicmappr.storage.families import Ranges
 from kafkakit.topicmappr.storage.layout import lists_of
+from kafkakit.topicmappr.storage.pools import Pools
 from kafkakit.topicmappr.storage.reach import attempt
 from kafkakit.topicmappr.storage.relaxation import PENALTY
 from kafkakit.topicmappr.storage.search import Watch
 from kafkakit.topicmappr.storage_rebuild.arrays import Arrays, arrays_of, without_repeats
 from kafkakit.topicmappr.storage_rebuild.finishing import finish, open_slots
+from kafkakit.topicmappr.storage_rebuild.levelling import Leveller
 from kafkakit.topicmappr.storage_rebuild.task import Row, Task
 
 _TRIES = 7  # real plans built while searching
 _CLOSE = 1000  # the search ends within this part of the range reached
+_MANY = 20_000  # partitions x brokers from which a window need not be the tightest
+_STEP = 16  # how much looser a plan is sought after one that failed
+_LEVEL = 1024  # loads are levelled until they lie within this part of the window
 _LOOKS = 24  # windows priced while searching the tightest split plan
 _ROUNDS = 4  # how often limits are drawn in where new copies are counted larger than they are
 
@@ -95,23 +100,23 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
         return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
     low, least = split
     bound = least if arrays.exact and arrays.whole else None
-    # A thousandth of the mean free bytes is as fine as it needs to be where it is not free.
+    # Levelling goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
     free = task.free.values()
-    finest = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > 20_000 else 0
-    aim = max(low, finest)
+    fine = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > _MANY else 0
+    aim = max(low, fine)
     best: Found | None = None
     for turn in range(_TRIES):
         watch.phase(f"plan {turn + 1}")
         found = _attempt(task, arrays, family, aim, bound)
-        best = found if best is None or found.rank < best.rank else best
+        better = best is None or found.rank < best.rank
+        best = found if best is None or better else best
         high = best.range
-        if found.unplaced or found.range > aim:
-            low = aim
-        if watch.stopped() or high <= low or high - low <= max(finest, high // _CLOSE):
+        low = low if found.range <= aim and not found.unplaced else aim
+        if watch.stopped() or high - low <= max(fine, high // _CLOSE) or (fine and not better):
             break
-        aim = low + max(1, (high - low) // (64 >> (turn * 2) if turn < 3 else 2))
+        aim = low + max(1, (high - low) // _STEP)
     assert best is not None
-    if task.forced and not best.unplaced:
+    if task.forced and not best.unplaced and not fine:
         # The range is as good as it gets; now the fewest bytes that reach it.
         again = _attempt(task, arrays, family, best.range, bound)
         best = min(best, again, key=lambda found: found.rank)
@@ -162,6 +167,7 @@ def _attempt(task: Task, arrays: Arrays, family: Ranges, width: int, bound: int 
     for slot, dest in zip(moved.tolist(), tried.at[moved].tolist(), strict=True):
         board.move(slot, dest)
     finish(board, open_slots(board, arrays.stubs))
+    Leveller(Pools(board), arrays.limits.even.tolist(), width // _LEVEL).run()
     return _found(task, arrays, board, bound)
 
 
