@@ -8,7 +8,6 @@ from kafkakit.quantities import format_bytes
 from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.broker_change import BrokerChange, classify
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, ProofKind, certificate
-from kafkakit.topicmappr.counts.leaders import balance_leaders
 from kafkakit.topicmappr.dirs.joining import with_dirs
 from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.percent import format_percent
@@ -17,6 +16,7 @@ from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
 from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim, with_count_limits
+from kafkakit.topicmappr.rebalance.leaders import even_leaders
 from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
@@ -101,6 +101,7 @@ def decide_rebalance(
         ),
         by_free=request.goal.band is None,
         receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
+        targets=change.targets,
         givers=sources.brokers,
         pinned=pinned_indices(scope.partitions, request.pinned, stranded),
         smallest=request.smallest_bytes,
@@ -117,7 +118,7 @@ def decide_rebalance(
     after = lists_of(layout.fleet, found.at)
     before = [p.current for p in scope.partitions]
     if request.optimize_leadership:
-        after = list(balance_leaders(before, after, change.targets))
+        after = even_leaders(scope.partitions, after, change.targets, stranded)
     decision = Decision(
         replicas=after,
         certificate=certify(layout, masses, found, request.minimize),
@@ -189,12 +190,11 @@ def certify(layout: Layout, masses: Masses, found: Attempt, minimize: Minimize) 
 def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:
     """The hard rules of the request, for the plan's record and its checker."""
     fleet = layout.fleet
-    moving = set(fleet.part[fleet.movable].tolist())
     small = request.smallest_bytes
     pinned = [
         p.key
-        for i, p in enumerate(scope.partitions)
-        if i not in moving and int(fleet.size[i]) >= small and (sources.brokers is None)
+        for p, still, size in zip(scope.partitions, fleet.still.tolist(), fleet.size.tolist(), strict=True)
+        if still and size >= small
     ]
     return PlacementRules(
         min_rack_ids=request.min_rack_ids,

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafkakit.quantities import counted, format_bytes
 from kafkakit.topicmappr.certificate import BrokerLimit, Proof, ProofKind
-from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.fleet import Fleet, summed
 from kafkakit.topicmappr.storage.relaxation import Masses
 from kafkakit.topicmappr.storage.window import Window
 
@@ -13,10 +13,15 @@ _NAMED = 6
 
 
 def proof_of(fleet: Fleet, masses: Masses, window: Window, *, kind: ProofKind = ProofKind.PRICES) -> Proof:
-    """Limits and prices of every broker; loads are bytes."""
+    """Limits and prices of every broker; loads are bytes.
+
+    Copies that may not leave, of partitions that may move otherwise, are part of those partitions' sets.
+    """
+    bound = ~fleet.movable & ~fleet.still[fleet.part]
+    fixed_loads = masses.loose - summed(fleet.home[bound], fleet.slot_size[bound], len(fleet.brokers))
     rows = zip(
         fleet.brokers,
-        masses.loose.tolist(),
+        fixed_loads.tolist(),
         window.floor.tolist(),
         window.ceiling.tolist(),
         window.prices.tolist(),

@@ -80,6 +80,7 @@ def lay_out(
     *,
     by_free: bool,
     receivers: Collection[int],
+    targets: Collection[int] = (),
     givers: Collection[int] | None = None,
     pinned: Collection[int] = (),
     smallest: int = 0,
@@ -87,6 +88,8 @@ def lay_out(
     most_broken: int | None = None,
 ) -> Layout:
     """Make the arrays. A broker's load is its used bytes, or, `by_free`, a constant less its free bytes.
+
+    `targets` take part even if they neither hold nor receive anything.
 
     Brokers outside `disks.storage` (dead ones) load what their copies weigh; a partition without a known size must
     be pinned, and weighs nothing. O(replicas).
@@ -99,7 +102,7 @@ def lay_out(
     for row, size in zip(lists, weights, strict=True):
         for b in row:
             held[b] = held.get(b, 0) + size
-    brokers = sorted(set(held) | set(receivers))
+    brokers = sorted(set(held) | set(receivers) | set(targets))
     known = {b: s for b in brokers if (s := disks.storage.get(b)) is not None and s.free_bytes is not None}
     level = max(((s.free_bytes or 0) + held.get(b, 0) for b, s in known.items()), default=0)
     fixed = {}
