@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tests.balance_invariants import verify_balance
 from tests.certificates import Key, Racks, breaks_rack_rule, verify_certificate
 from tests.dir_invariants import verify_dir_levels, verify_dirs
 from tests.verb_invariants import verify_verb
@@ -40,6 +41,8 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         verify_verb(plan, snapshot, scope, after)
     elif command == "topicmappr rebalance-dirs":
         assert after == scope, "a replica changes brokers"
+    elif command in ("topicmappr rebalance", "topicmappr scale"):
+        verify_balance(plan, scope, after, racks, _sizes(snapshot))
     else:
         minimum_racks = int(request.get("min-rack-ids", "0"))
         for key, new in placed.items():
