@@ -31,7 +31,8 @@ class Fleet:
     Slot arrays have one entry per replica, partition by partition (`first[p]:first[p + 1]` are p's slots):
     `part` its partition, `home` its broker, `movable` whether a plan may move it. `size[p]` is the load of one
     copy, `still[p]` says that p is pinned or too small to move. Broker arrays: `rack` numbers racks (0 to `racks` - 1;
-    a rackless broker has a higher number of its own), `receiver` says who may get copies, `fixed` is load that no slot stands for.
+    a rackless broker has a higher number of its own), `receiver` says who may get copies, `fixed` is load that no
+    slot stands for.
     At most `most_broken` partitions may end with a set that breaks the rack rule (None: those that do may stay so).
     `counts` limits the number of slots of each broker, beside their load.
     """
