@@ -41,7 +41,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         verify_verb(plan, snapshot, scope, after)
     elif command == "topicmappr rebalance-dirs":
         assert after == scope, "a replica changes brokers"
-    elif command in ("topicmappr rebalance", "topicmappr scale"):
+    elif command in ("topicmappr rebalance", "topicmappr scale", "topicmappr add-brokers"):
         verify_balance(plan, scope, after, racks, _sizes(snapshot))
     else:
         minimum_racks = int(request.get("min-rack-ids", "0"))
