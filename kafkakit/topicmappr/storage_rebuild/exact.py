@@ -12,7 +12,7 @@ from kafkakit.topicmappr.storage_rebuild.task import Row, Task
 
 LARGEST = 1200
 """Choices (partition x broker) up to which a cluster counts as small."""
-_WORK = (1.0, 2.0, 1.0, 0.3)
+_WORK = (1.0, 1.0, 0.5, 0.1)
 """CP-SAT's deterministic time for each aim; about as many seconds, and the same on every machine."""
 
 
