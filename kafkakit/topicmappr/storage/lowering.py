@@ -42,9 +42,8 @@ def priced_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]
 
 def _larger(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     board = pools.board
-    for small, gone in pools.moved:
-        if board.home(gone) != broker:
-            continue
+    gone_away = [(size, slot) for size, slot in pools.moved if board.home(slot) == broker]
+    for small, gone in spread(gone_away):
         dest = board.moved[gone]
         for size, slot in around(pools.at_home(broker), small + excess, 8):
             gain = size - small

@@ -70,8 +70,8 @@ def _swappable(pools: Pools, mine: int, other: int, broker: int, source: int) ->
 def _replacements(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """An arrival goes home, and a larger slot of that home comes in its place."""
     board = pools.board
-    for mine in board.arrived[broker]:
-        home, small = board.home(mine), board.size(mine)
+    for small, mine in spread(pools.arrived(broker)):
+        home = board.home(mine)
         for size, slot in around(pools.at_home(home), small + lack, 8):
             gain = size - small
             if gain <= 0 or not board.can_take(broker, gain) or not board.can_give(home, gain):
@@ -86,9 +86,10 @@ def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     board = pools.board
     slack: dict[int, list[int]] = {}
     for dest in _sparing(pools, broker):
-        for slot in board.arrived[dest]:
+        for _, slot in spread(pools.arrived(dest)):
             slack.setdefault(board.home(slot), []).append(slot)
-    for mine in board.arrived[broker]:
+    found = 0
+    for own, mine in spread(pools.arrived(broker)):
         home = board.home(mine)
         entries = pools.at_home(home)
         for theirs in slack.get(home, ())[:_PAIRS]:
@@ -98,19 +99,23 @@ def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
             if smaller is None or smaller[0] >= size:
                 continue
             down = size - smaller[0]
-            bigger = _first_legal(pools, entries, board.size(mine) + down, broker)
+            bigger = _first_legal(pools, entries, own + down, broker)
             if bigger is None:
                 continue
-            gain = bigger[0] - board.size(mine)
+            gain = bigger[0] - own
             if not board.can_take(broker, gain) or not board.can_give(home, gain - down):
                 continue
             parts = {board.part(s) for s in (mine, theirs, smaller[1], bigger[1])}
             if len(parts) == _APART and board.fits(mine, home) and board.fits(theirs, home):
                 step = ((mine, home), (theirs, home), (smaller[1], dest), (bigger[1], broker))
                 yield (max(0, lack - gain), gain - down, step)
+                found += 1
+        if found >= _ENOUGH:
+            break
 
 
-_PAIRS = 16  # exchanges tried against one slot
+_PAIRS = 6  # exchanges tried against one slot
+_ENOUGH = 12  # good steps to choose from
 _APART = 4  # all four slots must be of different partitions
 
 
@@ -129,7 +134,10 @@ def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
             if not board.can_give(dest, entry[0]):
                 break
             going.setdefault(board.home(entry[1]), []).append(entry)
+    found = 0
     for home in sorted(going):
+        if found >= _ENOUGH:
+            break
         going[home].sort()
         for size, slot in around(pools.at_home(home), lack):
             if not board.can_take(broker, size) or not board.fits(slot, broker):
@@ -140,6 +148,7 @@ def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
                 back, other = going[home][at]
                 if board.can_give(home, size - back):
                     yield (max(0, lack - size), max(0, size - back), ((other, home), (slot, broker)))
+                    found += 1
                     break
 
 
