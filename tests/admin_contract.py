@@ -354,6 +354,7 @@ class AdminContract:
         assert [error_name(e) for e in answers.values()][:3] == [None, "LogDirNotFoundError", None]
         assert answers[TopicPartitionReplica(key.topic, 0, UNKNOWN_BROKER)] is not None
         eventually(rig, lambda: rig.admin.log_dirs([a], [key])[a].replicas[key].log_dir == other)
+        eventually(rig, lambda: not rig.admin.log_dirs([a], [key])[a].futures)
         assert rig.admin.reassign({key: (a, c)}) == {key: None}
         eventually(rig, lambda: not moving(rig, key.topic))
         eventually(rig, lambda: key in rig.admin.log_dirs([c], [key])[c].replicas)

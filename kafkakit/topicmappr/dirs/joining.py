@@ -10,6 +10,7 @@ from kafkakit.topicmappr.broker_disks import DirStorage, broker_disks
 from kafkakit.topicmappr.dirs.decide import plan_dirs
 from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.scope import Scope
+from kafkakit.topicmappr.storage.search import Unwatched, Watch
 
 WHOLE_DISK = DirRules(max_use=Fraction(1))
 """For planners that know no ceiling: a copy must fit on the disk, no more."""
@@ -21,11 +22,16 @@ def with_dirs(
     decision: Decision,
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
+    watch: Watch | None = None,
 ) -> Decision:
     """The decision with a log dir for each new copy on its targets, and, with a band, moves inside them.
 
-    Nothing changes where no target tells of two log dirs. Pinned partitions keep their dirs. Cost: see `plan_dirs`.
+    Nothing changes where no target tells of two log dirs. Pinned partitions keep their dirs. A `watch` that stops ends
+    the moves inside brokers where they are. Cost: see `plan_dirs`.
     """
+    watch = watch or Unwatched()
+    if rules.band is not None:
+        watch.phase("log dirs")
     found = plan_dirs(
         snapshot,
         scope.partitions,
@@ -33,6 +39,7 @@ def with_dirs(
         {b: log_dirs[b] for b in decision.targets if b in log_dirs},
         rules,
         pinned=decision.rules.pinned if decision.rules else (),
+        stopped=watch.stopped,
     )
     return replace(
         decision,

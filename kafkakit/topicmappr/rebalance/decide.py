@@ -133,7 +133,7 @@ def decide_rebalance(
         snapshot,
         request.words,
         scope,
-        with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request)),
+        with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch),
     )
     change_of_free = free_change(plan, holding, change.targets)
     return Rebalance(
