@@ -86,7 +86,7 @@ def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
             d.replica_bytes, *limits[n], f"{format_bytes(d.replica_bytes)} in {counted(d.replicas, 'replica')}"
         )
         if text:
-            yield finding("dir-share", f"broker {broker} {d.path}", text, subject.hints.rebalance())
+            yield finding("dir-share", f"broker {broker} {d.path}", text, subject.hints.level_dirs(broker))
 
 
 def _distance(amount: int, low: int, high: int) -> int:

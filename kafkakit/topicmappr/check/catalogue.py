@@ -68,8 +68,12 @@ class Hints:
         return self._planning("fix-racks", f"{' --spread' if spread else ''}{racks}")
 
     def rebalance(self) -> str:
-        """Bring brokers and log dirs into their band."""
+        """Bring brokers into their band."""
         return self._planning("rebalance", f" --brokers {self._brokers()} --band {format_percent(self.request.band)}")
+
+    def level_dirs(self, broker: int) -> str:
+        """Bring the log dirs of a broker into their band."""
+        return self._planning("rebalance-dirs", f" --brokers {broker} --band {format_percent(self.request.band)}")
 
     def leaders(self) -> str:
         """Spread leaders, and let the first replicas lead."""

@@ -217,6 +217,7 @@ def test_log_dirs_fullness_shares_and_states() -> None:
     assert seen["cordoned-dir", "broker 1 /data/1/1"].message == "is cordoned and holds 1 replica (100 B)"
     assert ("cordoned-dir", "broker 1 /data/1/4") not in seen
     assert {w for r, w in seen if r == "dir-share"} == {"broker 1 /data/1/0", "broker 1 /data/1/3"}
+    assert "rebalance-dirs --topics '.*' --brokers 1 --band 10%" in seen["dir-share", "broker 1 /data/1/0"].hint
     assert ("disk-use", "broker 1 /data/1/0") not in found(snapshot, max_disk_use=Fraction(7, 10))
 
 
