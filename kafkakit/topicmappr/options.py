@@ -119,7 +119,7 @@ MaxMoves = Annotated[
 MaxDiskUse = Annotated[
     str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
 ]
-HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker.")]
+HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker beside --max-disk-use.")]
 MaxRackViolations = Annotated[
     int | None,
     typer.Option(

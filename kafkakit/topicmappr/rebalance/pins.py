@@ -28,8 +28,9 @@ def pinned_indices(
             patterns.append(word)
     if patterns:
         names = sorted({p.key.topic for p in partitions})
-        topics = frozenset(select_topics(names, tuple(patterns), ()).selected)
-        if not topics:
-            raise UsageError(f"--pin: {', '.join(patterns)} fits none of the selected topics")
+        try:
+            topics = frozenset(select_topics(names, tuple(patterns), ()).selected)
+        except UsageError as error:
+            raise UsageError(f"--pin: {error.message} among those selected", hint=error.hint) from None
         chosen.update(i for i, p in enumerate(partitions) if p.key.topic in topics)
     return sorted(chosen)

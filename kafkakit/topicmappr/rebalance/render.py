@@ -183,7 +183,7 @@ def rebalance_data(decided: Rebalance, request: RebalanceRequest, maps: Sequence
         "stopped_early": decided.stopped,
         "notes": plan.notes,
         "warnings": plan.warnings,
-        "files": [{"path": saved.path, "combined": saved.combined} for saved in maps],
+        "map_files": [saved.path for saved in sorted(maps, key=lambda saved: not saved.combined)],
     }  # fmt: skip
 
 

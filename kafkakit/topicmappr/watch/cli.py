@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ class Watcher:
         self._bar = bar
         self._phases = 0
         self._stopped = False
+        self._told = False
 
     def phase(self, text: str) -> None:
         """Beside the bar on a terminal, else a line of its own."""
@@ -31,6 +32,8 @@ class Watcher:
 
     def stopped(self) -> bool:
         """True after the first Ctrl-C."""
+        if self._stopped and not self._told:
+            self._tell()
         return self._stopped
 
     def tried(self, tightness: int, found: "Attempt") -> None:
@@ -41,7 +44,13 @@ class Watcher:
         if self._stopped:
             raise KeyboardInterrupt
         self._stopped = True
-        self._output.say("stopping: the best plan found so far will be used; press Ctrl-C again to end at once")
+        self._tell()
+
+    def _tell(self) -> None:
+        # The signal may arrive while a phase is being written, and stderr cannot be entered twice: then say it later.
+        with suppress(RuntimeError):
+            self._output.say("stopping: the best plan found so far will be used; press Ctrl-C again to end at once")
+            self._told = True
 
 
 @contextmanager
