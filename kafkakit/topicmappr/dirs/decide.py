@@ -132,7 +132,7 @@ def _level(shelf: Shelf, first: Destinations, rules: DirRules, found: _Outcome, 
     if best is None:
         best = leveller.nearest(band, loosest)
         if best is None or best.reached >= loosest:
-            best = Level(chosen=first.chosen, moved=(), used=first.used, cost=0, bound=0, reached=loosest)
+            best = Level(chosen=first.chosen, moved=(), used=first.used, bound=0, reached=loosest)
         found.warnings.append(nearest_words(shelf, leveller, best, band))
     found.chosen, found.used = best.chosen, best.used
     found.moved, found.bound = best.moved, best.bound

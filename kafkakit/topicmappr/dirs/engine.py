@@ -26,7 +26,7 @@ _TRIES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Where copies end when a broker's dirs are levelled, and what that costs inside the broker.
+    """Where copies end when a broker's dirs are levelled.
 
     `chosen` is the dir of each arriving partition, `moved` holds (partition index, bytes, from, to), `bound` the
     least bytes that any plan moves. `reached` is the narrowest band, in millionths of a share, that was reached.
@@ -35,7 +35,6 @@ class Level:
     chosen: dict[int, int]
     moved: tuple[tuple[int, int, int, int], ...]
     used: list[int]
-    cost: int
     bound: int
     reached: int
 
@@ -104,11 +103,11 @@ class Leveller:
             answer = small.cheapest(self.fleet, fixed, None)
             if answer.at is not None:
                 bound = answer.cost if answer.proven else window.bound.value
-                return self._level(answer.at, answer.cost, bound)
+                return self._level(answer.at, bound)
             return None
-        return None if found.outside else self._level(found.at, found.cost, window.bound.value)
+        return None if found.outside else self._level(found.at, window.bound.value)
 
-    def _level(self, at: Ints, cost: int, bound: int) -> Level:
+    def _level(self, at: Ints, bound: int) -> Level:
         shelf, count = self.shelf, len(self.shelf.arrivals)
         places = _places(shelf, at)
         used = self.fleet.loads(at).tolist()[1:]
@@ -121,7 +120,6 @@ class Leveller:
             chosen={p: n for (_, p), n in zip(shelf.arrivals, places, strict=False)},
             moved=moved,
             used=used,
-            cost=cost - self.arriving,
             bound=bound - self.arriving,
             reached=self.measure(used),
         )

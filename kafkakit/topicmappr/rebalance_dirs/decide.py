@@ -95,8 +95,8 @@ def _certify(found: DirPlan) -> Certificate:
         return certificate("bytes", 0, 0, "no copy has to change its log dir")
     brokers = len({m.broker for m in found.dir_moves})
     words = (
-        f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: {format_bytes(bound)} "
-        "have to change dirs even if copies could be split"
+        f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: whatever the plan, "
+        f"{format_bytes(bound)} have to change dirs"
     )
     return certificate("bytes", found.moved_bytes, bound, words)
 
