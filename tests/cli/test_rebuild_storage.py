@@ -159,3 +159,14 @@ def test_phases_and_chunks_lead_to_the_same_lists() -> None:
     assert run([*flags, "--phased-reassignment"]) == 0
     assert Path("a-phase1.json").read_bytes() == final
     assert run([*flags, "--chunk-step-size", "2"]) == 0
+
+
+def test_a_drain_is_placed_by_bytes_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    drain = ["topicmappr", "drain", "--snapshot", "s.json", "--brokers", "1001", "--placement", "storage"]
+    assert run([*drain, "--plan", "p.json"]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+    plan = json.loads(Path("p.json").read_bytes())
+    verify_plan(plan, json.loads(Path("s.json").read_bytes()))
+    # Beside 1002 (rack b) only 1003 and 1004 may stand, beside 1003 (rack c) the roomiest is 1005.
+    assert {m["partition"]: m["after"] for m in plan["moves"]} == {0: [1002, 1004], 2: [1003, 1005]}
+    assert plan["storage"]["source"] == "snapshot file"

@@ -6,16 +6,25 @@ import typer
 
 from kafkakit.command import kit_of
 from kafkakit.topicmappr.options import (
+    ZK_ADDR,
+    ZK_METRICS_PREFIX,
     ExitCodeFlag,
     IgnoreWarns,
+    MetricsAge,
     MinRackIds,
+    Placement,
     PlanFile,
     ReportFile,
+    SizesSource,
     Snapshot,
     Topics,
     TopicsExclude,
+    ZkAddr,
+    ZkMetricsPrefix,
 )
-from kafkakit.topicmappr.planning.cli import observe, recorded
+from kafkakit.topicmappr.planning.cli import observe, observe_storage, recorded
+from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from kafkakit.topicmappr.storage_source import SizesFrom
 
 Leaving = Annotated[str, typer.Option(help="Ids of the brokers to empty, comma separated; they may be dead.")]
 To = Annotated[
@@ -31,15 +40,21 @@ def drain(
     topics_exclude: TopicsExclude = "",
     snapshot: Snapshot = None,
     min_rack_ids: MinRackIds = 0,
+    placement: Placement = PlaceBy.COUNT,
+    sizes_from: SizesSource = SizesFrom.BROKERS,
+    metrics_age: MetricsAge = None,
     plan: PlanFile = None,
     report: ReportFile = None,
     ignore_warns: IgnoreWarns = False,
     exit_code: ExitCodeFlag = False,
+    zk_addr: ZkAddr = ZK_ADDR,
+    zk_metrics_prefix: ZkMetricsPrefix = ZK_METRICS_PREFIX,
 ) -> int:
     """Move every replica off the named brokers, with the fewest copies.
 
-    The copies go where they keep the counts of all topics even; leaderships pass on to the remaining
-    replicas. Replicas on other brokers stay where they are. Exits 4 when a replica finds no lawful place.
+    The copies go where they keep the counts of all topics even, or free bytes (--placement storage);
+    leaderships pass on to the remaining replicas. Replicas on other brokers stay where they are. Exits 4 when a
+    replica finds no lawful place.
     """
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.drain.decide import decide_drain
@@ -47,6 +62,7 @@ def drain(
     from kafkakit.topicmappr.planned.cli import finish
     from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
+    from kafkakit.topicmappr.watch.cli import watching
 
     kit = kit_of(ctx)
     request = DrainRequest(
@@ -55,11 +71,24 @@ def drain(
         topics=parse_patterns(topics),
         topics_exclude=parse_patterns(topics_exclude),
         min_rack_ids=min_rack_ids,
-        words=recorded("topicmappr drain", locals(), _RECORDED),
+        placement=placement,
+        words=recorded("topicmappr drain", locals(), (*_RECORDED, *("placement",) * (placement is PlaceBy.STORAGE))),
     )
     destination = Destination(plan=plan, report=report)
     destination.check()
     with without_collector():
+        if placement is PlaceBy.STORAGE:
+            seen = observe_storage(
+                kit,
+                snapshot,
+                sizes_from=sizes_from,
+                zk_addr=zk_addr,
+                zk_metrics_prefix=zk_metrics_prefix,
+                metrics_age=metrics_age,
+            )
+            with watching(kit.output) as watch:
+                change = decide_drain(seen.snapshot, request, seen.facts, watch)
+            return finish(kit, "topicmappr drain", change, destination, ignore_warns=ignore_warns, exit_code=exit_code)
         state = observe(kit, snapshot)
         with kit.output.progress("planning"):
             change = decide_drain(state, request)

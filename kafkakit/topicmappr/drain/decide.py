@@ -6,21 +6,32 @@ from kafkakit.model import ClusterSnapshot
 from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.topicmappr.dirs.joining import with_destinations
+from kafkakit.topicmappr.drain.by_bytes import fill_by_bytes
 from kafkakit.topicmappr.drain.problem import DrainProblem, drain_problem
 from kafkakit.topicmappr.drain.request import DrainRequest
+from kafkakit.topicmappr.plan import StorageFacts
 from kafkakit.topicmappr.planned.change import PlannedChange
 from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.refill.fill import fill_openings
 from kafkakit.topicmappr.refill.openings import Receivers, group_openings
 from kafkakit.topicmappr.refill.replaced import Replaced, replace_replicas
 from kafkakit.topicmappr.refill.words import some
+from kafkakit.topicmappr.storage.search import Unwatched, Watch
+from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 from kafkakit.topicmappr.stranded import stranded_warning
 
 
-def decide_drain(snapshot: ClusterSnapshot, request: DrainRequest) -> PlannedChange:
-    """Decide who takes the replicas of the leaving brokers: counts over all topics come out as even as can be.
+def decide_drain(
+    snapshot: ClusterSnapshot,
+    request: DrainRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch | None = None,
+) -> PlannedChange:
+    """Decide who takes the replicas of the leaving brokers.
 
-    A partition that finds no place is left as it is and told in `reasons`. Cost: one small flow.
+    Counts over all topics come out as even as can be, or, when placed by storage, free bytes; `facts` say where
+    sizes come from. A partition that finds no place is left as it is and told in `reasons`. Cost: one small
+    flow, or that of `storage_rebuild.search`.
     """
     problem = drain_problem(snapshot, request)
     partitions = problem.scope.partitions
@@ -28,20 +39,29 @@ def decide_drain(snapshot: ClusterSnapshot, request: DrainRequest) -> PlannedCha
     wanted = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
     groups, unfit = group_openings(wanted, receivers, problem.fleet.racks, problem.rule)
     loads = {b: problem.fleet.replicas.get(b, 0) for b in problem.receivers}
-    chosen, _ = fill_openings(groups, loads, problem.fleet.racks)
+    filled = None
+    if request.placement is PlaceBy.STORAGE:
+        filled = fill_by_bytes(snapshot, facts, problem, unfit, watch or Unwatched())
+        chosen = filled.chosen
+    else:
+        chosen, _ = fill_openings(groups, loads, problem.fleet.racks)
     moved = [Replaced(partitions[i], problem.openings[i], new) for i, new in sorted(chosen.items())]
     lists = [p.current for p in partitions]
     for i, new in zip(sorted(chosen), replace_replicas(moved, problem.fleet), strict=True):
         lists[i] = new
     unmoved = [partitions[i] for i in sorted(unfit)]
-    reasons = _reasons(problem, unmoved)
+    reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     decision = Decision(
         replicas=lists,
         certificate=_certify(problem, [partitions[i] for i in sorted(chosen)]),
         targets=sorted(problem.fleet.live - problem.leaving),
         rules=PlacementRules(min_rack_ids=request.min_rack_ids, receivers=problem.receivers),
-        notes=_notes(problem),
-        warnings=tuple(sorted((*reasons, *map(stranded_warning, problem.stranded)))),
+        storage={b: filled.sizes.brokers[b] for b in problem.receivers} if filled else {},
+        storage_facts=filled.sizes.facts if filled else None,
+        notes=(*_notes(problem), *(filled.sizes.notes if filled else ())),
+        warnings=tuple(
+            sorted((*reasons, *map(stranded_warning, problem.stranded), *(filled.sizes.warnings if filled else ())))
+        ),
     )
     selection = problem.scope.selection
     return PlannedChange(
@@ -50,7 +70,7 @@ def decide_drain(snapshot: ClusterSnapshot, request: DrainRequest) -> PlannedCha
         topics_excluded=selection.excluded,
         plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
         reasons=reasons,
-        left_alone=len(unmoved),
+        left_alone=len(unmoved) + (len(filled.cramped) if filled else 0),
     )
 
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
 from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainRequest:
     """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
 
+    `placement` says what comes out even among those: counts of replicas, or free bytes.
     `words` are the flags as given, for the plan's record. Raises `UsageError` for contradictions.
     """
 
@@ -19,6 +21,7 @@ class DrainRequest:
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...] = ()
     min_rack_ids: int = 0
+    placement: PlaceBy = PlaceBy.COUNT
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:

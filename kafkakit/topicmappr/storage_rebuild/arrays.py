@@ -74,7 +74,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
     limits = Limits(
         floor=np.zeros(len(loads), dtype=np.int64),
         ceiling=np.where(is_stub, 0, loads + np.array(spare, dtype=np.int64)),
-        even=~is_stub,
+        even=np.array([b in task.free for b in fleet.brokers], dtype=bool),
         offset=np.zeros(len(loads), dtype=np.int64),
     )
     whole = all(len(kept) <= sum(1 for b in row if b >= 0) for row, kept in zip(rows, task.kept, strict=True))

@@ -73,12 +73,7 @@ def place_stored(
     problem = replace(problem, minimize=Minimize.BYTES)
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1))
     task = make_task(problem, disks, factor=factor, forced=forced)
-    found = search(task, watch)
-    lists, chosen = found.lists, None
-    if is_small(task) and not watch.stopped():
-        watch.phase("searching every placement")
-        chosen = choose_small(task, lists, found.range_bound or 0)
-        lists = tuple(filled(row, sorted(s), problem.racks) for row, s in zip(task.rows, chosen.sets, strict=True))
+    lists, found, chosen = place_task(task, watch)
     unplaced = tuple(len(row) - len(new) for row, new in zip(task.rows, lists, strict=True))
     current = [p.current for p in problem.partitions]
     ordered = tuple(
@@ -105,6 +100,18 @@ def place_stored(
         receivers=tuple(sorted(task.receivers)),
         sizes=sizes,
     )
+
+
+def place_task(task: Task, watch: Watch) -> tuple[tuple[Row, ...], Found, Chosen | None]:
+    """Lists with a broker for as many copies as possible, what the search found, and what a full search proved."""
+    found = search(task, watch)
+    if not is_small(task) or watch.stopped():
+        return found.lists, found, None
+    watch.phase("searching every placement")
+    chosen = choose_small(task, found.lists, found.range_bound or 0)
+    racks = task.problem.racks
+    lists = tuple(filled(row, sorted(s), racks) for row, s in zip(task.rows, chosen.sets, strict=True))
+    return lists, found, chosen
 
 
 def _refuse_unheard_of(snapshot: ClusterSnapshot, problem: PlacementProblem) -> None:

@@ -16,10 +16,11 @@ Row = tuple[int, ...]
 class Task:
     """Partitions by index; brokers by id.
 
-    `kept[i]` are the replicas on target brokers that may stay, in list order. `rows[i]` is the list with an
-    opening (-1, -2, ...) in the place of every copy that needs a broker, so it is as long as wanted.
-    `size[i]` is what one copy holds, `reserve[i]` what a new one is counted as. `free` are the bytes free on each
-    target before anything arrives, `room` those that new copies may take. When `forced`, kept replicas may move.
+    `kept[i]` are the replicas that may stay, in list order: on targets, or, unless forced, on others too.
+    `rows[i]` is the list with an opening (-1, -2, ...) in the place of every copy that needs a broker, so it is as
+    long as wanted. `size[i]` is what one copy holds, `reserve[i]` what a new one is counted as. `free` are the bytes
+    free on each target before anything arrives, `room` those that new copies may take. When `forced`, kept
+    replicas may move.
     """
 
     problem: PlacementProblem
@@ -77,7 +78,7 @@ def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forc
     before = {b: disks.storage[b].free_bytes or 0 for b in problem.targets}
     kept, free = trim(problem, kept, size, before)
     rows = tuple(
-        stay if len(stay) == p.wanted else _with_openings(p.current, stay, p.wanted)
+        stay if len(stay) == p.wanted else with_openings(p.current, stay, p.wanted)
         for p, stay in zip(problem.partitions, kept, strict=True)
     )
     return Task(
@@ -93,7 +94,7 @@ def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forc
     )
 
 
-def _with_openings(current: Row, stay: Row, wanted: int) -> Row:
+def with_openings(current: Row, stay: Row, wanted: int) -> Row:
     """Openings stand where a copy leaves, those of a higher replication factor at the end."""
     missing, row = wanted - len(stay), []
     for b in current:
