@@ -32,5 +32,9 @@ def decide_add_brokers(
             f"broker(s) {', '.join(map(str, sorted(absent)))} are not live, so they cannot take replicas",
             hint="start them first; kafkakit doctor shows who answers",
         )
-    wider = BrokerList(ids=added.ids, existing=True)
-    return decide_rebalance(snapshot, replace(request, brokers=wider), facts, watch)
+    return decide_rebalance(snapshot, beside_existing(request), facts, watch)
+
+
+def beside_existing(request: RebalanceRequest) -> RebalanceRequest:
+    """The same request over the named brokers and every broker that holds a replica now."""
+    return replace(request, brokers=BrokerList(ids=request.brokers.ids, existing=True))

@@ -133,7 +133,8 @@ def _finish(
 ) -> int:
     from kafkakit.errors import ExitCode, InterruptedRunError, OperationFailedError
     from kafkakit.output import OutputFormat
-    from kafkakit.topicmappr.add_brokers.decide import decide_add_brokers
+    from kafkakit.topicmappr.add_brokers.decide import beside_existing, decide_add_brokers
+    from kafkakit.topicmappr.frontier.decide import frontier_points
     from kafkakit.topicmappr.rebalance.decide import decide_rebalance
     from kafkakit.topicmappr.rebalance.render import report_head
     from kafkakit.topicmappr.rebuild.render import files_section, plan_section, warn_section
@@ -162,7 +163,12 @@ def _finish(
     maps = save(plan, (plan.reassignment,) if wants_maps and plan.moves else (), destination, write_file)
     saved = str(destination.plan) if destination.plan else None
     following = next_command(kit, plan, saved)
-    write_report(plan, destination.report, following)
+    if destination.report is not None:
+        asked = request if command != ADD_BROKERS else beside_existing(request)
+        with watching(kit.output) as watch:
+            watch.phase("other bands for the report")
+            points = frontier_points(seen.snapshot, asked, seen.facts, watch=watch)
+        write_report(plan, destination.report, following, points)
     text += (files_section(maps) if wants_maps else "") + plan_section(plan, saved, following)
     kit.output.result(_result(command, decided, request, text, maps))
     return int(ExitCode.CHANGES) if switches.exit_code and changes else int(ExitCode.DONE)
