@@ -23,24 +23,27 @@ def relocations_of(decided: Rebalance) -> tuple[Relocation, ...]:
     found = [
         Relocation(key=move.key, source=source, destination=destination, size=move.size_bytes or 0)
         for move in decided.plan.moves
-        for source, destination in _pairs(move.before, move.after, racks)
+        for source, destination in pairs(move.before, move.after, racks)
     ]
     return tuple(sorted(found, key=lambda r: (-r.size, r.key, r.source)))
 
 
-def _pairs(before: Sequence[int], after: Sequence[int], racks: Mapping[int, str | None]) -> list[tuple[int, int]]:
-    """Who takes over from whom: in the same place of the list, else in the same rack, else in order."""
+def pairs(before: Sequence[int], after: Sequence[int], racks: Mapping[int, str | None]) -> list[tuple[int, int]]:
+    """Who takes over from whom: by place in the list, or, where the list was reordered, by rack and then in order."""
     gone = [b for b in before if b not in after]
     come = [b for b in after if b not in before]
-    pairs = [(old, new) for old, new in zip(before, after, strict=False) if old in gone and new in come]
+    found = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    if all(old in gone and new in come for old, new in found):
+        return found
+    found = []
     for alike in (True, False):
-        taken = {b for pair in pairs for b in pair}
+        taken = {b for pair in found for b in pair}
         for old in (b for b in gone if b not in taken):
             left = [b for b in come if b not in taken and (not alike or racks.get(b) == racks.get(old))]
             if left:
-                pairs.append((old, left[0]))
+                found.append((old, left[0]))
                 taken.add(left[0])
-    return pairs
+    return found
 
 
 def smallest_tolerance(
