@@ -9,6 +9,7 @@ from kafkakit.topicmappr.storage.relaxation import PENALTY, Bound, Masses, least
 
 Ints = Any
 Bools = Any
+_HALVING = 8  # every so many looks the middle is tried instead of the crossing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +95,14 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
     stray = int(fleet.slot_size[fleet.movable & ~limits.even[fleet.home]].sum())
     left, right = look(int(loads.min()) - width), look(int(loads.max()) + stray)
     best = min(left, right, key=lambda at: (at.bound.weighed, at.low))
+    turn = 0
     while left.slope < 0 < right.slope and right.low - left.low > 1:
+        turn += 1
         crossing = (right.bound.weighed - left.bound.weighed + left.slope * left.low - right.slope * right.low) // (
             left.slope - right.slope
         )
+        if turn % _HALVING == 0:  # where limits clash tangents may creep byte by byte
+            crossing = (left.low + right.low) // 2
         tried = look(min(max(crossing, left.low + 1), right.low - 1))
         best = min(best, tried, key=lambda at: (at.bound.weighed, at.low))
         if tried.slope == 0:  # the lowest point, with prices that cancel; another as low may be a kink
