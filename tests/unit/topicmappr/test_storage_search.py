@@ -1,0 +1,122 @@
+"""The search for larger clusters: against packing by most free bytes first, and copies that make way for others."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from kafkakit.model import TopicPartition
+from kafkakit.topicmappr.problem import PlacementProblem, PlannedPartition
+from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.statistics import BrokerStorage
+from kafkakit.topicmappr.storage.board import Board
+from kafkakit.topicmappr.storage.fleet import make_fleet
+from kafkakit.topicmappr.storage.layout import Disks
+from kafkakit.topicmappr.storage.pools import Pools
+from kafkakit.topicmappr.storage.search import Unwatched
+from kafkakit.topicmappr.storage_rebuild.exact import is_small
+from kafkakit.topicmappr.storage_rebuild.finishing import finish, open_slots
+from kafkakit.topicmappr.storage_rebuild.levelling import Leveller
+from kafkakit.topicmappr.storage_rebuild.search import search
+from kafkakit.topicmappr.storage_rebuild.task import Row, Task, make_task
+
+BROKERS = range(1, 13)
+RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}
+
+
+def task_of(targets: range, *, forced: bool, factor: Fraction = Fraction(1)) -> Task:
+    """300 partitions of uneven sizes, crowded on the first brokers of each rack."""
+    partitions = []
+    for n in range(300):
+        size = 100 + (n * n * 7919) % 9_000
+        replicas = tuple(1 + rack + 3 * ((n * (rack + 3) // 5) % 4 // (1 + n % 2)) for rack in range(2 + n % 2))
+        partitions.append(PlannedPartition(TopicPartition("t", n), replicas, len(replicas), size))
+    problem = PlacementProblem(tuple(partitions), tuple(targets), RACKS, RackRule())
+    used = dict.fromkeys(BROKERS, 0)
+    for p in partitions:
+        for b in p.current:
+            used[b] += p.size_bytes or 0
+    storage = {b: BrokerStorage(used_bytes=used[b], free_bytes=1_000_000 - used[b]) for b in BROKERS}
+    task = make_task(problem, Disks(storage=storage, log_dirs={}, max_use=Fraction(1)), factor=factor, forced=forced)
+    assert not is_small(task)
+    return task
+
+
+def most_free_first(task: Task) -> tuple[list[Row], int]:
+    """Partitions by size, every open copy to the broker with the most free bytes; and the bytes it copies."""
+    stay = [() if task.forced else kept for kept in task.kept]
+    free = task.free_after(stay)
+    lists, cost = [], 0
+    for n in sorted(range(len(stay)), key=lambda n: -task.size[n]):
+        row = list(stay[n])
+        while len(row) < len(task.rows[n]):
+            racks = {RACKS[b] for b in row}
+            row.append(max((b for b in free if RACKS[b] not in racks), key=lambda b: (free[b], -b)))
+            free[row[-1]] -= task.reserve[n]
+            cost += task.size[n] * (row[-1] not in task.kept[n])
+        lists.append((n, tuple(row)))
+    return [row for _, row in sorted(lists)], cost
+
+
+def test_replacing_brokers_is_as_even_as_most_free_first() -> None:
+    task = task_of(range(3, 13), forced=False)
+    packed, _ = most_free_first(task)
+    found = search(task, Unwatched())
+    assert found.unplaced == 0
+    assert found.range <= task.range_after(packed)
+    assert found.range_bound is not None
+    assert found.range_bound <= found.range <= found.range_bound * 1.01
+    assert all(set(kept) <= set(row) for kept, row in zip(task.kept, found.lists, strict=True))
+
+
+def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
+    task = task_of(range(1, 13), forced=True)
+    packed, cost = most_free_first(task)
+    found = search(task, Unwatched())
+    assert found.unplaced == 0
+    assert found.range <= task.range_after(packed)
+    assert found.cost < cost // 2
+    assert not any(RackRule().violates(RACKS[b] for b in row) for row in found.lists)
+
+
+def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
+    task = task_of(range(1, 13), forced=True, factor=Fraction(3))
+    found = search(task, Unwatched())
+    assert found.unplaced == 0
+    assert min(task.free_after(found.lists).values()) >= 0
+
+
+def test_an_arrived_copy_makes_way_for_one_that_fits_nowhere_else() -> None:
+    # Partition 0 stands on broker 2 too, so only broker 1 may take its copy; partition 1 came there first.
+    fleet = make_fleet(
+        [(2, -1), (-1,)], [9, 4], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1}, fixed={1: 0, 2: 1}
+    )
+    board = Board(fleet, [0, 0, 0], [0, 10, 20])
+    stubs = np.array([True, False, False])
+    assert finish(board, open_slots(board, stubs)) == []
+    assert board.load == [0, 9, 14]
+
+
+def test_what_fits_nowhere_is_returned() -> None:
+    fleet = make_fleet([(2, -1)], [9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1})
+    board = Board(fleet, [0, 0, 0], [0, 8, 20])
+    assert finish(board, open_slots(board, np.array([True, False, False]))) == [1]
+
+
+def test_levelling_ends_within_the_smallest_difference() -> None:
+    sizes = [6, 5, 3]
+    fleet = make_fleet(
+        [(-1,)] * 3, sizes, {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1}, fixed={1: 2, 2: 0}
+    )
+    board = Board(fleet, [0, 0, 0], [0, 99, 99])
+    for slot, dest in ((0, 1), (1, 1), (2, 2)):
+        board.move(slot, dest)
+    assert board.load == [0, 13, 3]
+    Leveller(Pools(board), [False, True, True], 0).run()
+    assert board.load == [0, 8, 8]
+
+
+def test_levelling_takes_a_copy_from_home_where_no_arrival_can_do_it() -> None:
+    fleet = make_fleet([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2})
+    board = Board(fleet, [0, 0], [99, 99])
+    Leveller(Pools(board), [True, True], 0).run()
+    assert sorted(board.load) == [6, 9]
