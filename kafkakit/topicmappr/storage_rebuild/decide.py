@@ -212,7 +212,7 @@ def _range_notes(
         return ()
     if chosen is not None and chosen.least_range:
         return (f"{words}, the least that any placement reaches",)
-    if found.range_bound is None:
+    if found.range_bound is None or found.range_bound <= 1:
         return (words,)
     return (f"{words}; no placement can do better than {format_bytes(found.range_bound)}",)
 
