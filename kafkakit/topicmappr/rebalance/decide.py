@@ -1,5 +1,6 @@
 """`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkakit.errors import InfeasibleError, UsageError
@@ -12,7 +13,7 @@ from kafkakit.topicmappr.dirs.joining import with_dirs
 from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.percent import format_percent
 from kafkakit.topicmappr.plan import Plan, StorageFacts
-from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.problem import Minimize, PlannedPartition
 from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
 from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim, with_count_limits
@@ -88,27 +89,7 @@ def decide_rebalance(
     sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
     sources = choose_sources(free, change.new, request)
-    layout = lay_out(
-        scope.partitions,
-        sizes.partition_bytes,
-        racks,
-        RackRule(request.min_rack_ids),
-        Disks(
-            storage=sizes.brokers,
-            log_dirs=sizes.log_dirs,
-            max_use=request.max_disk_use,
-            head_room=request.head_room_bytes,
-        ),
-        by_free=request.goal.band is None,
-        receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
-        targets=change.targets,
-        givers=sources.brokers,
-        pinned=pinned_indices(scope.partitions, request.pinned, stranded),
-        smallest=request.smallest_bytes,
-        locality_scoped=request.locality_scoped,
-        most_broken=request.max_rack_violations,
-    )
-    layout = with_count_limits(layout, request.goal.count_band, change.targets)
+    layout = _layout(scope, sizes, racks, request, sources, change, stranded)
     masses = masses_of(layout.fleet)
     aim = aim_of(layout, request, sources, change.targets)
     notebook = Notebook(watch, layout.fleet, aim.family)
@@ -155,6 +136,39 @@ def decide_rebalance(
 
 def _dir_rules(request: RebalanceRequest) -> DirRules:
     return DirRules(max_use=request.max_disk_use, head_room=request.head_room_bytes, band=request.balance_dirs)
+
+
+def _layout(
+    scope: Scope,
+    sizes: Sizes,
+    racks: dict[int, str | None],
+    request: RebalanceRequest,
+    sources: Sources,
+    change: BrokerChange,
+    stranded: Sequence[PlannedPartition],
+) -> Layout:
+    """The arrays of the balance, with the request's rules on who gives, who takes and what stays."""
+    layout = lay_out(
+        scope.partitions,
+        sizes.partition_bytes,
+        racks,
+        RackRule(request.min_rack_ids),
+        Disks(
+            storage=sizes.brokers,
+            log_dirs=sizes.log_dirs,
+            max_use=request.max_disk_use,
+            head_room=request.head_room_bytes,
+        ),
+        by_free=request.goal.band is None,
+        receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
+        targets=change.targets,
+        givers=sources.brokers,
+        pinned=pinned_indices(scope.partitions, request.pinned, stranded),
+        smallest=request.smallest_bytes,
+        locality_scoped=request.locality_scoped,
+        most_broken=request.max_rack_violations,
+    )
+    return with_count_limits(layout, request.goal.count_band, change.targets)
 
 
 def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
