@@ -196,6 +196,7 @@ class _Model:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
+        solver.parameters.presolve_inclusion_work_limit = 0  # overflows with large sizes, see storage/small.py
         solver.parameters.max_deterministic_time = work
         solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone
         status = solver.solve(self.program)
