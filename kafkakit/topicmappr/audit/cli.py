@@ -10,6 +10,7 @@ from kafkakit.topicmappr.options import (
     ZK_ADDR,
     ZK_METRICS_PREFIX,
     KafkaAddr,
+    MaxDiskUse,
     MetricsAge,
     MinRackIds,
     SizesSource,
@@ -34,7 +35,6 @@ JudgedBrokers = Annotated[
 JudgedTopics = Annotated[
     str, typer.Option(help="Topics that another plan might move instead; the topics of the map if not given.")
 ]
-MaxDiskUse = Annotated[str, typer.Option(help="How full a disk may be in the end.")]
 Band = Annotated[str, typer.Option(metavar="PERCENT", help="The band of used space that was wanted.")]
 FreeRange = Annotated[str, typer.Option(metavar="SIZE", help="The range of free bytes that was wanted.")]
 FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
@@ -88,7 +88,7 @@ def audit(
         min_rack_ids=min_rack_ids,
         max_disk_use=parse_percent(max_disk_use, "--max-disk-use"),
         band=parse_percent(band, "--band", most=1000) if band else None,
-        free_range_bytes=parse_size(free_range) if free_range else None,
+        free_range_bytes=parse_size(free_range, "--free-range") if free_range else None,
     )
     source = "stdin" if map_file == "-" else map_file
     if kafka_addr:

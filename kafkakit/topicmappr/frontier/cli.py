@@ -11,9 +11,13 @@ from kafkakit.topicmappr.options import (
     ZK_ADDR,
     ZK_METRICS_PREFIX,
     Brokers,
+    HeadRoom,
     KafkaAddr,
+    LocalityScoped,
+    MaxDiskUse,
     MetricsAge,
     MinRackIds,
+    Pin,
     SizesSource,
     Snapshot,
     TopicsExclude,
@@ -37,10 +41,6 @@ Bands = Annotated[str, typer.Option(metavar="5%,3%,...", help="Bands to work out
 FreeRanges = Annotated[
     str, typer.Option(metavar="SIZE,...", help="Ranges to work out; eight parts of today's range if not given.")
 ]
-Pin = Annotated[str, typer.Option(help="Topics, patterns or topic/partition that stay as they are.")]
-MaxDiskUse = Annotated[str, typer.Option(help="How full a disk may be after a plan.")]
-HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Bytes that stay free on every broker besides.")]
-Local = Annotated[bool, typer.Option("--locality-scoped", help="Copies stay in their racks.")]
 PageFile = Annotated[
     Path | None, typer.Option("--report", help="Write table and plot as one self-contained HTML page to this file.")
 ]
@@ -56,10 +56,10 @@ def frontier(
     bands: Bands = "",
     free_ranges: FreeRanges = "",
     min_rack_ids: MinRackIds = 0,
-    pin: Pin = "",
+    pin: Pin = None,
     max_disk_use: MaxDiskUse = "90%",
-    head_room: HeadRoom = "",
-    locality_scoped: Local = False,
+    head_room: HeadRoom = "0",
+    locality_scoped: LocalityScoped = False,
     report: PageFile = None,
     sizes_from: SizesSource = SizesFrom.BROKERS,
     metrics_age: MetricsAge = None,
@@ -78,6 +78,7 @@ def frontier(
     kafkakit --profile prod topicmappr frontier
     kafkakit topicmappr frontier --snapshot prod.json --bands 10%,5%,2% --report frontier.html
     """
+    from kafkakit.quantities import parse_size
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.frontier.request import FrontierRequest, goal_of, metric_of, parse_bands, parse_ranges
     from kafkakit.topicmappr.percent import parse_percent
@@ -87,6 +88,7 @@ def frontier(
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
+    pinned = parse_patterns(",".join(pin or ()))
     chosen = metric_of(metric, bands, free_ranges)
     base = RebalanceRequest(
         brokers=parse_broker_list(brokers),
@@ -96,8 +98,8 @@ def frontier(
         locality_scoped=locality_scoped,
         min_rack_ids=min_rack_ids,
         max_disk_use=parse_percent(max_disk_use, "--max-disk-use"),
-        head_room_bytes=_size(head_room),
-        pinned=parse_patterns(pin),
+        head_room_bytes=parse_size(head_room, "--head-room"),
+        pinned=pinned,
         words={},
     )
     request = FrontierRequest(base=base, metric=chosen, bands=parse_bands(bands), free_ranges=parse_ranges(free_ranges))
@@ -113,19 +115,15 @@ def frontier(
             zk_metrics_prefix=zk_metrics_prefix,
             metrics_age=metrics_age,
         )
-        given = locals()
-        words = [(name.replace("_", "-"), str(given[name])) for name in _REPEATED if given[name] not in ("", None, 0)]
+        given = {**locals(), "pin": ",".join(pinned)}
+        words = [
+            (name.replace("_", "-"), str(given[name])) for name in _REPEATED if given[name] not in ("", None, 0, "0")
+        ]
         words += [("locality-scoped", "")] * locality_scoped
         return _report(kit, seen, request, words, report)
 
 
 _REPEATED = ("brokers", "topics", "topics_exclude", "snapshot", "min_rack_ids", "pin", "max_disk_use", "head_room")
-
-
-def _size(text: str) -> int:
-    from kafkakit.quantities import parse_size
-
-    return parse_size(text) if text else 0
 
 
 def _report(

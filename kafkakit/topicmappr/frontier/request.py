@@ -56,7 +56,11 @@ def parse_bands(text: str) -> tuple[Fraction, ...]:
 
 def parse_ranges(text: str) -> tuple[int, ...]:
     """Read `500GiB,100GiB` as bytes."""
-    return tuple(_few([parse_size(part) for part in _parts(text, "--free-ranges")], "--free-ranges")) if text else ()
+    return (
+        tuple(_few([parse_size(part, "--free-ranges") for part in _parts(text, "--free-ranges")], "--free-ranges"))
+        if text
+        else ()
+    )
 
 
 def goal_of(metric: Metric) -> Goal:

@@ -6,12 +6,13 @@ from typing import Any
 
 from kafkakit.errors import InfeasibleError
 from kafkakit.topicmappr.certificate import Certificate, Proof, ProofKind, certificate
+from kafkakit.topicmappr.counts.minimal import substitute
 from kafkakit.topicmappr.loads_now import LoadsNow, bytes_now
 from kafkakit.topicmappr.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.replan.places import Places
 from kafkakit.topicmappr.replan.situation import Row, Stand
-from kafkakit.topicmappr.replan.solved import Solved, copies_under_way, repaired
-from kafkakit.topicmappr.storage.argument import argument_of, proof_of
+from kafkakit.topicmappr.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
+from kafkakit.topicmappr.storage.argument import argument_of
 from kafkakit.topicmappr.storage.families import Bands, Family, Ranges, shares
 from kafkakit.topicmappr.storage.fleet import Fleet
 from kafkakit.topicmappr.storage.impossible import why_not
@@ -55,7 +56,7 @@ def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
         found = repaired(fleet, world.family, goal.tightness, places.pending(fleet))
         if found is None:
             raise _impossible(world, fleet, goal)
-        lists = places.lists_of(fleet, found.at)
+        lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(fleet, found.at), strict=True)]
     return Solved(
         lists=tuple(lists),
         holds=inside and planned,
@@ -64,21 +65,28 @@ def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
     )
 
 
+def _in_place(row: Row, new: tuple[int, ...]) -> tuple[int, ...]:
+    """The planned list where it is still the one; else copies that are there keep their places."""
+    if set(new) == set(row.start):
+        return row.start
+    if set(new) == set(row.live):
+        return row.live
+    return substitute(row.live, set(new), [b for b in new if b not in row.live])
+
+
 def _standing(places: Places, row: Row, i: int) -> tuple[int, ...]:
     """The planned list, where planned copies that can no longer be made fall back to the copies they replace."""
     if row.under_way:
         return row.start
     if i in places.stranded:
         return row.live
-    kept = set(places.kept(row))
-    if kept >= set(row.start) - places.leaving:
-        return row.start
-    given_up = [b for b in row.live if b not in row.start]
-    spare = iter(given_up)
-    fallen = tuple(b if b in kept or b in row.live else next(spare, b) for b in row.start)
-    racks = places.racks.get
-    lawful = not places.rule.violates(map(racks, fallen)) or places.rule.violates(map(racks, row.live))
-    return fallen if lawful and len(set(fallen)) == len(fallen) else row.live
+    if not (places.regrouped and not places.rule_allows(row.start, row.live)):
+        usable = {*places.receivers, *row.live}
+        spare = iter([b for b in row.live if b not in row.start])
+        fallen = tuple(b if b in usable else next(spare, b) for b in row.start)
+        if fallen == row.start or (len(set(fallen)) == len(fallen) and places.rule_allows(fallen, row.live)):
+            return fallen
+    return row.live
 
 
 def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _World:
@@ -86,8 +94,9 @@ def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _World
     held: dict[int, int] = {}
     for row, weight in zip(places.rows, weights, strict=True):
         for b in row.partition.replicas:
-            partly = row.partition.replica_bytes.get(b, 0) if b in row.partition.adding else weight
-            held[b] = held.get(b, 0) + partly
+            copies = row.partition.replica_bytes
+            # A copy that is being made counts as far as it has come; used bytes count it so too.
+            held[b] = held.get(b, 0) + (copies.get(b, 0) if copies and b in row.partition.adding else weight)
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=goal.max_use, head_room=goal.head_room)
     banded = goal.kind is Kind.BAND
     now = _with_old_room(bytes_now(held, disks, places.brokers, by_free=not banded), places, weights)
@@ -134,13 +143,14 @@ def _certify(world: _World, goal: PlanGoal, lists: Lists) -> Certificate:
     live = world.fleet([row.start if row.under_way else row.live for row in rows])
     masses = masses_of(live)
     window = world.family.window(live, masses, goal.tightness)
-    if not window.possible or window.bound.value + forced > objective:
+    proof = proof_at_rest(live, masses, window, world.family.limits)
+    if proof is None or not window.possible or window.bound.value + forced > objective:
         words = "nothing is proven: moves that are done or run have left a state that the bound does not cover"
         return certificate("bytes", objective, 0, words, Proof(kind=ProofKind.NONE))
     words = argument_of(live, window)
     if forced:
         words += "; copies that are being made now count on both sides"
-    return certificate("bytes", objective, window.bound.value + forced, words, proof_of(live, masses, window))
+    return certificate("bytes", objective, window.bound.value + forced, words, proof)
 
 
 def _impossible(world: _World, fleet: Fleet, goal: PlanGoal) -> InfeasibleError:

@@ -16,8 +16,7 @@ from kafkakit.topicmappr.refill.words import some
 from kafkakit.topicmappr.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.replan.places import Places
 from kafkakit.topicmappr.replan.situation import Row, Stand
-from kafkakit.topicmappr.replan.solved import Solved, copies_under_way, repaired
-from kafkakit.topicmappr.storage.argument import proof_of
+from kafkakit.topicmappr.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
 from kafkakit.topicmappr.storage.families import Ranges
 from kafkakit.topicmappr.storage.relaxation import masses_of
 
@@ -163,5 +162,7 @@ def _by_prices(places: Places, goal: PlanGoal, lists: Lists, forced: int, object
         f"bringing the counts of today into a range of {goal.tightness} takes at least {window.bound.value} copies"
         f"{f', and {forced} are being made now' if forced else ''}"
     )
-    proof = replace(proof_of(fleet, masses, window), load="replicas")
-    return certificate("replicas", objective, min(objective, window.bound.value + forced), words, proof)
+    proof = proof_at_rest(fleet, masses, window, family.limits)
+    if proof is None or window.bound.value + forced > objective:
+        return None
+    return certificate("replicas", objective, window.bound.value + forced, words, replace(proof, load="replicas"))

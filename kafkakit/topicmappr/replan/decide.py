@@ -150,6 +150,9 @@ def _assembled(
         notes.append(f"live broker(s) {others} have no part in this plan; one made anew could use them")
     if foreign:
         notes.append(f"{foreign} partition(s) that somebody else is moving are left out of the plan")
+    late = sum(1 for row in situation.rows if row.under_way and not places.leaving.isdisjoint(row.start))
+    if late:
+        notes.append(f"{late} running move(s) end on brokers that are to be left; replan again when they are done")
     if any(row.hangs for row in situation.rows):
         notes.append(
             "cancel the moves that cannot end before this plan is applied (kafka-reassign-partitions --cancel)"

@@ -29,6 +29,7 @@ class PlanGoal:
 
     `leaving` brokers end empty, wherever the plan stands; with `targets_only` every broker that is no target does.
     `replication` is the factor that was asked for (0: as it is). `max_use` and `head_room` limit disks.
+    Racks and states of brokers are `seen` or not looked at; `strict` says that every set must keep the rack rule.
     """
 
     kind: Kind
@@ -40,6 +41,7 @@ class PlanGoal:
     max_use: Fraction = Fraction(9, 10)
     head_room: int = 0
     seen: bool = True
+    strict: bool = False
 
     @property
     def by_bytes(self) -> bool:
@@ -83,8 +85,9 @@ def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
             replication=_number(words.get("replication", "0")),
             min_rack_ids=plan.rules.min_rack_ids if plan.rules else _number(words.get("min-rack-ids", "0")),
             max_use=parse_percent(words.get("max-disk-use", "90%"), "max-disk-use"),
-            head_room=parse_size(words.get("head-room", "0")),
+            head_room=parse_size(words.get("head-room", "0"), "head-room"),
             seen=words.get("use-meta") != "false",
+            strict=words.get("force-rebuild") == "true",
         )
     except (UsageError, KeyError) as error:
         raise InputError("plan", f"its request makes no sense: {error}", hint="make a new plan") from None
@@ -106,7 +109,9 @@ def _shape(plan: Plan) -> tuple[Kind, int]:
             return Kind.BAND, max(asked, _band(loads))
         free = [load.free_bytes for load in loads if load.free_bytes is not None]
         reached = max(free, default=0) - min(free, default=0)
-        return Kind.FREE_RANGE, max(parse_size(words["free-range"]) if "free-range" in words else 0, reached)
+        return Kind.FREE_RANGE, max(
+            parse_size(words["free-range"], "free-range") if "free-range" in words else 0, reached
+        )
     counted = proof is not None and proof.load == "replicas" and bool(proof.limits)
     if words.get("force-rebuild") == "true" or counted:
         return Kind.COUNTS, plan.after.replicas_max - plan.after.replicas_min

@@ -1,5 +1,6 @@
 """Who may hold what now: the plan's rules applied to the brokers of today."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,8 @@ class Places:
     """The rows, and who may do what: `receivers` take copies, `leaving` brokers must give theirs up.
 
     `targets` are the plan's brokers that are alive; `pinned` are indices of rows that the plan's rules keep in
-    place, `stuck` those and the ones that cannot move: under way, or without a live copy in sync.
+    place, `stuck` those and the ones that cannot move: under way, or without a live copy in sync. With `strict` no
+    set may break the rack rule, not even one that does already. `regrouped` says that racks have changed.
     """
 
     rows: Sequence[Row]
@@ -38,6 +40,8 @@ class Places:
     replication: int
     alive: frozenset[int]
     lost: frozenset[int]
+    strict: bool
+    regrouped: bool
 
     @property
     def brokers(self) -> list[int]:
@@ -56,17 +60,27 @@ class Places:
         kept = [b for b in row.start if (b not in self.leaving if b in live else b in usable)]
         if not self.rule.violates(map(self.racks.get, kept)):
             return tuple(kept)
-        standing = [b for b in kept if b in live]
-        allowed = list(standing)
+        if self.strict:  # one copy a rack stays, the others are placed anew
+            first = {self.racks.get(b) or b: b for b in reversed(kept)}
+            return tuple(b for b in kept if first[self.racks.get(b) or b] == b)
+        if not self.regrouped:  # the plan was lawful on the same racks
+            return tuple(kept)
+        allowed = [b for b in kept if b in live]
         for b in kept:
-            if b in live:
-                continue
-            # A set that breaks the rule already may grow; what is new must not break it.
-            if not self.rule.violates(map(self.racks.get, [*allowed, b])) or self.rule.violates(
-                map(self.racks.get, standing)
-            ):
+            if b not in live and self.rule_allows([*allowed, b], row.live):
                 allowed.append(b)
         return tuple(b for b in kept if b in allowed)
+
+    def rule_allows(self, new: Sequence[int], old: Sequence[int]) -> bool:
+        """True when a set keeps the rack rule, or breaks it no worse than the set it replaces."""
+        after, before = (Counter(r for b in row if (r := self.racks.get(b))) for row in (new, old))
+        if not self.rule.violates(map(self.racks.get, new)):
+            return True
+        if not self.rule.violates(map(self.racks.get, old)):
+            return False
+        if self.rule.min_rack_ids:
+            return len(after) >= len(before)
+        return all(count <= max(1, before[rack]) for rack, count in after.items())
 
     def wanted(self, row: Row) -> int:
         """How many replicas the partition should have."""
@@ -150,6 +164,8 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
         replication=goal.replication,
         alive=alive,
         lost=frozenset(situation.lost),
+        strict=goal.strict,
+        regrouped=bool(situation.regrouped),
     )
 
 

@@ -1,10 +1,11 @@
 """Where a plan stands on the cluster of today: every partition with its list, its target, and what became of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.model import ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.topicmappr.counts.minimal import substitute
 from kafkakit.topicmappr.plan import Move, Plan, ScopeEntry
 
 
@@ -138,8 +139,13 @@ def _row(
         return Row(topic=topic, partition=p, live=live, start=live, stand=stand)
     if live == move.after:
         return Row(topic=topic, partition=p, live=live, start=live, stand=Stand.DONE, move=move)
-    if set(live) in (set(move.before), set(move.after)):  # perhaps in another order: Kafka loses it in a cancel
+    if live == move.before:
         return Row(topic=topic, partition=p, live=live, start=move.after, stand=Stand.WAITING, move=move)
+    if set(live) == set(move.after) and move.adding:  # copied, and then put in another order
+        return Row(topic=topic, partition=p, live=live, start=live, stand=Stand.DONE, move=move)
+    if set(live) == set(move.before) and set(live) != set(move.after):  # the copies are still to be made
+        start = substitute(live, set(move.after), move.adding)
+        return Row(topic=topic, partition=p, live=live, start=start, stand=Stand.WAITING, move=move)
     return Row(topic=topic, partition=p, live=live, start=live, stand=Stand.OVERTAKEN, move=move)
 
 
@@ -155,8 +161,3 @@ def _moving_row(topic: Topic, p: Partition, move: Move | None, target: tuple[int
         )  # fmt: skip
     stand = Stand.CHANGED if move is None else Stand.OVERTAKEN
     return Row(topic=topic, partition=p, live=live, start=target, stand=stand, move=move, under_way=True)
-
-
-def unchanged(rows: Sequence[Row], lists: Sequence[tuple[int, ...]]) -> bool:
-    """True when the lists are those that the plan leads to."""
-    return all(row.start == new for row, new in zip(rows, lists, strict=True))

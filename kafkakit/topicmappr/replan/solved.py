@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafkakit.topicmappr.certificate import Certificate
+from kafkakit.topicmappr.certificate import BrokerLimit, Certificate, Proof
 from kafkakit.topicmappr.replan.situation import Row
+from kafkakit.topicmappr.storage.argument import proof_of
 from kafkakit.topicmappr.storage.families import Family
 from kafkakit.topicmappr.storage.fleet import Fleet
 from kafkakit.topicmappr.storage.reach import Attempt
-from kafkakit.topicmappr.storage.relaxation import masses_of
+from kafkakit.topicmappr.storage.relaxation import Masses, masses_of
 from kafkakit.topicmappr.storage.search import at_tightness
+from kafkakit.topicmappr.storage.window import Limits, Window
 
 Bools = Any  # numpy array of bool
 
@@ -50,3 +52,28 @@ def copies_under_way(rows: Sequence[Row], unit: str) -> int:
         for row in rows
         if row.under_way and not row.foreign
     )
+
+
+def proof_at_rest(fleet: Fleet, masses: Masses, window: Window, limits: Limits) -> Proof | None:
+    """The proof of a window for a plan that need not lie where the window is cheapest; None where it proves nothing.
+
+    A side that has no price and is a hard limit says nothing of the window's place, so it is left out or is the hard
+    limit itself.
+    """
+    proof = proof_of(fleet, masses, window)
+    if sum(limit.price for limit in proof.limits if proof.slides and limit.slides):
+        return None
+    if not proof.slides:
+        return proof
+    hard = zip(limits.floor.tolist(), limits.ceiling.tolist(), limits.even.tolist(), strict=True)
+    return replace(proof, limits=tuple(_loosened(x, *h) for x, h in zip(proof.limits, hard, strict=True)))
+
+
+def _loosened(limit: BrokerLimit, floor: int, ceiling: int, even: bool) -> BrokerLimit:
+    if not even:
+        return limit
+    if not limit.slides:
+        return replace(limit, floor=floor) if limit.price > 0 else replace(limit, ceiling=ceiling)
+    low = None if limit.price >= 0 and limit.floor is not None and limit.floor <= floor else limit.floor
+    high = None if limit.price <= 0 and limit.ceiling is not None and limit.ceiling >= ceiling else limit.ceiling
+    return replace(limit, floor=low, ceiling=high)

@@ -1,0 +1,130 @@
+"""Replanning under random drift: a plan that nothing touched stays, and whatever is written passes the checker."""
+
+import json
+from fractions import Fraction
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from kafkakit.documents import encode_plan, encode_snapshot
+from kafkakit.errors import InfeasibleError, KafkakitError, TryLaterError, UsageError
+from kafkakit.model import ClusterSnapshot
+from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.drain.decide import decide_drain
+from kafkakit.topicmappr.drain.request import DrainRequest
+from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.topicmappr.rebalance.decide import decide_rebalance
+from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.rebuild.decide import decide_rebuild
+from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.replan.decide import Fate, Replan, decide_replan
+from tests.drift import UNIT, drifted, half_done, sized
+from tests.replan_invariants import verify_replan
+
+RUNS = settings(
+    database=None,
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip
+KINDS = st.sampled_from(["rebuild", "forced", "drain", "band", "range", "tightest"])
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[ClusterSnapshot, Plan]:
+    """A cluster and a plan for it that moves something, of any kind."""
+    snapshot, kind = draw(sized()), draw(KINDS)
+    ids = [b.id for b in snapshot.brokers]
+    words = {"command": f"topicmappr {'rebalance' if kind in ('band', 'range', 'tightest') else 'rebuild'}"}
+    everyone = BrokerList(ids=tuple(ids))
+    try:
+        if kind == "drain":
+            leaving = BrokerList(ids=(draw(st.sampled_from(ids)),))
+            request = DrainRequest(leaving=leaving, topics=(".*",),
+                                   words={"command": "topicmappr drain", "brokers": str(leaving.ids[0])})  # fmt: skip
+            plan = decide_drain(snapshot, request).plan
+        elif kind in ("rebuild", "forced"):
+            kept = BrokerList(ids=tuple(ids[1:]) if draw(st.booleans()) else tuple(ids))
+            words |= {"force-rebuild": "true"} if kind == "forced" else {}
+            plan = decide_rebuild(
+                snapshot, RebuildRequest(brokers=kept, topics=(".*",), force_rebuild=kind == "forced", words=words)
+            ).plan
+        else:
+            goals = {
+                "band": Goal(band=Fraction(draw(st.sampled_from([5, 30, 80])), 100)),
+                "range": Goal(free_range_bytes=draw(st.integers(0, 40)) * UNIT),
+                "tightest": Goal(max_moved_bytes=draw(st.integers(0, 60)) * UNIT),
+            }
+            goal = goals[kind]
+            words |= {"band": f"{float(goal.band) * 100:g}%"} if goal.band is not None else {}
+            words |= {"free-range": str(goal.free_range_bytes)} if goal.free_range_bytes is not None else {}
+            plan = decide_rebalance(
+                snapshot, RebalanceRequest(brokers=everyone, topics=(".*",), goal=goal, words=words)
+            ).plan
+    except KafkakitError:
+        assume(False)
+        raise
+    assume(plan.moves and not plan.warnings)
+    return snapshot, plan
+
+
+def verified(found: Replan, now: ClusterSnapshot) -> Replan:
+    written = json.loads(encode_plan(found.plan))
+    check_plan(found.plan, "new")
+    if not found.left_alone:  # else the plan is refused unless told, and says which partitions it does not serve
+        verify_replan(written, json.loads(encode_snapshot(now)))
+    assert bool(found.left_alone) == bool(found.reasons)
+    return found
+
+
+@RUNS
+@given(st.data())
+def test_a_plan_that_nothing_touched_stays_as_it_is(data: st.DataObject) -> None:
+    snapshot, plan = data.draw(plans())
+    now = data.draw(half_done(snapshot, plan))
+    found = verified(decide_replan(plan, now), now)
+    assert not found.differs, found.changes
+    assert found.intact
+    assert found.drift == ()
+    left = {m.key: m.after for m in found.plan.moves}
+    done = {c.key for c in found.having(Fate.DONE)}
+    assert left == {m.key: m.after for m in plan.moves if m.key not in done}
+
+
+@RUNS
+@given(st.data())
+def test_whatever_drifts_the_new_plan_is_sound_and_keeps_what_runs(data: st.DataObject) -> None:
+    snapshot, plan = data.draw(plans())
+    now = data.draw(drifted(snapshot, plan))
+    try:
+        found = decide_replan(plan, now)
+    except (InfeasibleError, TryLaterError, UsageError):
+        return
+    verified(found, now)
+    alive = {b.id for b in now.brokers if b.is_alive}
+    planned = {m.key: m.after for m in plan.moves}
+    after = {m.key: m.after for m in found.plan.moves}
+    for move in now.reassignments:
+        ours = planned.get((move.topic, move.partition)) == move.target  # type: ignore[call-overload]
+        if ours and alive.issuperset(move.adding):
+            assert after[move.topic, move.partition] == move.target, "a running move keeps its target"  # type: ignore[index]
+    if found.holds:
+        kept = {key: new for key, new in after.items() if key in planned}
+        assert all(set(planned[key]) == set(new) for key, new in kept.items()), "it holds, and moves change"
+
+
+@RUNS
+@given(st.data())
+def test_replanning_again_changes_nothing(data: st.DataObject) -> None:
+    snapshot, plan = data.draw(plans())
+    now = data.draw(drifted(snapshot, plan))
+    try:
+        first = decide_replan(plan, now)
+    except (InfeasibleError, TryLaterError, UsageError):
+        return
+    assume(first.plan.moves and not first.plan.warnings)
+    assume(not any("cannot end" in note for note in first.plan.notes))  # these are to be cancelled first
+    again = verified(decide_replan(first.plan, now), now)
+    assert not again.having(Fate.CHANGED, Fate.DROPPED), again.changes
