@@ -106,12 +106,12 @@ def balance_of(snapshot: ClusterSnapshot, request: RebalanceRequest, givers: Seq
     }
     disks = {b.id: _disk(b, used[b.id]) for b in live}
     room = {}
-    for b in live:
-        free, capacity = disks[b.id]
-        working = [d for d in b.log_dirs if d.error is None]
-        opened = sum(d.usable_bytes or 0 for d in working if not d.cordoned) if b.log_dirs else free
+    for broker in live:
+        free, capacity = disks[broker.id]
+        working = [d for d in broker.log_dirs if d.error is None]
+        opened = sum(d.usable_bytes or 0 for d in working if not d.cordoned) if broker.log_dirs else free
         unusable = capacity - int(capacity * request.max_disk_use)
-        room[b.id] = max(0, opened - request.head_room_bytes - unusable)
+        room[broker.id] = max(0, opened - request.head_room_bytes - unusable)
     return Balance(
         lists=[p.replicas for _, p in rows],
         sizes=[p.known_bytes or 0 for _, p in rows],

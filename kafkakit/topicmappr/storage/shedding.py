@@ -21,9 +21,10 @@ def choose(sizes: Sequence[int], quotas: Sequence[Quota], need: int) -> list[int
     for begin, end, load, count in quotas:
         chosen += _nearest(sizes, begin, end, load, count)
     rest = need - sum(sizes[i] for i in chosen)
-    if rest <= 0:
-        return _without_spare(sizes, chosen, -rest)
-    return _closed(sizes, chosen, [i for b, e, _, _ in quotas for i in range(b, e)], rest)
+    if rest > 0:
+        chosen = _closed(sizes, chosen, [i for b, e, _, _ in quotas for i in range(b, e)], rest)
+        rest = need - sum(sizes[i] for i in chosen)
+    return _without_spare(sizes, chosen, -rest)
 
 
 def _nearest(sizes: Sequence[int], begin: int, end: int, load: int, count: int) -> list[int]:

@@ -1,0 +1,54 @@
+"""Small fleets for the unit tests of the byte balance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.storage.fleet import Fleet, make_fleet
+from kafkakit.topicmappr.storage.window import Limits
+
+
+def fleet_of(lists: Sequence[Sequence[int]], sizes: Sequence[int], racks: Sequence[str | None], **how: Any) -> Fleet:
+    """Brokers 1, 2, ... on `racks`, all of them receivers unless told otherwise."""
+    ids = range(1, len(racks) + 1)
+    how.setdefault("receivers", ids)
+    how.setdefault("fixed", dict.fromkeys(ids, 0))
+    rule = RackRule(how.pop("min_rack_ids", 0))
+    return make_fleet(lists, sizes, dict(zip(ids, racks, strict=True)), rule, **how)
+
+
+def ints(*values: int) -> Any:
+    """An array of whole numbers."""
+    return np.array(values, dtype=np.int64)
+
+
+def no_limits(fleet: Fleet) -> Limits:
+    """Nothing but the window binds, and it binds all brokers; no load is below nothing."""
+    count = len(fleet.brokers)
+    return Limits(
+        floor=np.zeros(count, dtype=np.int64),
+        ceiling=np.full(count, 1 << 40, dtype=np.int64),
+        even=np.ones(count, dtype=bool),
+        offset=np.zeros(count, dtype=np.int64),
+    )
+
+
+@st.composite
+def fleets(draw: st.DrawFn, *, brokers: int = 4, partitions: int = 4, rules: bool = True) -> Fleet:
+    """A random small fleet."""
+    racks = draw(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=2, max_size=brokers))
+    ids = list(range(1, len(racks) + 1))
+    row = st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True)
+    lists = draw(st.lists(row, min_size=1, max_size=partitions))
+    sizes = draw(st.lists(st.integers(0, 9), min_size=len(lists), max_size=len(lists)))
+    how: dict[str, Any] = {}
+    if rules:
+        how["min_rack_ids"] = draw(st.integers(0, 3))
+        how["locality_scoped"] = draw(st.booleans())
+        how["pinned"] = draw(st.sampled_from([(), (), (0,)]))
+        how["receivers"] = draw(st.sampled_from([ids, ids, ids[1:]]))
+        how["fixed"] = dict(zip(ids, draw(st.lists(st.integers(-3, 9), min_size=4, max_size=4)), strict=False))
+    return fleet_of(lists, sizes, racks, **how)
