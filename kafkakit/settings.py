@@ -25,7 +25,7 @@ from kafkakit.settings_folders import Folders, find_folders
 from kafkakit.settings_secrets import SecretReader
 
 # Variables of the kit's tests.
-_FOREIGN_VARIABLES = frozenset({"KAFKAKIT_REQUIRE"})
+_FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
