@@ -8,7 +8,7 @@ from kafkakit.model import ClusterSnapshot
 from kafkakit.quantities import format_bytes
 from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.broker_change import BrokerChange, classify
-from kafkakit.topicmappr.certificate import Certificate, PlacementRules, ProofKind, certificate
+from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.topicmappr.dirs.joining import with_dirs
 from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.percent import format_percent
@@ -24,7 +24,7 @@ from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
 from kafkakit.topicmappr.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.scope import Scope, scope_of
-from kafkakit.topicmappr.storage.argument import argument_of, proof_of
+from kafkakit.topicmappr.storage.argument import argument_of, cancels, proof_of
 from kafkakit.topicmappr.storage.impossible import why_not
 from kafkakit.topicmappr.storage.layout import Disks, Layout, lay_out, lists_of
 from kafkakit.topicmappr.storage.moves_bound import moves_bound
@@ -196,9 +196,11 @@ def certify(layout: Layout, masses: Masses, found: Attempt, minimize: Minimize) 
         words = f"every placement was searched; if partitions could be split, {argument_of(fleet, window)}"
         proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH)
         return certificate("bytes", found.cost, found.cost, words, proof)
-    return certificate(
-        "bytes", found.cost, window.bound.value, argument_of(fleet, window), proof_of(fleet, masses, window)
-    )
+    proof = proof_of(fleet, masses, window)
+    if not cancels(proof):
+        words = "hard limits and a window that may lie anywhere mix here, and no prices were found that prove a bound"
+        return certificate("bytes", found.cost, 0, words, Proof(kind=ProofKind.NONE, load="bytes"))
+    return certificate("bytes", found.cost, window.bound.value, argument_of(fleet, window), proof)
 
 
 def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:

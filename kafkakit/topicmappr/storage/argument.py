@@ -40,6 +40,11 @@ def proof_of(fleet: Fleet, masses: Masses, window: Window, *, kind: ProofKind = 
     )
 
 
+def cancels(proof: Proof) -> bool:
+    """True when the prices of limits that slide sum to zero, without which a sliding proof proves nothing."""
+    return not proof.slides or not sum(limit.price for limit in proof.limits if limit.slides)
+
+
 def argument_of(fleet: Fleet, window: Window) -> str:
     """Why nothing cheaper exists: who holds how much too much, and who lacks how much."""
     loads = fleet.loads(fleet.home)
