@@ -216,6 +216,7 @@ class Program:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.presolve_inclusion_work_limit = 0  # overflows with sizes of some GiB
+        solver.parameters.cp_model_probing_level = 0  # creeps byte by byte through large ranges
         solver.parameters.max_deterministic_time = 60
         status = solver.solve(self.model)
         assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE), "the exact model was not solved to the end"

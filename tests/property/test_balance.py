@@ -125,7 +125,7 @@ def test_a_band_costs_the_least(data: st.DataObject) -> None:
         parts = Fraction(nearest[1]) / 100
         assert parts > band
         again = try_to_decide(snapshot, replace(request, goal=Goal(band=parts)))
-        assert not isinstance(again, InfeasibleError) or "not proven impossible" in str(again)
+        hold_to_the_nearest(decided, again)
 
 
 @examples(80)
@@ -144,7 +144,7 @@ def test_a_free_range_costs_the_least(data: st.DataObject) -> None:
         assert nearest, decided.hint
         assert int(nearest[1]) > width
         again = try_to_decide(snapshot, replace(request, goal=Goal(free_range_bytes=int(nearest[1]))))
-        assert not isinstance(again, InfeasibleError) or "not proven impossible" in str(again)
+        hold_to_the_nearest(decided, again)
 
 
 @examples(60)
@@ -181,6 +181,13 @@ def test_a_budget_buys_the_smallest_range(data: st.DataObject) -> None:
     assert free_range(balance, loads_after(balance, decided)) == narrowest(
         balance, moved_bytes=moved_bytes, moves=moves
     )
+
+
+def hold_to_the_nearest(refused: InfeasibleError, again: Rebalance | InfeasibleError | None) -> None:
+    """A goal named as nearest is within the bound, and is reached where a plan is said to have been found."""
+    if isinstance(again, InfeasibleError):
+        assert "may be" in str(refused.hint), f"{refused.hint}, but: {again}"
+        assert "every placement was searched" in str(again) or "not proven impossible" in str(again)
 
 
 def try_to_decide(snapshot: ClusterSnapshot, request: RebalanceRequest) -> Rebalance | InfeasibleError | None:

@@ -248,6 +248,11 @@ def _impossible(
             f"no plan leaves at most {request.max_rack_violations} sets that break the rack rule",
             hint="topicmappr fix-racks says which partitions cannot be mended, and why",
         )
+    if found.proven:
+        return InfeasibleError(
+            f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
+            hint=f"a plan was found for {aim.shown(nearest)}",
+        )
     return InfeasibleError(
         f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
         hint=f"a plan was found for {aim.shown(nearest)}",
