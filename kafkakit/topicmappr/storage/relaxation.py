@@ -170,9 +170,13 @@ def least_cost(fleet: Fleet, masses: Masses, floor: Ints, ceiling: Ints) -> Boun
     stay = network.arcs(cell + masses.held_cell, broker + masses.held_broker, masses.held_load, 0)
     enter = network.arcs(cell + places, pool + masses.room_rack, masses.room_load, 1)
     takers = np.nonzero(fleet.receiver)[0]
-    network.arcs(pool + masses.rack[takers], broker + takers, total, 0)
+    # A cheapest plan brings nothing to a broker above its ceiling: staying costs no more. One unit is added so that
+    # these capacities never bind, as they have no price; wider ones would add up to more than 64 bits at 30 PiB.
+    arriving = np.clip(high - loose, 0, total)[takers] + 1
+    network.arcs(pool + masses.rack[takers], broker + takers, arriving, 0)
     inside = network.arcs(broker + index, sink, high - low, 0)
-    over = network.arcs(broker + index, sink, total + np.maximum(loose, 0), PENALTY)
+    at_rest = loose + summed(masses.held_broker, masses.held_load, count)
+    over = network.arcs(broker + index, sink, np.maximum(at_rest - high, 0) + 1, PENALTY)
     lent = network.arcs(lender, broker + index, wanted, PENALTY)
     network.arcs(lender, sink, int(wanted.sum()), 0)
     network.solve()
