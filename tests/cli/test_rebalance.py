@@ -595,7 +595,8 @@ def waiting(function):
             while not watcher.stopped() or FOREVER:
                 time.sleep(0.01)
         answer = function(*args, **words)
-        found.extend([answer] if getattr(answer, "moves", 0) and answer.succeeded else [])
+        bought = getattr(answer, "moves", 0) and answer.succeeded and answer.cost <= 900 << 30
+        found.extend([answer] if bought else [])
         return answer
     return held
 
