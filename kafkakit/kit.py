@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -80,6 +81,21 @@ class Kit:
             config=self._value("config", None),
             command_config=self._value("command_config", None),
         )
+
+    @property
+    def program(self) -> str:
+        """How to call kafkakit again for the same cluster, as a shell line; secrets are never on a command line."""
+        given = self.given
+        words = ["kafkakit"]
+        if given.config is not None:
+            words += ["--config", str(given.config)]
+        if given.profile is not None:
+            words += ["--profile", given.profile]
+        if "bootstrap_server" in given.flags:
+            words += ["--bootstrap-server", given.flags["bootstrap_server"][0]]
+        if given.command_config is not None:
+            words += ["--command-config", str(given.command_config)]
+        return shlex.join(words)
 
     def wants_key_list(self) -> bool:
         """True for `-X list`."""

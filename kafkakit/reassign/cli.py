@@ -12,7 +12,7 @@ from kafkakit.reassign.job.cli import DEFAULT_BATCH, Options, finish, open_job
 app = new_group("Carry out a plan: apply, status, verify, rollback.")
 
 PlanFile = Annotated[
-    str, typer.Argument(metavar="PLAN", help="Plan file made by `topicmappr rebuild --plan`; - for stdin.")
+    str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")]
 DryRun = Annotated[

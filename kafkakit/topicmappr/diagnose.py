@@ -17,7 +17,7 @@ def explain_unplaced(
     for partition, missing in zip(problem.partitions, unplaced, strict=True):
         if missing:
             topics[_reason(problem, partition, live)].add(partition.key.topic)
-    return tuple(sorted(f"{_named(names)} {reason}" for reason, names in topics.items()))
+    return tuple(sorted(f"{_named(names)} {_agreeing(reason, names)}" for reason, names in topics.items()))
 
 
 def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...]) -> InfeasibleError:
@@ -62,6 +62,11 @@ def _more_racks(racks: list[str], live: Mapping[int, str | None]) -> str:
         return "add a broker in another rack or "
     rack = min(others)
     return f"add a broker in rack {rack} ({_ids(others[rack])}) or "
+
+
+def _agreeing(reason: str, names: set[str]) -> str:
+    verb, _, rest = reason.partition(" ")
+    return f"{verb.removesuffix('s')} {rest}" if len(names) > 1 and verb in ("wants", "needs") else reason
 
 
 def _named(names: set[str]) -> str:

@@ -19,7 +19,7 @@ Topics = Annotated[
 ]
 TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
 MapString = Annotated[str, typer.Option(help="Partition map as JSON, used instead of --topics.")]
-Snapshot = Annotated[Path | None, typer.Option(help="Plan from this cluster-snapshot file instead of a live cluster.")]
+Snapshot = Annotated[Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.")]
 Replication = Annotated[int, typer.Option(help="Set every replication factor to this; 0 leaves it.")]
 ForceRebuild = Annotated[
     bool, typer.Option("--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.")
@@ -49,7 +49,9 @@ PlanFile = Annotated[Path | None, typer.Option(help="Write the plan for `reassig
 ReportFile = Annotated[Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")]
 IgnoreWarns = Annotated[
     bool,
-    typer.Option("--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps although there are warnings."),
+    typer.Option(
+        "--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps and plan although there are warnings."
+    ),
 ]
 ExitCodeFlag = Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")]
 KafkaAddr = Annotated[
@@ -119,7 +121,9 @@ MaxMoves = Annotated[
 MaxDiskUse = Annotated[
     str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
 ]
-HeadRoom = Annotated[str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker beside --max-disk-use.")]
+HeadRoom = Annotated[
+    str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker beside --max-disk-use.")
+]
 MaxRackViolations = Annotated[
     int | None,
     typer.Option(
@@ -154,7 +158,7 @@ Tolerance = Annotated[
     float, typer.Option(metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: decide.")
 ]
 PartitionLimit = Annotated[
-    int, typer.Option(min=1, help="Accepted for kafka-kit's scripts; every partition is considered.")
+    int, typer.Option(min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered.")
 ]
 PartitionSizeThreshold = Annotated[
     int | None,

@@ -160,12 +160,13 @@ def _count_words(fleet: Fleet, window: Window) -> str:
     over, under = loads - window.ceiling, window.floor - loads
     words = []
     for amounts, side, text in (
-        (over, window.prices > 0, "{} with {} replicas above the window"),
-        (under, window.prices < 0, "{} lacking {} replicas to reach it"),
+        (over, window.prices > 0, "{} with {} above the window"),
+        (under, window.prices < 0, "{} lacking {} to reach it"),
     ):
         chosen = side & (amounts > 0)
         if chosen.any():
-            words.append(text.format(counted(int(chosen.sum()), "broker"), int(amounts[chosen].sum())))
+            replicas = counted(int(amounts[chosen].sum()), "replica")
+            words.append(text.format(counted(int(chosen.sum()), "broker"), replicas))
     if not words:
         return "every broker is inside its limits already, so nothing has to move"
     return f"{' and '.join(words)}: at least {counted(window.bound.value, 'copy', 'copies')}"

@@ -93,19 +93,19 @@ class Hints:
 
     def look_again(self) -> str:
         """Take a snapshot with sizes."""
-        return f"kafkakit{self.request.profile_words} snapshot --output-file FILE"
+        return f"{self.request.program} snapshot --output-file FILE"
 
     def watch(self) -> str:
         """Wait for running moves."""
-        return f"kafkakit{self.request.profile_words} reassign status --watch"
+        return f"{self.request.program} reassign status --watch"
 
     def check(self) -> str:
         """Run this check again."""
-        return f"kafkakit{self.request.profile_words} topicmappr check"
+        return f"{self.request.program} topicmappr check"
 
     def _planning(self, verb: str, options: str) -> str:
         r = self.request
-        return f"kafkakit{r.profile_words} topicmappr {verb} --topics {quote(r.topic_words)}{options}{r.context}"
+        return f"{r.program} topicmappr {verb} --topics {quote(r.topic_words)}{options}{r.context}"
 
     def _brokers(self) -> str:
         given = self.request.brokers

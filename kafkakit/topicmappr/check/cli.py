@@ -38,9 +38,13 @@ CheckedBrokers = Annotated[
     str,
     typer.Option(help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."),
 ]
-Band = Annotated[str, typer.Option(help="How far a broker or log dir may be from its share of used space.")]
-LeaderBand = Annotated[str, typer.Option(help="How far a broker may be from an even part of first replicas.")]
-MaxDiskUse = Annotated[str, typer.Option(help="How full a disk may be.")]
+Band = Annotated[
+    str, typer.Option(metavar="PERCENT", help="How far a broker or log dir may be from its share of used space.")
+]
+LeaderBand = Annotated[
+    str, typer.Option(metavar="PERCENT", help="How far a broker may be from an even part of first replicas.")
+]
+MaxDiskUse = Annotated[str, typer.Option(metavar="PERCENT", help="How full a disk may be.")]
 WantedReplication = Annotated[int, typer.Option(help="Replicas that every partition must have; 0: not checked.")]
 FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
 
@@ -86,7 +90,8 @@ def check(
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
     kit = kit_of(ctx)
-    profile = kit.given.profile
+    if kafka_addr:
+        kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
     request = CheckRequest(
         topics=parse_patterns(topics),
         topics_exclude=parse_patterns(topics_exclude),
@@ -97,11 +102,9 @@ def check(
         leader_band=parse_percent(leader_band, "--leader-band"),
         max_disk_use=parse_percent(max_disk_use, "--max-disk-use"),
         topic_words=topics or ".*",
-        profile_words=f" --profile {quote(profile)}" if profile else "",
+        program=kit.program,
         context=f" --snapshot {quote(str(snapshot))}" if snapshot else "",
     )
-    if kafka_addr:
-        kit.use_bootstrap_server(kafka_addr, "flag --kafka-addr")
     with without_collector():
         seen = observe_storage(
             kit,

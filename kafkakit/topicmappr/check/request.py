@@ -14,7 +14,7 @@ class CheckRequest:
     """The rules to hold a cluster against.
 
     No `topics` means all; no `brokers` means all live ones. `band`, `leader_band` and `max_disk_use` are parts
-    of one. `context` is put into the commands that hints name (` --snapshot prod.json`), `topic_words` are the
+    of one. `program` is how kafkakit is called, `context` is put into the commands that hints name (` --snapshot prod.json`), `topic_words` are the
     topics as given.
     """
 
@@ -27,7 +27,7 @@ class CheckRequest:
     leader_band: Fraction = Fraction(1, 10)
     max_disk_use: Fraction = Fraction(85, 100)
     topic_words: str = ".*"
-    profile_words: str = ""
+    program: str = "kafkakit"
     context: str = ""
 
     def __post_init__(self) -> None:

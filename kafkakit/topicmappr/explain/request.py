@@ -27,8 +27,10 @@ def find_partition(plan: Plan, text: str) -> TopicPartition:
                 f"partition {number} of {topic} is not in this plan",
                 hint=f"its partitions in the plan are {_ranges(numbers[topic])}",
             )
-    if not readings:
+    if not readings and text not in numbers:
         raise UsageError(f"{text!r:.80} is not a partition", hint="write it like orders/3 or orders-3")
+    if text in numbers:
+        raise UsageError(f"{text} is a topic", hint=f"name a partition of it, such as {text}/{min(numbers[text])}")
     close = get_close_matches(readings[0][0], sorted(numbers), n=3, cutoff=0.5)
     hint = f"did you mean {some(close)}?" if close else f"the plan's topics are {some(sorted(numbers))}"
     raise UsageError(f"topic {readings[0][0]!r:.80} is not in this plan", hint=hint)

@@ -129,7 +129,6 @@ _REPEATED = ("brokers", "topics", "topics_exclude", "snapshot", "min_rack_ids", 
 def _report(
     kit: "Kit", seen: "Observed", request: "FrontierRequest", words: list[tuple[str, str]], page: Path | None
 ) -> int:
-    from shlex import quote
 
     from kafkakit.output import Result
     from kafkakit.topicmappr.frontier.page import frontier_page
@@ -143,8 +142,7 @@ def _report(
     from kafkakit.wiring import write_file
 
     found = _decide(kit, seen, request)
-    profile = kit.given.profile
-    following = rebalance_command(found, words, f" --profile {quote(profile)}" if profile else "")
+    following = rebalance_command(found, words, kit.program)
     if page is not None:
         write_file(page, frontier_page(found, following))
     kit.output.result(

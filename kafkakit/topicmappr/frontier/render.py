@@ -108,14 +108,14 @@ def best_point(frontier: Frontier) -> Point | None:
     return next((p for p in reversed(frontier.points) if p.cost), None)
 
 
-def rebalance_command(frontier: Frontier, words: list[tuple[str, str]], profile: str) -> str | None:
-    """The rebalance for the tightest point, with the same selection and rules (`words` are flag and value)."""
+def rebalance_command(frontier: Frontier, words: list[tuple[str, str]], program: str) -> str | None:
+    """The rebalance for the tightest point, with the same selection and rules (`words` are flag and value, `program` how kafkakit is called)."""
     point = best_point(frontier)
     if point is None:
         return None
     flags = " ".join(f"--{name} {quote(value)}" if value else f"--{name}" for name, value in words)
     goal = flag_value(frontier.metric, point.tightness)
-    return f"kafkakit{profile} topicmappr rebalance {flags} {goal} --plan plan.json"
+    return f"{program} topicmappr rebalance {flags} {goal} --plan plan.json"
 
 
 def frontier_rows(frontier: Frontier) -> tuple[tuple[object, ...], ...]:

@@ -115,5 +115,4 @@ def next_command(kit: "Kit", plan: "Plan", saved: str | None) -> str | None:
 
     if not saved or not (plan.moves or plan.dir_moves):
         return None
-    profile = kit.given.profile
-    return f"kafkakit {f'--profile {quote(profile)} ' if profile else ''}reassign apply {quote(saved)}"
+    return f"{kit.program} reassign apply {quote(saved)}"

@@ -314,7 +314,7 @@ def test_partitions_are_found_by_both_spellings() -> None:
     assert find_partition(plan, "a-3-0") == TopicPartition("a-3", 0)
     for text, words in (
         ("b/7", "0-2"),
-        ("a-3", "not in this plan"),
+        ("a-3", "a-3 is a topic; name a partition of it, such as a-3/0"),
         ("nope/x", "orders/3"),
         ("B/0", "topics are|did you mean"),
     ):
