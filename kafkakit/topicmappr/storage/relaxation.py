@@ -15,6 +15,7 @@ from kafkakit.topicmappr.storage.fleet import Fleet, summed
 
 Ints = Any
 MAX_GROUPS = 4000
+_FITS = 1 << 61
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +171,10 @@ def least_cost(fleet: Fleet, masses: Masses, floor: Ints, ceiling: Ints) -> Boun
     stay = network.arcs(cell + masses.held_cell, broker + masses.held_broker, masses.held_load, 0)
     enter = network.arcs(cell + places, pool + masses.room_rack, masses.room_load, 1)
     takers = np.nonzero(fleet.receiver)[0]
-    # A cheapest plan brings nothing to a broker above its ceiling: staying costs no more. One unit is added so that
-    # these capacities never bind, as they have no price; wider ones would add up to more than 64 bits at 30 PiB.
-    arriving = np.clip(high - loose, 0, total)[takers] + 1
-    network.arcs(pool + masses.rack[takers], broker + takers, arriving, 0)
+    come, stay_over = _widths(masses, high, total, brokers=count)
+    network.arcs(pool + masses.rack[takers], broker + takers, come[takers], 0)
     inside = network.arcs(broker + index, sink, high - low, 0)
-    at_rest = loose + summed(masses.held_broker, masses.held_load, count)
-    over = network.arcs(broker + index, sink, np.maximum(at_rest - high, 0) + 1, PENALTY)
+    over = network.arcs(broker + index, sink, stay_over, PENALTY)
     lent = network.arcs(lender, broker + index, wanted, PENALTY)
     network.arcs(lender, sink, int(wanted.sum()), 0)
     network.solve()
@@ -190,3 +188,19 @@ def least_cost(fleet: Fleet, masses: Masses, floor: Ints, ceiling: Ints) -> Boun
         leaving=masses.held_load - network.flow(stay),
         arriving=network.flow(enter),
     )
+
+
+def _widths(masses: Masses, high: Ints, total: int, *, brokers: int) -> tuple[Ints, Ints]:
+    """What may come to each broker, and what may end above its ceiling: as good as anything.
+
+    Where that adds up to more than 64 bits (from 16 PiB on 600 brokers), limits that no cheapest plan reaches: it
+    brings nothing to a broker above its ceiling, since staying costs no more. One unit more keeps them from binding,
+    as these limits have no price.
+    """
+    import numpy as np
+
+    loose = masses.loose
+    if (total + int(np.abs(loose).max(initial=0))) * (brokers + 1) < _FITS:
+        return np.full(brokers, total), total + np.maximum(loose, 0)
+    at_rest = loose + summed(masses.held_broker, masses.held_load, brokers)
+    return np.clip(high - loose, 0, total) + 1, np.maximum(at_rest - high, 0) + 1
