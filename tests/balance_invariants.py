@@ -1,7 +1,9 @@
 """What plans of `topicmappr rebalance` and `scale` must keep to; works on JSON and shares no code with the planners."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from tests.certificates import Key, Racks, breaks_rack_rule
@@ -17,6 +19,12 @@ def verify_balance(
     receivers = set(rules["receivers"])
     givers = rules.get("givers")
     pinned = {(topic, partition) for topic, partition in rules.get("pinned", [])}
+    if (plan["certificate"].get("proof") or {}).get("kind") == "counting":
+        bound, fewest = (
+            plan["certificate"]["lower_bound"],
+            fewest_moves(plan["certificate"]["proof"], plan, scope, sizes),
+        )
+        assert bound <= fewest, f"the bound is {bound} copies, counting gives {fewest}"
     reordered = plan["request"].get("optimize-leadership") == "true"
     assert receivers <= {b["id"] for b in plan["brokers"]}, "receivers that are no targets"
     for key, new in after.items():
@@ -48,3 +56,48 @@ def verify_racks(key: Key, old: list[int], new: list[int], racks: Racks, rules: 
     elif breaks_rack_rule(new, racks, minimum):
         assert breaks_rack_rule(old, racks, minimum), f"{key}: {new} breaks the rack rule anew"
         assert len(now) >= len(before), f"{key}: {new} spans fewer racks than {old}"
+
+
+def fewest_moves(
+    proof: Mapping[str, Any], plan: Mapping[str, Any], scope: Lists, sizes: Mapping[Key, int | None]
+) -> int:
+    """How many copies brokers above their ceilings must give, or those below their floors must get, at least.
+
+    Where the limits slide: at the shift that needs fewest; only shifts at which a count changes need be looked at.
+    """
+    rules = plan["rules"]
+    pinned = {(topic, partition) for topic, partition in rules.get("pinned", [])}
+    givers = rules.get("givers")
+    copies: dict[int, list[int]] = {limit["broker"]: [] for limit in proof["limits"]}
+    load = {limit["broker"]: limit.get("fixed", 0) for limit in proof["limits"]}
+    for key, old in scope.items():
+        size = sizes.get(key) or 0
+        if key in pinned or size < rules.get("smallest_bytes", 0):
+            continue  # part of what is fixed
+        for b in old:
+            load[b] += size
+            if givers is None or b in givers:
+                copies[b].append(size)
+    every = sorted((s for row in copies.values() for s in row), reverse=True)
+    over = [(load[x["broker"]] - x["ceiling"], x, _sums(copies[x["broker"]])) for x in proof["limits"]]
+    under = [(x["floor"] - load[x["broker"]], x, _sums(every)) for x in proof["limits"]]
+
+    def needed(shift: int) -> int:
+        give = sum(_count(sums, amount - shift * x.get("slides", True)) for amount, x, sums in over)
+        get = sum(_count(sums, amount + shift * x.get("slides", True)) for amount, x, sums in under)
+        return max(give, get)
+
+    if not proof.get("slides"):
+        return needed(0)
+    shifts = {amount - s for amount, _, sums in over for s in (0, *sums)}
+    shifts |= {s - amount for amount, _, sums in under for s in (0, *sums)}
+    return min(needed(shift + near) for shift in shifts for near in (-1, 0, 1))
+
+
+def _sums(sizes: list[int]) -> list[int]:
+    return list(accumulate(sorted(sizes, reverse=True)))
+
+
+def _count(sums: list[int], amount: int) -> int:
+    """How many of the largest add up to `amount`; one more than there are where all are not enough."""
+    return 0 if amount <= 0 else bisect_left(sums, amount) + 1
