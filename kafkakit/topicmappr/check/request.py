@@ -14,8 +14,8 @@ class CheckRequest:
     """The rules to hold a cluster against.
 
     No `topics` means all; no `brokers` means all live ones. `band`, `leader_band` and `max_disk_use` are parts
-    of one. `program` is how kafkakit is called, `context` is put into the commands that hints name (` --snapshot prod.json`), `topic_words` are the
-    topics as given.
+    of one. `program` is how kafkakit is called, `context` is put into the commands that hints name
+    (` --snapshot prod.json`), `topic_words` are the topics as given.
     """
 
     topics: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from kafkakit.model import ClusterSnapshot
+from kafkakit.quantities import counted
 from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.topicmappr.dirs.joining import with_destinations
@@ -79,8 +80,8 @@ def _certify(problem: DrainProblem, moved: list[PlannedPartition]) -> Certificat
     if not copies:
         return certificate("replicas", 0, 0, "no replica has to leave these brokers", Proof(kind=ProofKind.COUNTING))
     argument = (
-        f"{copies} replicas must leave brokers {some(sorted(problem.leaving))}; "
-        "each needs one new copy, whatever the plan"
+        f"{counted(copies, 'replica')} must leave {'broker' if len(problem.leaving) == 1 else 'brokers'} "
+        f"{some(sorted(problem.leaving))}; each needs one new copy, whatever the plan"
     )
     return certificate("replicas", copies, copies, argument, Proof(kind=ProofKind.COUNTING))
 

@@ -109,7 +109,10 @@ def best_point(frontier: Frontier) -> Point | None:
 
 
 def rebalance_command(frontier: Frontier, words: list[tuple[str, str]], program: str) -> str | None:
-    """The rebalance for the tightest point, with the same selection and rules (`words` are flag and value, `program` how kafkakit is called)."""
+    """The rebalance for the tightest point, with the same selection and rules.
+
+    `words` are flag and value, `program` is how kafkakit is called.
+    """
     point = best_point(frontier)
     if point is None:
         return None

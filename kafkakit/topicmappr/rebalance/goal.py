@@ -19,6 +19,8 @@ from kafkakit.topicmappr.storage.relaxation import Masses
 from kafkakit.topicmappr.storage.search import Budget, Watch, at_tightness, tightest, tightest_split
 from kafkakit.topicmappr.storage.window import Limits
 
+_AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
@@ -123,5 +125,18 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
         return tightest_split(fleet, masses, aim.family, None, loosest), found
     if not found.succeeded:
         nearest, _ = tightest(fleet, masses, aim.family, Budget(), watch, finest=aim.asked)
-        return nearest, found
+        return _asked_again(fleet, masses, aim, nearest, loosest, by_moves=by_moves), found
     return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.asked)
+
+def _asked_again(fleet: Fleet, masses: Masses, aim: Aim, nearest: int, loosest: int, *, by_moves: bool) -> int:
+    """The nearest tightness at which the request finds a plan when it is made again with it.
+
+    A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
+    """
+    for step in range(_AGAIN):
+        if at_tightness(fleet, masses, aim.family, nearest, by_moves=by_moves).succeeded:
+            return nearest
+        nearest += max(1, (nearest << 2 * step) >> _AGAIN)
+        if nearest >= loosest:
+            break
+    return loosest

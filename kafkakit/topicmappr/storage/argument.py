@@ -54,7 +54,8 @@ def argument_of(fleet: Fleet, window: Window) -> str:
     if over:
         parts.append(f"{over[0]} {over[1]} {format_bytes(over[2])} above the {_limit(window)}")
     if under:
-        parts.append(f"{under[0]} {_lack(under[1])} {format_bytes(under[2])} to reach it")
+        there = "it" if over else f"the {_limit(window)}"
+        parts.append(f"{under[0]} {_lack(under[1])} {format_bytes(under[2])} to reach {there}")
     if not parts:
         return "every broker is inside its limits already, so nothing has to move"
     joined = "; ".join(parts)

@@ -108,12 +108,13 @@ def tightest(
     loads = fleet.loads(fleet.home)
     loosest = family.measure(loads)
     watch.phase("how tight the goal can be")
-    low = max(finest, tightest_split(fleet, masses, family, budget.moved_bytes, loosest))
+    spent = _most_bytes(fleet, budget)
+    low = max(finest, tightest_split(fleet, masses, family, spent, loosest))
     if small.is_small(fleet):
         return _tightest_small(fleet, masses, family, budget, watch, low, loosest)
     best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
     # The very edge of what split plans can do is where real plans struggle most: start a little off it.
-    high, aim = loosest, low if budget.moved_bytes is not None or low == finest else low + (loosest - low) // _EDGE
+    high, aim = loosest, low if spent is not None or low == finest else low + (loosest - low) // _EDGE
     for turn in range(_TRIES):
         if watch.stopped() or aim >= best[0]:
             break
@@ -133,6 +134,17 @@ def tightest(
         # Close to the split plan's tightness first, then halving what is left.
         aim = low + max(1, (high - low) // (_EDGE >> (turn * 2) if turn < _WIDER else 2))
     return best
+
+
+def _most_bytes(fleet: Fleet, budget: Budget) -> int | None:
+    """The most bytes that a plan within the budget can copy: so many moves copy no more than the largest copies."""
+    if budget.moves is None:
+        return budget.moved_bytes
+    import numpy as np
+
+    sizes = np.sort(fleet.slot_size)
+    most = int(sizes[max(0, len(sizes) - budget.moves) :].sum())
+    return most if budget.moved_bytes is None else min(most, budget.moved_bytes)
 
 
 def _for_certain(fleet: Fleet, masses: Masses, family: Family, tightness: int, found: Attempt) -> Attempt:
