@@ -188,10 +188,12 @@ def certify(layout: Layout, masses: Masses, found: Attempt, minimize: Minimize) 
     fleet, window = layout.fleet, found.window
     if minimize is Minimize.MOVES:
         bound = moves_bound(fleet, window)
-        proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH if found.proven else ProofKind.COUNTING)
-        least = found.moves if found.proven else min(bound, found.moves)
         words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
-        return certificate("replicas", found.moves, least, words, proof)
+        if found.fewest and found.moves > bound:
+            words = f"every placement was searched; {words}"
+        kind = ProofKind.SEARCH if found.fewest else ProofKind.COUNTING
+        least = found.moves if found.fewest else bound
+        return certificate("replicas", found.moves, least, words, proof_of(fleet, masses, window, kind=kind))
     if found.proven and found.cost > window.bound.value:
         words = f"every placement was searched; if partitions could be split, {argument_of(fleet, window)}"
         proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH)

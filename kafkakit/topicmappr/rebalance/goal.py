@@ -114,7 +114,7 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
     """
     by_moves = request.minimize is Minimize.MOVES
     if aim.asked is None:
-        return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.finest)
+        return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.finest, by_moves=by_moves)
     watch.phase(f"a plan for {aim.words}")
     found = at_tightness(fleet, masses, aim.family, aim.asked, by_moves=by_moves)
     watch.tried(aim.asked, found)
@@ -126,7 +126,8 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
     if not found.succeeded:
         nearest, _ = tightest(fleet, masses, aim.family, Budget(), watch, finest=aim.asked)
         return _asked_again(fleet, masses, aim, nearest, loosest, by_moves=by_moves), found
-    return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.asked)
+    return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.asked, by_moves=by_moves)
+
 
 def _asked_again(fleet: Fleet, masses: Masses, aim: Aim, nearest: int, loosest: int, *, by_moves: bool) -> int:
     """The nearest tightness at which the request finds a plan when it is made again with it.

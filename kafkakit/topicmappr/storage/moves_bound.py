@@ -10,7 +10,8 @@ def moves_bound(fleet: Fleet, window: Window) -> int:
     """The larger of what must leave overfull brokers and what must come to underfull ones, in slots.
 
     A broker that is x above its ceiling gives at least as many of its largest movable slots as add up to x. For
-    a window that slides, the bound holds for every place of it: giving falls and getting rises with the place.
+    a window that slides, the bound holds for every place of it: giving falls and getting rises with the place, and
+    hard limits stay where they are.
     O(replicas log replicas).
     """
     import numpy as np
@@ -28,23 +29,29 @@ def moves_bound(fleet: Fleet, window: Window) -> int:
         mine = np.cumsum(size[starts[broker] : starts[broker + 1]])
         return int(np.searchsorted(mine, excess)) + 1
 
-    def giving(shift: int) -> int:
-        ceiling = window.ceiling + np.where(window.slides, shift, 0)
+    def giving(ceiling: Any) -> int:
         over = np.nonzero(loads > ceiling)[0]
         return sum(fewest(loads[b] - ceiling[b], int(b)) for b in over)
 
-    def getting(shift: int) -> int:
-        floor = window.floor + np.where(window.slides, shift, 0)
+    def getting(floor: Any) -> int:
         under = np.nonzero(loads < floor)[0]
         return sum(int(np.searchsorted(reach, floor[b] - loads[b])) for b in under)
 
-    if not window.slides.any():
-        return max(giving(0), getting(0))
-    low, high = -int(loads.max()) - 1, int(loads.max()) + 1
+    place = window.place
+    if place is None:
+        return max(giving(window.ceiling), getting(window.floor))
+
+    def both(low: int) -> tuple[int, int]:
+        floor, ceiling = place.limits.at(low, place.width)
+        return giving(ceiling), getting(floor)
+
+    high = int(loads.max()) + place.width + 1
+    low = -high
     while low < high:
         middle = (low + high) // 2
-        if giving(middle) > getting(middle):
+        gives, gets = both(middle)
+        if gives > gets:
             low = middle + 1
         else:
             high = middle
-    return min(max(giving(low), getting(low)), max(giving(low - 1), getting(low - 1)))
+    return min(max(both(low)), max(both(low - 1)))

@@ -20,8 +20,9 @@ _SLACK = 100  # the part of a window's width kept free on either side for evenin
 class Attempt:
     """Where every slot goes (`at`, broker indices), what it costs, and what is left outside the window.
 
-    `proven` says that a search showed that nothing cheaper exists, `rule_kept` that the rules beside the window
-    (rack violations allowed, counts) are kept.
+    `proven` says that a search showed that nothing cheaper exists (or, where limits are not kept, nothing at all),
+    `fewest` that none with fewer copies exists, `rule_kept` that the rules beside the window (rack violations
+    allowed, counts) are kept.
     """
 
     at: Any
@@ -30,6 +31,7 @@ class Attempt:
     outside: int
     window: Window
     proven: bool = False
+    fewest: bool = False
     rule_kept: bool = True
 
     @property

@@ -93,12 +93,20 @@ def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, foun
         moves=int((answer.at != fleet.home).sum()),
         outside=0,
         window=window,
-        proven=answer.proven,
+        proven=answer.proven and not by_moves,
+        fewest=answer.proven and by_moves,
     )
 
 
 def tightest(
-    fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch: Watch, *, finest: int = 0
+    fleet: Fleet,
+    masses: Masses,
+    family: Family,
+    budget: Budget,
+    watch: Watch,
+    *,
+    finest: int = 0,
+    by_moves: bool = False,
 ) -> tuple[int, Attempt]:
     """The tightest goal that the budget allows, and a plan for it; nothing finer than `finest` is sought.
 
@@ -111,7 +119,7 @@ def tightest(
     spent = _most_bytes(fleet, budget)
     low = max(finest, tightest_split(fleet, masses, family, spent, loosest))
     if small.is_small(fleet):
-        return _tightest_small(fleet, masses, family, budget, watch, low, loosest)
+        return _tightest_small(fleet, masses, family, budget, watch, low, loosest, by_moves=by_moves)
     best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
     # The very edge of what split plans can do is where real plans struggle most: start a little off it.
     high, aim = loosest, low if spent is not None or low == finest else low + (loosest - low) // _EDGE
@@ -155,7 +163,15 @@ def _for_certain(fleet: Fleet, masses: Masses, family: Family, tightness: int, f
 
 
 def _tightest_small(
-    fleet: Fleet, masses: Masses, family: Family, budget: Budget, watch: Watch, low: int, loosest: int
+    fleet: Fleet,
+    masses: Masses,
+    family: Family,
+    budget: Budget,
+    watch: Watch,
+    low: int,
+    loosest: int,
+    *,
+    by_moves: bool,
 ) -> tuple[int, Attempt]:
     """The tightest goal of a small cluster, searched to the end: in one program, or by halving for bands."""
     best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
@@ -164,17 +180,24 @@ def _tightest_small(
         if answer.at is None or (answer.width >= loosest and best[1].rule_kept):
             return best
         width = max(low, answer.width)
-        found = at_tightness(fleet, masses, family, width, by_moves=budget.moves is not None)
+        found = _within(fleet, masses, family, width, budget, by_moves=by_moves)
         if not found.succeeded or not budget.allows(found):
             found = replace(
-                found, at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, proven=False, rule_kept=True
+                found,
+                at=answer.at,
+                cost=answer.cost,
+                moves=answer.moves,
+                outside=0,
+                proven=False,
+                fewest=False,
+                rule_kept=True,
             )
         watch.tried(width, found)
         return width, found
     high = loosest
     while low < high and not watch.stopped():
         middle = (low + high) // 2
-        found = at_tightness(fleet, masses, family, middle, by_moves=budget.moves is not None)
+        found = _within(fleet, masses, family, middle, budget, by_moves=by_moves)
         watch.tried(middle, found)
         if found.succeeded and budget.allows(found):
             high = max(low, min(middle, family.measure(fleet.loads(found.at))))
@@ -182,6 +205,14 @@ def _tightest_small(
         else:
             low = middle + 1
     return best
+
+
+def _within(fleet: Fleet, masses: Masses, family: Family, tightness: int, budget: Budget, *, by_moves: bool) -> Attempt:
+    """The cheapest plan of a small cluster, or, where that makes more copies than the budget allows, the fewest."""
+    found = at_tightness(fleet, masses, family, tightness, by_moves=by_moves)
+    if by_moves or budget.moves is None or not found.succeeded or budget.allows(found):
+        return found
+    return at_tightness(fleet, masses, family, tightness, by_moves=True)
 
 
 def attempt_at_rest(fleet: Fleet, masses: Masses, family: Family, loosest: int) -> Attempt:

@@ -35,11 +35,19 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A window of this width that may lie anywhere, within the limits."""
+
+    limits: Limits
+    width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Limits on every broker's load, what reaching them must cost at least, and the prices that prove it.
 
     `price_unit` divides `prices`. `slides` marks brokers whose limits hold up to a common shift; there
-    `bound.value` is the least over all shifts.
+    `bound.value` is the least over all shifts, and `place` says what may shift.
     """
 
     floor: Ints
@@ -48,6 +56,7 @@ class Window:
     prices: Ints
     slides: Bools
     price_unit: int = 1
+    place: Place | None = None
 
     @property
     def possible(self) -> bool:
@@ -120,7 +129,15 @@ def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> 
     # Places are whole numbers and the crossing is not: the mixed prices may prove some bytes less than the best costs.
     bound = replace(best.bound, value=min(best.bound.value, max(0, _crossing(left, right)))) if mixed else best.bound
     floor, ceiling = limits.at(best.low, width)
-    return Window(floor=floor, ceiling=ceiling, bound=bound, prices=prices, slides=best.binds, price_unit=unit)
+    return Window(
+        floor=floor,
+        ceiling=ceiling,
+        bound=bound,
+        prices=prices,
+        slides=best.binds,
+        price_unit=unit,
+        place=Place(limits=limits, width=width),
+    )
 
 
 def _binds(limits: Limits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:

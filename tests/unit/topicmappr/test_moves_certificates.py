@@ -1,0 +1,66 @@
+"""What certificates claim where copies are counted: the fewest are said only when they were searched for."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kafkakit.topicmappr.broker_list import parse_broker_list
+from kafkakit.topicmappr.certificate import ProofKind
+from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rebalance.decide import Rebalance, decide_rebalance
+from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.storage.fleet import make_fleet
+from kafkakit.topicmappr.storage.moves_bound import moves_bound
+from kafkakit.topicmappr.storage.relaxation import masses_of
+from kafkakit.topicmappr.storage.window import Limits, sliding_window
+from tests.cli.test_rebalance import GIB, cluster
+
+RACKS: Mapping[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b", 5: "c"}
+
+
+def decided(seed: int, goal: Goal, minimize: Minimize = Minimize.BYTES) -> Rebalance:
+    draw = random.Random(seed)
+    lists = [draw.sample(range(1, 5), 2) for _ in range(10)]
+    snapshot = cluster(lists, [draw.randint(1, 30) for _ in lists], {b: 200 + 60 * b for b in RACKS}, RACKS)
+    request = RebalanceRequest(brokers=parse_broker_list("-2"), topics=(".*",), goal=goal, minimize=minimize, words={})
+    return decide_rebalance(snapshot, request)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_budget_of_moves_claims_no_least_bytes_that_others_undercut(seed: int) -> None:
+    budget = decided(seed, Goal(max_moves=4))
+    cheapest = decided(seed, Goal(free_range_bytes=budget.reached))
+    assert budget.plan.certificate.lower_bound <= cheapest.plan.certificate.objective
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_budget_of_bytes_claims_no_fewest_moves_that_others_undercut(seed: int) -> None:
+    budget = decided(seed, Goal(max_moved_bytes=60 * GIB), Minimize.MOVES)
+    fewest = decided(seed, Goal(free_range_bytes=budget.reached), Minimize.MOVES)
+    assert fewest.plan.certificate.proof is not None
+    assert fewest.plan.certificate.proof.kind is ProofKind.SEARCH
+    assert budget.plan.certificate.lower_bound <= fewest.plan.certificate.objective
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hard_limits_stay_where_a_window_slides(seed: int) -> None:
+    """The bound on moves is no larger than what any place of the window asks for, place by place."""
+    draw = random.Random(seed)
+    lists = [draw.sample(range(5), 2) for _ in range(8)]
+    sizes = [draw.randint(1, 9) for _ in lists]
+    fleet = make_fleet(lists, sizes, dict.fromkeys(range(5)), RackRule(0), receivers=range(5))
+    masses, loads = masses_of(fleet), fleet.loads(fleet.home)
+    zero = np.zeros(5, dtype=np.int64)
+    room = np.array([draw.choice([0, 0, 3, 50]) for _ in range(5)])
+    limits = Limits(floor=zero, ceiling=loads + room, even=zero == 0, offset=zero)
+    width = draw.randint(3, 20)
+    window = sliding_window(fleet, masses, limits, width)
+    least = []
+    for low in range(-width - 2, int(loads.max()) + 3):
+        floor, ceiling = limits.at(low, width)
+        least.append(moves_bound(fleet, replace(window, floor=floor, ceiling=ceiling, slides=zero > 0, place=None)))
+    assert moves_bound(fleet, window) <= min(least)
