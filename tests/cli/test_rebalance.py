@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -605,12 +606,17 @@ sys.exit(cli.run(sys.argv[1:]))
 """
 
 
-def interrupted(home: Home, function: str, *, found: int, presses: int) -> Ran:
-    """Run a real process that waits for Ctrl-C in a function of the search, once it has found so many plans."""
+def crowded(home: Home) -> None:
+    """A snapshot of 160 partitions on 8 brokers: too many for a search to the end."""
     rng = random.Random(7)
     lists = [rng.sample(range(1, 9), 2) for _ in range(160)]
     racks = {b: "abcd"[b % 4] for b in range(1, 9)}
     put(home, cluster(lists, [rng.randint(1, 300) for _ in lists], {b: 500 + 180 * b for b in racks}, racks))
+
+
+def interrupted(home: Home, function: str, *, found: int, presses: int) -> Ran:
+    """Run a real process that waits for Ctrl-C in a function of the search, once it has found so many plans."""
+    crowded(home)
     script = SLOW.replace("FOUND", str(found)).replace("FOREVER", str(presses > 1)).replace("FUNCTION", function)
     process = subprocess.Popen(
         [sys.executable, "-c", script, "topicmappr", "rebalance", "--topics", "a", "--brokers", "-1",
@@ -656,3 +662,24 @@ def test_a_second_ctrl_c_ends_at_once(home: Home) -> None:
     assert (ran.code, ran.stdout) == (130, "")
     assert one_error(ran) == "error: interrupted"
     assert {p.name for p in home.work.iterdir()} == {"s.json"}
+
+
+@pytest.mark.parametrize("moves", [1, 3, 8])
+def test_a_budget_of_few_moves_buys_something(home: Home, moves: int) -> None:
+    crowded(home)
+    ran = home.run("topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--snapshot", "s.json",
+                   "--max-moves", str(moves), "-o", "json")  # fmt: skip
+    data = json.loads(ran.stdout)
+    assert 0 < len(data["relocations"]) <= moves
+    before, after = ([row["free_bytes"] for row in data[when]["brokers"]] for when in ("before", "after"))
+    assert max(after) - min(after) < max(before) - min(before)
+
+
+def test_the_goal_that_a_refusal_names_can_be_had(home: Home) -> None:
+    crowded(home)
+    asked = ["topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--snapshot", "s.json"]
+    refused = home.run(*asked, "--band", "0%")
+    assert refused.code == 4
+    named = re.search(r"a plan was found for --band (\S+)", refused.stderr)
+    assert named is not None
+    assert home.run(*asked, "--band", named[1]).code == 0
