@@ -14,7 +14,7 @@ from kafkakit.topicmappr.diagnose import explain_unplaced
 from kafkakit.topicmappr.plan import StorageFacts
 from kafkakit.topicmappr.problem import Minimize, Placement, PlacementProblem
 from kafkakit.topicmappr.statistics import BrokerStorage
-from kafkakit.topicmappr.storage.argument import argument_of, proof_of
+from kafkakit.topicmappr.storage.argument import argument_of, cancels, proof_of
 from kafkakit.topicmappr.storage.families import Ranges
 from kafkakit.topicmappr.storage.layout import Disks
 from kafkakit.topicmappr.storage.search import Watch
@@ -193,6 +193,8 @@ def _proven(
         return counting
     window = Ranges(arrays.limits).window(arrays.fleet, arrays.masses, task.range_after(lists))
     proof = proof_of(arrays.fleet, arrays.masses, window)
+    if not cancels(proof):
+        return counting
     # Where openings lie is no broker: nothing can be there in the end, so those limits prove nothing.
     proof = replace(proof, limits=tuple(limit for limit in proof.limits if limit.broker >= 0))
     return min(window.bound.value, cost), argument_of(arrays.fleet, window), proof
