@@ -69,7 +69,7 @@ def load(entry: Entry) -> Any:
     app = import_module(entry.module).app
     holder = new_group("")
     if entry.is_group:
-        holder.add_typer(app, name=entry.name, cls=KitGroup, help=app.info.help or entry.help)
+        holder.add_typer(app, name=entry.name, cls=app.info.cls or KitGroup, help=app.info.help or entry.help)
     else:
         (only,) = app.registered_commands
         only.name = entry.name

@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.command import KitCommand, KitGroup
+from kafkakit.command import KitCommand
 from kafkakit.topicmappr.add_brokers.cli import add_brokers
 from kafkakit.topicmappr.audit.cli import audit
 from kafkakit.topicmappr.check.cli import check
@@ -12,7 +12,7 @@ from kafkakit.topicmappr.fix_racks.cli import fix_racks
 from kafkakit.topicmappr.frontier.cli import frontier
 from kafkakit.topicmappr.leadership.cli import leaders
 from kafkakit.topicmappr.place.cli import place
-from kafkakit.topicmappr.planning.cli import KafkaKitCommand
+from kafkakit.topicmappr.planning.cli import KafkaKitCommand, KafkaKitGroup
 from kafkakit.topicmappr.rebalance.cli import rebalance, scale
 from kafkakit.topicmappr.rebalance_dirs.cli import rebalance_dirs
 from kafkakit.topicmappr.rebuild.cli import rebuild
@@ -20,7 +20,7 @@ from kafkakit.topicmappr.replan.cli import replan
 from kafkakit.topicmappr.set_replication.cli import set_replication
 
 app = typer.Typer(
-    cls=KitGroup,
+    cls=KafkaKitGroup,
     help="Plan where replicas go, with a proof and a rollback.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -163,6 +163,18 @@ def test_gos_spelling_of_switches(capsys: pytest.CaptureFixture[str]) -> None:
         assert {name: request.get(name) for name in ("use-meta", "skip-no-ops") if name in request} == recorded
 
 
+def test_root_flags_of_kafka_kit_may_stand_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    write_snapshot(SMALL)
+    rest = [*REBUILD[1:], "--topics", "t", "--brokers", "1,9", "--plan", "p.json"]
+    assert run(["topicmappr", *rest]) != 0
+    before = ["--zk-addr", "zk:2181", "--ignore-warns", "--zk-prefix=kafka", "-o", "json"]
+    capsys.readouterr()
+    assert run(["topicmappr", *before, *rest]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"]
+    assert run(["topicmappr", "--zk-addr"]) == 2
+    assert run(["topicmappr", "--ignore-warns", "place", "new", "--snapshot", "s.json"]) == 2
+
+
 def test_a_map_without_metadata_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     text = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
     assert run(["topicmappr", "rebuild", "--map-string", text, "--brokers", "1,3", "--use-meta=false"]) == 0

@@ -1,10 +1,10 @@
 """What every planning command does around its decision: read the cluster, record the flags, name the next command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.command import KitCommand
+from kafkakit.command import KitCommand, KitGroup
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
@@ -16,6 +16,36 @@ if TYPE_CHECKING:
 SNAPSHOT_LIMIT = 2 << 30
 # What Go's strconv.ParseBool takes.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+
+
+# kafka-kit's flags of the root command, which may stand before the command's name; all but the last take a value.
+_PERSISTENT = ("--kafka-addr", "--zk-addr", "--zk-prefix", "--zk-metrics-prefix", "--ignore-warns")
+
+
+class KafkaKitGroup(KitGroup):
+    """The group of kafka-kit's commands: takes its root flags before the command's name, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put root flags after the command's name, then parse."""
+        return super().parse_args(ctx, _flags_after_command(args, self.commands))
+
+
+def _flags_after_command(args: Sequence[str], commands: Collection[str]) -> list[str]:
+    kept: list[str] = []
+    moved: list[str] = []
+    waiting = list(args)
+    while waiting and waiting[0] not in commands:
+        arg = waiting.pop(0)
+        name, given, _ = arg.partition("=")
+        if name not in _PERSISTENT:
+            kept.append(arg)
+            continue
+        moved.append(arg)
+        if not given and name != _PERSISTENT[-1] and waiting:
+            moved.append(waiting.pop(0))
+    if not waiting:
+        return list(args)
+    return [*kept, waiting[0], *moved, *waiting[1:]]
 
 
 class KafkaKitCommand(KitCommand):
