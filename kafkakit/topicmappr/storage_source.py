@@ -19,6 +19,7 @@ from kafkakit.topicmappr.statistics import BrokerStorage
 
 DEFAULT_AGE_MINUTES = 60
 SHOWN = 3
+MOST_BYTES = 1 << 59
 
 
 class SizesFrom(StrEnum):
@@ -138,6 +139,7 @@ def storage_of(
         _refuse_unknown_sizes(snapshot, facts, unknown)
     _refuse_unknown_disks(snapshot, facts, asked, disks.brokers)
     _refuse_impossible(snapshot, facts, known)
+    _refuse_beyond_exact(snapshot, facts, disks.brokers)
     return Sizes(
         partition_bytes=known,
         brokers=disks.brokers,
@@ -202,6 +204,18 @@ def _refuse_impossible(snapshot: ClusterSnapshot, facts: StorageFacts, known: Ma
     if min(known.values()) < 0:
         key = min(k for k, size in known.items() if size < 0)
         raise InputError(source, f"{key} has {known[key]} bytes, which is less than none")
+
+
+def _refuse_beyond_exact(snapshot: ClusterSnapshot, facts: StorageFacts, storage: Mapping[int, BrokerStorage]) -> None:
+    """Sums and differences of all bytes must fit 64 bits with room to spare; no cluster is near that."""
+    disks = sum(max(s.capacity_bytes or 0, s.free_bytes or 0) for s in storage.values())
+    total = disks + sum(s.used_bytes or 0 for s in storage.values())
+    if total > MOST_BYTES:
+        raise InputError(
+            f"sizes from {facts.source}",
+            f"copies and disks have {format_bytes(total)} together, and no more than {format_bytes(MOST_BYTES)} "
+            "can be reckoned with",
+        )
 
 
 def _silent(snapshot: ClusterSnapshot, brokers: Sequence[Broker] | None = None) -> str:

@@ -24,7 +24,7 @@ from kafkakit.topicmappr.storage_rebuild.leaders import lead_evenly
 from kafkakit.topicmappr.storage_rebuild.search import Found, search
 from kafkakit.topicmappr.storage_rebuild.shortage import explain_shortage
 from kafkakit.topicmappr.storage_rebuild.task import Row, Task, filled, make_task
-from kafkakit.topicmappr.storage_source import Sizes, storage_of
+from kafkakit.topicmappr.storage_source import MOST_BYTES, Sizes, storage_of
 from kafkakit.topicmappr.storage_text import RANGE_INCREASED, FreeChange
 
 STOPPED = "the search was ended early: a smaller range of free bytes may be possible"
@@ -73,6 +73,7 @@ def place_stored(
     problem = replace(problem, minimize=Minimize.BYTES)
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1))
     task = make_task(problem, disks, factor=factor, forced=forced)
+    _refuse_beyond_exact(task, factor)
     lists, found, chosen = place_task(task, watch)
     unplaced = tuple(len(row) - len(new) for row, new in zip(task.rows, lists, strict=True))
     current = [p.current for p in problem.partitions]
@@ -112,6 +113,16 @@ def place_task(task: Task, watch: Watch) -> tuple[tuple[Row, ...], Found, Chosen
     racks = task.problem.racks
     lists = tuple(filled(row, sorted(s), racks) for row, s in zip(task.rows, chosen.sets, strict=True))
     return lists, found, chosen
+
+
+def _refuse_beyond_exact(task: Task, factor: Fraction) -> None:
+    """What new copies reserve must fit 64 bits in sum, with room to spare."""
+    total = sum(reserve * len(row) for reserve, row in zip(task.reserve, task.rows, strict=True))
+    if total > MOST_BYTES:
+        raise UsageError(
+            f"--partition-size-factor: {float(factor):g} makes copies of {format_bytes(total)} together, and no more "
+            f"than {format_bytes(MOST_BYTES)} can be reckoned with"
+        )
 
 
 def _refuse_unheard_of(snapshot: ClusterSnapshot, problem: PlacementProblem) -> None:
