@@ -246,8 +246,11 @@ def _impossible(
             hint="give a wider --count-band or --band",
         )
     if not found.rule_kept:
+        broken = f"at most {request.max_rack_violations} sets that break the rack rule"
         return InfeasibleError(
-            f"no plan leaves at most {request.max_rack_violations} sets that break the rack rule",
+            f"no plan for {aim.words} leaves {broken}: every placement was searched"
+            if found.proven
+            else f"no plan was found that leaves {broken}; it is not proven impossible",
             hint="topicmappr fix-racks says which partitions cannot be mended, and why",
         )
     if found.proven:

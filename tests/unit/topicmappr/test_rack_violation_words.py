@@ -1,0 +1,28 @@
+"""What a refusal says of rack violations: impossible only where every placement was searched."""
+
+from fractions import Fraction
+
+import pytest
+
+from kafkakit.errors import InfeasibleError
+from kafkakit.topicmappr.broker_list import parse_broker_list
+from kafkakit.topicmappr.rebalance.decide import decide_rebalance
+from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from tests.cli.test_rebalance import cluster
+
+
+@pytest.mark.parametrize(
+    ("partitions", "words"), [(4, "every placement was searched"), (1300, "it is not proven impossible")]
+)
+def test_sets_that_cannot_be_mended(partitions: int, words: str) -> None:
+    free = {1: 5000, 2: 5000}
+    snapshot = cluster([[1, 2]] * partitions, [1] * partitions, free, dict.fromkeys(free, "a"))
+    request = RebalanceRequest(
+        brokers=parse_broker_list("-1"),
+        topics=(".*",),
+        goal=Goal(band=Fraction(1, 2)),
+        max_rack_violations=0,
+        words={},
+    )
+    with pytest.raises(InfeasibleError, match=words):
+        decide_rebalance(snapshot, request)
