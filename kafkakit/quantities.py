@@ -77,6 +77,15 @@ def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {units[step]}"
 
 
+def agreeing(number: int, what: str) -> str:
+    """Words that start with a verb, so that the verb agrees with the number: `are lost` with 1 is `is lost`."""
+    verb, space, rest = what.partition(" ")
+    if number != 1 or verb in ("is", "cannot"):
+        return what
+    single = {"are": "is", "do": "does", "have": "has"}.get(verb, f"{verb}s")
+    return f"{single}{space}{rest}"
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """A count with its noun: `1 move`, `2 moves`, `2 copies`."""
     return f"{number} {one if number == 1 else many or one + 's'}"

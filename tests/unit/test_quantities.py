@@ -1,7 +1,7 @@
 import pytest
 
 from kafkakit.errors import UsageError
-from kafkakit.quantities import format_bytes, format_rate, format_rough_time, parse_rate, parse_size
+from kafkakit.quantities import agreeing, format_bytes, format_rate, format_rough_time, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,13 @@ def test_rates_and_times_are_printed() -> None:
     assert format_rate(999_600) == "1 MB/s"
     assert format_rate(1234) == "1.23 kB/s"
     assert [format_rough_time(s) for s in (0.4, 12, 200, 7500, 90_000)] == ["0s", "12s", "3m 20s", "2h 5m", "1d 1h"]
+
+
+@pytest.mark.parametrize(
+    ("what", "one"),
+    [("are lost", "is lost"), ("do not exist", "does not exist"), ("have none", "has none"), ("name it", "names it"),
+     ("cannot be read", "cannot be read"), ("is of version 2", "is of version 2")],
+)  # fmt: skip
+def test_verbs_agree_with_numbers(what: str, one: str) -> None:
+    assert agreeing(1, what) == one
+    assert agreeing(2, what) == what

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkakit.findings import Finding, Severity, fingerprint_of, shown
-from kafkakit.quantities import counted
+from kafkakit.quantities import agreeing, counted
 
 MAX_SUBJECTS = 10_000
 
@@ -97,7 +97,8 @@ def findings_of(issues: Iterable[Issue]) -> list[Finding]:
         room[name] -= len(subjects)
         first = shown([f"{issue.subject}{issue.detail}" for issue in group[:3]], len(group))
         noun = "entry" if name == "unreadable" else "partition"
-        words = f"{counted(len(group), noun, 'entries' if noun == 'entry' else None)} {rule.what}: {first}"
+        entries = counted(len(group), noun, "entries" if noun == "entry" else None)
+        words = f"{entries} {agreeing(len(group), rule.what)}: {first}"
         found.append(
             Finding(
                 rule=name,

@@ -156,7 +156,8 @@ def _finish(
         if kit.output.output_format is OutputFormat.TEXT:
             kit.output.result(_result(command, decided, request, f"{text}\n  {refusal}\n", []))
         raise OperationFailedError(
-            f"no map written because of warnings: {'; '.join(plan.warnings)}", hint="--ignore-warns"
+            f"no map written because of warnings: {'; '.join(plan.warnings)}",
+            hint="--ignore-warns writes it all the same",
         )
     # The plain request writes a plan and leaves kafka-kit's maps to kafka-kit's commands.
     wants_maps = command != ADD_BROKERS

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkakit.findings import Finding, shown
 from kafkakit.model import Broker, ClusterSnapshot
-from kafkakit.quantities import counted
+from kafkakit.quantities import agreeing, counted
 from kafkakit.topicmappr.check.catalogue import Hints, finding
 from kafkakit.topicmappr.check.request import CheckRequest
 from kafkakit.topicmappr.check.table import Table
@@ -64,7 +64,7 @@ def by_topic(
         yield finding(
             rule,
             f"topic {table.topics[topic]}",
-            f"{len(group)} of {total} {what}: {shown(first, len(group))}",
+            f"{len(group)} of {total} {agreeing(len(group), what)}: {shown(first, len(group))}",
             hint,
             len(group),
             names,

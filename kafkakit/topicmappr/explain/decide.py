@@ -53,7 +53,7 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
         after=new,
         size_bytes=size,
         outcome=_outcome(case),
-        whole=tuple(_whole(case, facts, move, pinned)),
+        whole=(*_whole(case, facts, move, pinned), *_dir_moves(plan, key)),
         leaving=leaving,
         coming=coming,
         others=others,
@@ -91,6 +91,15 @@ def _whole(case: Case, facts: BrokerFacts, move: Move | None, pinned: bool) -> l
         dirs = ", ".join(f"{broker}: {path}" for broker, path in sorted(move.dirs.items()))
         lines.append(f"log dirs of the new copies: {dirs}")
     return lines
+
+
+def _dir_moves(plan: Plan, key: TopicPartition) -> list[str]:
+    return [
+        f"on broker {move.broker} its copy changes its log dir, from {move.source_dir} to {move.target_dir}, "
+        "to level the dirs inside the broker"
+        for move in plan.dir_moves
+        if (move.topic, move.partition) == key
+    ]
 
 
 def _why_unchanged(case: Case, facts: BrokerFacts, pinned: bool) -> str:

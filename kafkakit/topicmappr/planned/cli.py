@@ -55,7 +55,8 @@ def _refuse(change: "PlannedChange") -> None:
             hint=f"--ignore-warns plans the rest and leaves {change.left_alone} partition(s) as they are",
         )
     raise OperationFailedError(
-        f"no plan written because of warnings: {'; '.join(change.plan.warnings)}", hint="--ignore-warns"
+        f"no plan written because of warnings: {'; '.join(change.plan.warnings)}",
+        hint="--ignore-warns writes it all the same",
     )
 
 

@@ -89,7 +89,8 @@ def rebalance_dirs(
         if kit.output.output_format is OutputFormat.TEXT:
             kit.output.result(_result(change, None, None))
         raise OperationFailedError(
-            f"no plan written because of warnings: {'; '.join(made.warnings)}", hint="--ignore-warns"
+            f"no plan written because of warnings: {'; '.join(made.warnings)}",
+            hint="--ignore-warns writes it all the same",
         )
     saved = str(plan) if plan else None
     if plan is not None:

@@ -142,7 +142,9 @@ def _finish(
             kit.output.result(_result(decided, f"{text}\n  {refusal}\n", [], request.skip_no_ops))
         if decided.shortages:
             raise infeasible(decided.shortages, decided.unplaced)
-        raise OperationFailedError(f"no map written because of warnings: {'; '.join(warnings)}", hint="--ignore-warns")
+        raise OperationFailedError(
+            f"no map written because of warnings: {'; '.join(warnings)}", hint="--ignore-warns writes it all the same"
+        )
     series = decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else ()
     maps = save(decided.plan, series, destination, write_file, count=decided.map_count())
     saved = str(destination.plan) if destination.plan else None

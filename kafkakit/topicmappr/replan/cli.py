@@ -134,7 +134,8 @@ def _refuse(found: "Replan") -> None:
             hint=f"--ignore-warns plans the rest and leaves {found.left_alone} partition(s) as they are",
         )
     raise OperationFailedError(
-        f"no plan written because of warnings: {'; '.join(found.plan.warnings)}", hint="--ignore-warns"
+        f"no plan written because of warnings: {'; '.join(found.plan.warnings)}",
+        hint="--ignore-warns writes it all the same",
     )
 
 

@@ -18,7 +18,7 @@ from kafkakit.topicmappr.certificate import (
 )
 from kafkakit.topicmappr.explain.decide import Explanation, explain
 from kafkakit.topicmappr.explain.render import explanation_data, explanation_text
-from kafkakit.topicmappr.plan import BrokerLoad, Move, PlacementStats, Plan, PlanBroker, ScopeEntry
+from kafkakit.topicmappr.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, ScopeEntry
 from tests.strategies import TAKEN_AT
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: None}
@@ -193,3 +193,11 @@ def test_terminal_controls_in_a_plan_file_are_not_printed() -> None:
     text = explanation_text(explain(plan, KEY))
     assert "\x1b" not in text
     assert "\ufffd[2Jgone" in text
+
+
+def test_copies_that_change_log_dirs_are_told() -> None:
+    inside = DirMove(topic="t", partition=0, broker=3, source_dir="/d0", target_dir="/d1")
+    plan = replace(plan_of((1, 3), (1, 3)), dir_moves=(inside, replace(inside, partition=1, target_dir="/d2")))
+    told = explanation_text(explain(plan, KEY))
+    assert "on broker 3 its copy changes its log dir, from /d0 to /d1" in told
+    assert "/d2" not in told
