@@ -177,8 +177,14 @@ def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
     if wrong:
         raise UsageError(
             f"reassignment only allows broker additions; not so for broker(s) {', '.join(map(str, wrong))}",
-            hint="list every live broker that holds these topics (-1); use topicmappr drain to empty one",
+            hint=(
+                f"listed and not live: {', '.join(map(str, change.missing))}; start them, or leave them out"
+                if set(wrong) <= set(change.missing)
+                else "list every live broker that holds these topics (-1); use topicmappr drain to empty one"
+            ),
         )
+    if not change.targets:
+        raise UsageError("no broker holds these topics", hint="name brokers in --brokers, or all of them with -2")
     if request.scale and not change.new:
         raise UsageError("reassignment requires additional brokers", hint="name the new ones in --brokers")
 
