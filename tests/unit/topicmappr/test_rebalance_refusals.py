@@ -1,10 +1,10 @@
-"""What a refusal says of rack violations: impossible only where every placement was searched."""
+"""What refusals say: rack violations are impossible to mend only where every placement was searched."""
 
 from fractions import Fraction
 
 import pytest
 
-from kafkakit.errors import InfeasibleError
+from kafkakit.errors import InfeasibleError, UsageError
 from kafkakit.topicmappr.broker_list import parse_broker_list
 from kafkakit.topicmappr.rebalance.decide import decide_rebalance
 from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
@@ -26,3 +26,9 @@ def test_sets_that_cannot_be_mended(partitions: int, words: str) -> None:
     )
     with pytest.raises(InfeasibleError, match=words):
         decide_rebalance(snapshot, request)
+
+
+def test_topics_without_a_partition_have_no_brokers_in_use() -> None:
+    request = RebalanceRequest(brokers=parse_broker_list("-1"), topics=(".*",), words={})
+    with pytest.raises(UsageError, match="no broker holds these topics"):
+        decide_rebalance(cluster([], [], {1: 5}, {1: "a"}), request)
