@@ -169,11 +169,10 @@ class _Model:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 1
-        # This step of OR-Tools' presolve multiplies loads with each other, and overflows from some GiB on: it then
-        # calls programs infeasible that are not (seen in 9.15).
-        solver.parameters.presolve_inclusion_work_limit = 0
-        # Probing narrows the window's ends byte by byte, without an end where disks are large.
-        solver.parameters.cp_model_probing_level = 0
+        # OR-Tools' presolve (9.15) multiplies loads with each other, overflows from some GiB on and calls programs
+        # infeasible that are not; its probing narrows the window's ends byte by byte. Without it, these are solved
+        # as well and sooner.
+        solver.parameters.cp_model_presolve = False
         solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
         solver.parameters.max_deterministic_time = WORK
         status = solver.solve(self.program)
