@@ -11,9 +11,7 @@ from kafkakit.reassign.job.cli import DEFAULT_BATCH, Options, finish, open_job
 
 app = new_group("Carry out a plan: apply, status, verify, rollback.")
 
-PlanFile = Annotated[
-    str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")
-]
+PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
