@@ -72,6 +72,7 @@ def ground_of(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: Stora
         ),
         by_free=request.goal.band is None,
         receivers=change.targets,
+        targets=change.targets,
         pinned=pinned_indices(scope.partitions, request.pinned, stranded),
         smallest=request.smallest_bytes,
         locality_scoped=request.locality_scoped,

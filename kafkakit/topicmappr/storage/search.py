@@ -13,6 +13,7 @@ from kafkakit.topicmappr.storage.window import Limits, Window
 _LOOKS = 24  # windows priced while searching the tightest split plan
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge
 _WIDER = 3  # steps back from the edge, each four times as wide
+_WORTHWHILE = 1000  # a full search for less than this part of the bytes is not worth seconds
 _CLOSE = 1000  # the search ends within this part of today's tightness
 _TRIES = 6  # real plans built while searching
 
@@ -73,9 +74,13 @@ def at_tightness(fleet: Fleet, masses: Masses, family: Family, tightness: int, *
 
 
 def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
-    """The better of the plan found and the one a full search gives."""
-    if found.succeeded and found.cost == window.bound.value and not by_moves:
-        return replace(found, proven=True)
+    """The better of the plan found and the one a full search gives, where there is enough to win."""
+    if found.succeeded and not by_moves:
+        if found.cost == window.bound.value:
+            return replace(found, proven=True)
+        above = found.cost - window.bound.value
+        if above * _WORTHWHILE <= found.cost and small.choices(fleet) > small.TINY:
+            return found
     sliding = bool(window.slides.any())
     if sliding:
         answer = small.cheapest(fleet, family.limits, tightness, by_moves=by_moves)

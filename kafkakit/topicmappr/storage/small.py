@@ -9,8 +9,10 @@ from kafkakit.topicmappr.storage.window import Limits
 
 WORK = 4.0
 """CP-SAT's deterministic time; about as many seconds, and the same on every machine."""
-LARGEST = 1200
+LARGEST = 600
 """Choices (partition x broker) up to which a cluster counts as small."""
+TINY = 100
+"""Choices up to which it is searched to the end whatever there is to win."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,12 @@ class SmallAnswer:
 
 def is_small(fleet: Fleet) -> bool:
     """True when the integer program is small enough to be solved to the end."""
-    return len(fleet.size) * len(fleet.brokers) <= LARGEST
+    return choices(fleet) <= LARGEST
+
+
+def choices(fleet: Fleet) -> int:
+    """Partitions times brokers."""
+    return len(fleet.size) * len(fleet.brokers)
 
 
 def cheapest(fleet: Fleet, limits: Limits, width: int | None, *, by_moves: bool = False) -> SmallAnswer:
