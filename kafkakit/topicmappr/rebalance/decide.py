@@ -25,7 +25,8 @@ from kafkakit.topicmappr.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.storage.argument import argument_of, cancels, proof_of
-from kafkakit.topicmappr.storage.impossible import why_not
+from kafkakit.topicmappr.storage.families import Bands
+from kafkakit.topicmappr.storage.impossible import more_brokers, why_not
 from kafkakit.topicmappr.storage.layout import Disks, Layout, lay_out, lists_of
 from kafkakit.topicmappr.storage.moves_bound import moves_bound
 from kafkakit.topicmappr.storage.reach import Attempt
@@ -242,8 +243,11 @@ def _impossible(
     names = {int(layout.fleet.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.fleet.brokers)}
     if not found.window.possible:
         reason = why_not(layout.fleet, masses, found.window, names)
+        share = aim.family.share if isinstance(aim.family, Bands) else None
+        add = None if share is None else more_brokers(layout.fleet, found.window, names, share)
         return InfeasibleError(
-            f"{aim.words} cannot be reached: {reason}", hint=f"the nearest that may be: {aim.shown(nearest)}"
+            f"{aim.words} cannot be reached: {reason}",
+            hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
         )
     if not found.rule_kept and request.goal.count_band is not None:
         counts = format_percent(request.goal.count_band)

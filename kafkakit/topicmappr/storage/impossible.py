@@ -42,6 +42,38 @@ def why_not(fleet: Fleet, masses: Masses, window: Window, rack_names: dict[int, 
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
 
 
+def more_brokers(fleet: Fleet, window: Window, rack_names: dict[int, str], share: Any) -> str | None:
+    """How many more brokers in the racks that must hold too much would bring the band within reach, in words.
+
+    With k more of them everybody's share falls, and the racks have k more ceilings: the least k is where their
+    load fits under those. None where no such number helps, where limits are not a band around equal shares, or
+    where the brokers that are too full are not whole racks.
+    """
+    full = _set(fleet, window.prices >= PENALTY // 2)
+    if not full or not _whole_racks(fleet, full):
+        return None
+    one, high = int(share[full[0]]), int(window.ceiling[full[0]])
+    everywhere = int((share > 0).sum())
+    if not one or (abs(share[share > 0] - one) > 1).any() or (window.ceiling[full] != high).any() or high <= one:
+        return None
+    held, total = _sum(window.bound.ends, full), int(share.sum())
+    # held <= (len(full) + k) * (high / one) * total / (everywhere + k), solved for k
+    gain, lack = high * total - held * one, held * one * everywhere - len(full) * high * total
+    if gain <= 0 or lack <= 0:
+        return None
+    k = -(-lack // gain)
+    racks = ", ".join(sorted({rack_names.get(int(fleet.rack[i]), "none") for i in full}))
+    return f"{k} more broker{'s' if k > 1 else ''} like these in rack {racks}"
+
+
+def _whole_racks(fleet: Fleet, chosen: list[int]) -> bool:
+    inside = set(chosen)
+    racks = {int(fleet.rack[i]) for i in chosen}
+    return all(r < fleet.racks for r in racks) and not any(
+        int(r) in racks and i not in inside for i, r in enumerate(fleet.rack)
+    )
+
+
 def _sum(values: Any, chosen: list[int]) -> int:
     return int(values[chosen].sum())
 
