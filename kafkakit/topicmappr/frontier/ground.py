@@ -1,20 +1,19 @@
 """What every point of a frontier shares: the scope, the disks and the arrays, made once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.errors import UsageError
 from kafkakit.model import ClusterSnapshot
 from kafkakit.topicmappr.broker_change import BrokerChange, classify
 from kafkakit.topicmappr.plan import StorageFacts
-from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.rebalance.goal import aim_of
-from kafkakit.topicmappr.rebalance.pins import pinned_indices
+from kafkakit.topicmappr.rebalance.layout import layout_of
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.rebalance.sources import choose_sources
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.storage.families import Family
-from kafkakit.topicmappr.storage.layout import Disks, Layout, lay_out
+from kafkakit.topicmappr.storage.layout import Layout
 from kafkakit.topicmappr.storage_source import Sizes, storage_of
 from kafkakit.topicmappr.stranded import set_stranded_apart, stranded_warning
 
@@ -59,26 +58,11 @@ def ground_of(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: Stora
         )
     movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
     sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
-    layout = lay_out(
-        scope.partitions,
-        sizes.partition_bytes,
-        racks,
-        RackRule(request.min_rack_ids),
-        Disks(
-            storage=sizes.brokers,
-            log_dirs=sizes.log_dirs,
-            max_use=request.max_disk_use,
-            head_room=request.head_room_bytes,
-        ),
-        by_free=request.goal.band is None,
-        receivers=change.targets,
-        targets=change.targets,
-        pinned=pinned_indices(scope.partitions, request.pinned, stranded),
-        smallest=request.smallest_bytes,
-        locality_scoped=request.locality_scoped,
-    )
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
-    aim = aim_of(layout, request, choose_sources(free, change.new, request), change.targets)
+    sources = choose_sources(free, change.new, request)
+    # A frontier says what bytes cost; sets that break the rack rule may stay as they are.
+    layout = layout_of(scope, sizes, racks, replace(request, max_rack_violations=None), sources, change, stranded)
+    aim = aim_of(layout, request, sources, change.targets)
     names = {int(layout.fleet.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.fleet.brokers)}
     return Ground(
         scope=scope,

@@ -1,6 +1,5 @@
 """`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkakit.errors import InfeasibleError, UsageError
@@ -13,12 +12,11 @@ from kafkakit.topicmappr.dirs.joining import with_dirs
 from kafkakit.topicmappr.dirs.rules import DirRules
 from kafkakit.topicmappr.percent import format_percent
 from kafkakit.topicmappr.plan import Plan, StorageFacts
-from kafkakit.topicmappr.problem import Minimize, PlannedPartition
-from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
-from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim, with_count_limits
+from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim
+from kafkakit.topicmappr.rebalance.layout import layout_of
 from kafkakit.topicmappr.rebalance.leaders import even_leaders
-from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
 from kafkakit.topicmappr.rebalance.tries import Notebook, Tried
@@ -27,7 +25,7 @@ from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.storage.argument import argument_of, cancels, proof_of
 from kafkakit.topicmappr.storage.families import Bands
 from kafkakit.topicmappr.storage.impossible import more_brokers, why_not
-from kafkakit.topicmappr.storage.layout import Disks, Layout, lay_out, lists_of
+from kafkakit.topicmappr.storage.layout import Layout, lists_of
 from kafkakit.topicmappr.storage.moves_bound import moves_bound
 from kafkakit.topicmappr.storage.reach import Attempt
 from kafkakit.topicmappr.storage.relaxation import Masses, masses_of
@@ -90,7 +88,7 @@ def decide_rebalance(
     sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
     sources = choose_sources(free, change.new, request)
-    layout = _layout(scope, sizes, racks, request, sources, change, stranded)
+    layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
     masses = masses_of(layout.fleet)
     aim = aim_of(layout, request, sources, change.targets)
     notebook = Notebook(watch, layout.fleet, aim.family)
@@ -137,39 +135,6 @@ def decide_rebalance(
 
 def _dir_rules(request: RebalanceRequest) -> DirRules:
     return DirRules(max_use=request.max_disk_use, head_room=request.head_room_bytes, band=request.balance_dirs)
-
-
-def _layout(
-    scope: Scope,
-    sizes: Sizes,
-    racks: dict[int, str | None],
-    request: RebalanceRequest,
-    sources: Sources,
-    change: BrokerChange,
-    stranded: Sequence[PlannedPartition],
-) -> Layout:
-    """The arrays of the balance, with the request's rules on who gives, who takes and what stays."""
-    layout = lay_out(
-        scope.partitions,
-        sizes.partition_bytes,
-        racks,
-        RackRule(request.min_rack_ids),
-        Disks(
-            storage=sizes.brokers,
-            log_dirs=sizes.log_dirs,
-            max_use=request.max_disk_use,
-            head_room=request.head_room_bytes,
-        ),
-        by_free=request.goal.band is None,
-        receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
-        targets=change.targets,
-        givers=sources.brokers,
-        pinned=pinned_indices(scope.partitions, request.pinned, stranded),
-        smallest=request.smallest_bytes,
-        locality_scoped=request.locality_scoped,
-        most_broken=request.max_rack_violations,
-    )
-    return with_count_limits(layout, request.goal.count_band, change.targets)
 
 
 def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:

@@ -14,8 +14,8 @@ def why_not(fleet: Fleet, masses: Masses, window: Window, rack_names: dict[int, 
     The penal prices of the split plan point at them (a set as in Hall's theorem): too much load that cannot
     leave, or too little that can come.
     """
-    full = _set(fleet, window.prices >= PENALTY // 2)
-    empty = _set(fleet, window.prices <= -(PENALTY // 2))
+    full = _set(window.prices >= PENALTY // 2)
+    empty = _set(window.prices <= -(PENALTY // 2))
     outside = format_bytes(window.bound.outside)
     ends = window.bound.ends
     lines = []
@@ -49,7 +49,7 @@ def more_brokers(fleet: Fleet, window: Window, rack_names: dict[int, str], share
     load fits under those. None where no such number helps, where limits are not a band around equal shares, or
     where the brokers that are too full are not whole racks.
     """
-    full = _set(fleet, window.prices >= PENALTY // 2)
+    full = _set(window.prices >= PENALTY // 2)
     if not full or not _whole_racks(fleet, full):
         return None
     one, high = int(share[full[0]]), int(window.ceiling[full[0]])
@@ -78,17 +78,14 @@ def _sum(values: Any, chosen: list[int]) -> int:
     return int(values[chosen].sum())
 
 
-def _set(fleet: Fleet, mask: Any) -> list[int]:
+def _set(mask: Any) -> list[int]:
     return [i for i, inside in enumerate(mask.tolist()) if inside]
 
 
 def _named(fleet: Fleet, chosen: list[int], rack_names: dict[int, str]) -> str:
     """Whole racks by name, else brokers by id."""
-    racks = sorted({int(fleet.rack[i]) for i in chosen})
-    inside = set(chosen)
-    left_out = {int(r) for i, r in enumerate(fleet.rack) if i not in inside}
-    whole = [r for r in racks if r < fleet.racks and r not in left_out]
-    if len(whole) == len(racks):
+    if _whole_racks(fleet, chosen):
+        racks = sorted({int(fleet.rack[i]) for i in chosen})
         names = ", ".join(rack_names.get(r, "none") for r in racks)
         return f"the {len(chosen)} brokers of rack{'s' if len(racks) > 1 else ''} {names}"
     ids = [str(fleet.brokers[i]) for i in chosen]
