@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from kafkakit.reassign.schedule import DEFAULT_BATCH
+from kafkakit.reassign.goals import DEFAULT_BATCH
 from kafkakit.reassign.verdict import PartitionVerdict
 
 

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from kafkakit.model import TopicPartition
 from kafkakit.ports import BrokerLogDirs, PartitionState
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.precheck import Live, listed
-from kafkakit.reassign.schedule import Goal
 
 RATE_WINDOW_S = 10.0  # Kafka's throttle averages over about 10 s; shorter samples mean nothing
 DEAD_GRACE_S = 10.0  # a broker may be restarting

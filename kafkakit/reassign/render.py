@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkakit.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Commands, Direction, Outcome
 from kafkakit.reassign.precheck import Live, ids
-from kafkakit.reassign.schedule import Goal
 from kafkakit.reassign.verdict import PartitionVerdict
 from kafkakit.topicmappr.plan import Plan
 

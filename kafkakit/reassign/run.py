@@ -7,6 +7,7 @@ before it is done, so that a run cut at any point can be resumed or undone.
 from kafkakit.errors import InterruptedRunError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.dir_work import DirWork, dir_words, dir_work
+from kafkakit.reassign.goals import Goal, apply_goals, rollback_goals
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
 from kafkakit.reassign.precheck import (
@@ -23,7 +24,6 @@ from kafkakit.reassign.precheck import (
 )
 from kafkakit.reassign.progress import SETTLE_S, sources_told, without_source
 from kafkakit.reassign.render import render_changes, stop_words
-from kafkakit.reassign.schedule import Goal, apply_goals, rollback_goals
 from kafkakit.reassign.service import Lookout, Patient
 from kafkakit.reassign.space import require_space
 from kafkakit.reassign.store_batches import Batches

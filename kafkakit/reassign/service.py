@@ -8,6 +8,7 @@ from kafkakit.errors import OperationFailedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin
 from kafkakit.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.outcome import ProgressBar, Voice
 from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.progress import (
@@ -21,7 +22,6 @@ from kafkakit.reassign.progress import (
     source_bytes,
     sources_told,
 )
-from kafkakit.reassign.schedule import Goal
 
 R = TypeVar("R")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from kafkakit.errors import RefusedError
 from kafkakit.ports import BrokerLogDirs
 from kafkakit.quantities import format_bytes
-from kafkakit.reassign.schedule import Goal
+from kafkakit.reassign.goals import Goal
 
 
 def require_space(goals: Sequence[Goal], dirs: Mapping[int, BrokerLogDirs]) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from kafkakit.errors import OperationFailedError
 from kafkakit.ports import Clock, ClusterAdmin, ResourceKind
+from kafkakit.reassign.goals import Goal, batches
 from kafkakit.reassign.outcome import Request, Voice
 from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.progress import DEAD_GRACE_S, sources_told, without_source
-from kafkakit.reassign.schedule import Goal, batches
 from kafkakit.reassign.service import BatchWatch, Lookout, Patient
 from kafkakit.reassign.store_dirs import LogDirs
 from kafkakit.reassign.store_moves import Moves

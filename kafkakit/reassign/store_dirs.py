@@ -8,11 +8,11 @@ from kafkakit.model import TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin, ItemError
 from kafkakit.quantities import counted, format_bytes, format_rough_time
 from kafkakit.reassign.dir_work import DirLook, DirWork, dir_problems, look_at_dirs, require_dir_space, room_of
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Voice
 from kafkakit.reassign.precheck import listed
 from kafkakit.reassign.progress import poll_interval_s
-from kafkakit.reassign.schedule import Goal
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.store_journal import Journal
 

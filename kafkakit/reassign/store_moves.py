@@ -6,9 +6,9 @@ from typing import TypeVar
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import Clock, ClusterAdmin, ItemError
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.precheck import listed
-from kafkakit.reassign.schedule import Goal
 from kafkakit.reassign.service import Lookout, Patient
 from kafkakit.reassign.store_journal import Journal
 

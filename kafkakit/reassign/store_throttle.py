@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kafkakit.errors import KafkakitError, OperationFailedError
 from kafkakit.ports import Clock, ClusterAdmin, ConfigChange, ItemError, ResourceKind
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.journal_state import ConfigKey, change_to_data
 from kafkakit.reassign.outcome import Voice
 from kafkakit.reassign.precheck import Live, listed
-from kafkakit.reassign.schedule import Goal
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.throttle import (

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.reassign.goals import LIST_LIMIT, Goal
 from kafkakit.reassign.journal_state import ConfigKey, RateHold
-from kafkakit.reassign.schedule import LIST_LIMIT, Goal
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -112,7 +112,7 @@ def restore_changes(
 
 
 def taken_bytes(goals: Iterable[Goal], topics: Configs) -> dict[tuple[str, str], int]:
-    """Bytes that each topic's lists hold already, for `schedule.batches`."""
+    """Bytes that each topic's lists hold already, for `goals.batches`."""
     names = {g.key.topic for g in goals}
     return {(t, k): len(topics.get(t, {}).get(k, "")) + 1 for t in names for k in LIST_KEYS}
 

@@ -13,7 +13,7 @@ from kafkakit.errors import InputError, InterruptedRunError
 from kafkakit.model import TopicPartition
 from kafkakit.reassign.journal import FIRST_PREV, Record, RecordKind, What, decode_journal, encode_record, line_hash
 from kafkakit.reassign.journal_state import replay
-from kafkakit.reassign.schedule import LIST_LIMIT, Goal, batches
+from kafkakit.reassign.goals import LIST_LIMIT, Goal, batches
 from kafkakit.reassign.throttle import FOLLOWER_LIST, LIST_KEYS, entry_changes, pieces
 from kafkakit.topicmappr.plan_rules import check_plan
 from tests.fakes import FakeCluster

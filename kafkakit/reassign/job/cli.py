@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.plan import Plan
 
 PLAN_LIMIT_BYTES = 512 * 2**20
-DEFAULT_BATCH = 500  # as in schedule.py, which is not imported before a command runs
+DEFAULT_BATCH = 500  # as in goals.py, which is not imported before a command runs
 
 
 class Options(NamedTuple):

@@ -11,7 +11,7 @@ from kafkakit.reassign.journal import decode_journal
 from kafkakit.reassign.journal_state import ConfigKey, RateHold
 from kafkakit.reassign.precheck import Live, MoveState, assess, require_applicable, require_rights
 from kafkakit.reassign.progress import Decision, Look, Watch, follow, look, poll_interval_s
-from kafkakit.reassign.schedule import Goal
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.space import require_space
 from kafkakit.reassign.throttle import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE, entry_changes, restore_changes
 from kafkakit.topicmappr.plan import Plan
