@@ -112,6 +112,7 @@ class PlacementRules:
     `receivers` may get new copies, `givers` may lose them (None: every broker). `pinned` partitions keep their
     brokers, as do those smaller than `smallest_bytes`. With `locality_scoped` a copy stays in its rack. Partitions
     `under_way` were moving when the plan was made: they keep their target, and their copies count on both sides.
+    Partitions `later` wait for another run, since a budget had no room for them: they keep their list.
     """
 
     min_rack_ids: int = 0
@@ -121,6 +122,7 @@ class PlacementRules:
     smallest_bytes: int = 0
     locality_scoped: bool = False
     under_way: tuple[TopicPartition, ...] = ()
+    later: tuple[TopicPartition, ...] = ()
 
 
 def certificate(unit: str, objective: int, lower_bound: int, argument: str, proof: Proof | None = None) -> Certificate:
