@@ -118,6 +118,13 @@ MaxMovedBytes = Annotated[
 MaxMoves = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Copy no more replicas; alone, the smallest range that it buys.")
 ]
+RunMovedBytes = Annotated[
+    str, typer.Option(metavar="SIZE", help="Copy no more than this in one run; the same command goes on with the rest.")
+]
+RunMoves = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Copy no more replicas in one run; the same command goes on with the rest."),
+]
 MaxDiskUse = Annotated[
     str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
 ]

@@ -12,9 +12,12 @@ from kafkakit.topicmappr.options import (
     IgnoreWarns,
     MetricsAge,
     MinRackIds,
+    Pin,
     Placement,
     PlanFile,
     ReportFile,
+    RunMovedBytes,
+    RunMoves,
     SizesSource,
     Snapshot,
     Topics,
@@ -41,6 +44,9 @@ def drain(
     snapshot: Snapshot = None,
     min_rack_ids: MinRackIds = 0,
     placement: Placement = PlaceBy.COUNT,
+    pin: Pin = None,
+    max_moves: RunMoves = None,
+    max_moved_bytes: RunMovedBytes = "",
     sizes_from: SizesSource = SizesFrom.BROKERS,
     metrics_age: MetricsAge = None,
     plan: PlanFile = None,
@@ -53,13 +59,14 @@ def drain(
     """Move every replica off the named brokers, with the fewest copies.
 
     The copies go where they keep the counts of all topics even, or free bytes (--placement storage);
-    leaderships pass on to the remaining replicas. Replicas on other brokers stay where they are. Exits 4 when a
-    replica finds no lawful place.
+    leaderships pass on to the remaining replicas. Replicas on other brokers stay where they are. With a budget
+    (--max-moves, --max-moved-bytes) partitions of dead brokers go first, then the smallest; run it again for the
+    rest. Exits 4 when a replica finds no lawful place.
     """
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.drain.decide import decide_drain
     from kafkakit.topicmappr.drain.request import DrainRequest
-    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.planned.cli import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
     from kafkakit.topicmappr.watch.cli import watching
@@ -72,12 +79,15 @@ def drain(
         topics_exclude=parse_patterns(topics_exclude),
         min_rack_ids=min_rack_ids,
         placement=placement,
-        words=recorded("topicmappr drain", locals(), (*_RECORDED, *("placement",) * (placement is PlaceBy.STORAGE))),
+        pinned=parse_patterns(",".join(pin or ())),
+        budget=budget_of(max_moves, max_moved_bytes),
+        words=recorded("topicmappr drain", locals(), (*_RECORDED, *("placement",) * (placement is PlaceBy.STORAGE)))
+        | limits_recorded(pin, max_moves, max_moved_bytes),
     )
     destination = Destination(plan=plan, report=report)
     destination.check()
     with without_collector():
-        if placement is PlaceBy.STORAGE:
+        if placement is PlaceBy.STORAGE or max_moved_bytes:
             seen = observe_storage(
                 kit,
                 snapshot,

@@ -1,6 +1,7 @@
 """`topicmappr drain` as a pure function: every replica leaves the named brokers, with the fewest copies."""
 
 from collections import Counter
+from dataclasses import replace
 
 from kafkakit.model import ClusterSnapshot
 from kafkakit.quantities import counted
@@ -8,13 +9,15 @@ from kafkakit.topicmappr.assembly import Decision, assemble
 from kafkakit.topicmappr.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.topicmappr.dirs.joining import with_destinations
 from kafkakit.topicmappr.drain.by_bytes import fill_by_bytes
+from kafkakit.topicmappr.drain.order import serve_drain
 from kafkakit.topicmappr.drain.problem import DrainProblem, drain_problem
 from kafkakit.topicmappr.drain.request import DrainRequest
 from kafkakit.topicmappr.plan import StorageFacts
+from kafkakit.topicmappr.planned.budget import Served, budget_argument, budget_notes, pinned_note
 from kafkakit.topicmappr.planned.change import PlannedChange
 from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.refill.fill import fill_openings
-from kafkakit.topicmappr.refill.openings import Receivers, group_openings
+from kafkakit.topicmappr.refill.openings import Group, Receivers, group_openings
 from kafkakit.topicmappr.refill.replaced import Replaced, replace_replicas
 from kafkakit.topicmappr.refill.words import some
 from kafkakit.topicmappr.storage.search import Unwatched, Watch
@@ -31,14 +34,18 @@ def decide_drain(
     """Decide who takes the replicas of the leaving brokers.
 
     Counts over all topics come out as even as can be, or, when placed by storage, free bytes; `facts` say where
-    sizes come from. A partition that finds no place is left as it is and told in `reasons`. Cost: one small
-    flow, or that of `storage_rebuild.search`.
+    sizes come from. A partition that finds no place is left as it is and told in `reasons`. What a budget has no
+    room for waits (see `drain.order` for who goes first). Cost: one small flow, or that of `storage_rebuild.search`.
     """
     problem = drain_problem(snapshot, request)
     partitions = problem.scope.partitions
-    receivers = Receivers.of(problem.receivers, problem.fleet.racks)
-    wanted = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
-    groups, unfit = group_openings(wanted, receivers, problem.fleet.racks, problem.rule)
+    groups, unfit = _groups(problem)
+    served = serve_drain(snapshot, problem, unfit, request.budget, facts)
+    if served.later:
+        problem = replace(
+            problem, openings={i: o for i, o in problem.openings.items() if i in served.indices | {*unfit}}
+        )
+        groups, unfit = _groups(problem)
     loads = {b: problem.fleet.replicas.get(b, 0) for b in problem.receivers}
     filled = None
     if request.placement is PlaceBy.STORAGE:
@@ -54,12 +61,14 @@ def decide_drain(
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     decision = Decision(
         replicas=lists,
-        certificate=_certify(problem, [partitions[i] for i in sorted(chosen)]),
+        certificate=_certify(problem, [partitions[i] for i in sorted(chosen)], served),
         targets=sorted(problem.fleet.live - problem.leaving),
-        rules=PlacementRules(min_rack_ids=request.min_rack_ids, receivers=problem.receivers),
+        rules=PlacementRules(
+            min_rack_ids=request.min_rack_ids, receivers=problem.receivers, pinned=problem.pinned, later=served.later
+        ),
         storage={b: filled.sizes.brokers[b] for b in problem.receivers} if filled else {},
         storage_facts=filled.sizes.facts if filled else None,
-        notes=(*_notes(problem), *(filled.sizes.notes if filled else ())),
+        notes=(*budget_notes(request.budget, served), *_notes(problem), *(filled.sizes.notes if filled else ())),
         warnings=tuple(
             sorted((*reasons, *map(stranded_warning, problem.stranded), *(filled.sizes.warnings if filled else ())))
         ),
@@ -72,18 +81,32 @@ def decide_drain(
         plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
         reasons=reasons,
         left_alone=len(unmoved) + (len(filled.cramped) if filled else 0),
+        later=served.left,
     )
 
 
-def _certify(problem: DrainProblem, moved: list[PlannedPartition]) -> Certificate:
+def _groups(problem: DrainProblem) -> tuple[list[Group], dict[int, int]]:
+    partitions, racks = problem.scope.partitions, problem.fleet.racks
+    wanted = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
+    return group_openings(wanted, Receivers.of(problem.receivers, racks), racks, problem.rule)
+
+
+def _certify(problem: DrainProblem, moved: list[PlannedPartition], served: Served) -> Certificate:
     copies = sum(1 for p in moved for b in p.current if b in problem.leaving)
+    if not copies and served.later:
+        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
+        return certificate("replicas", 0, 0, words, Proof(kind=ProofKind.COUNTING))
+    if not copies and problem.standing:
+        words = "no replica but those of pinned partitions has to leave these brokers"
+        return certificate("replicas", 0, 0, words, Proof(kind=ProofKind.COUNTING))
     if not copies:
         return certificate("replicas", 0, 0, "no replica has to leave these brokers", Proof(kind=ProofKind.COUNTING))
     argument = (
         f"{counted(copies, 'replica')} must leave {'broker' if len(problem.leaving) == 1 else 'brokers'} "
         f"{some(sorted(problem.leaving))}; each needs one new copy, whatever the plan"
     )
-    return certificate("replicas", copies, copies, argument, Proof(kind=ProofKind.COUNTING))
+    words = budget_argument(argument, served)
+    return certificate("replicas", copies, copies, words, Proof(kind=ProofKind.COUNTING))
 
 
 def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[str, ...]:
@@ -112,7 +135,10 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
         for b in p.current
         if b not in problem.fleet.live and b not in problem.leaving
     )
-    notes = []
+    verb = "stays" if len(problem.standing) == 1 else "stay"
+    where = sorted(problem.leaving.intersection(b for p in problem.standing for b in p.current))
+    keys = [p.key for p in problem.standing]
+    notes = [*pinned_note(keys, f"{verb} on {some(where)}, which will not be empty")]
     if dead:
         notes.append(
             f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "

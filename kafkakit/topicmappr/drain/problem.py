@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
-from kafkakit.model import ClusterSnapshot
+from kafkakit.model import ClusterSnapshot, TopicPartition
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.drain.request import DrainRequest
 from kafkakit.topicmappr.problem import PlannedPartition
 from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.refill.fleet import Fleet, fleet_of
 from kafkakit.topicmappr.refill.words import some
@@ -23,7 +24,8 @@ from kafkakit.topicmappr.stranded import set_stranded_apart
 class DrainProblem:
     """`openings` maps a partition's index in the scope to the replicas that stay; the others must leave.
 
-    `stranded` partitions hold a replica on a leaving broker and have no live copy in sync to copy from.
+    `stranded` partitions hold a replica on a leaving broker and have no live copy in sync to copy from. `pinned` ones
+    stay where they are, `standing` are those of them that a leaving broker keeps.
     """
 
     scope: Scope
@@ -33,6 +35,8 @@ class DrainProblem:
     receivers: tuple[int, ...]
     openings: Mapping[int, tuple[int, ...]]
     stranded: tuple[PlannedPartition, ...]
+    pinned: tuple[TopicPartition, ...] = ()
+    standing: tuple[PlannedPartition, ...] = ()
 
 
 def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProblem:
@@ -49,9 +53,11 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
         brokers=request.leaving, topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
     )
     scope = scope_of(snapshot, topics)
+    pinned = tuple(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
+    held = frozenset(pinned)
     touched = tuple(p for p in scope.partitions if not leaving.isdisjoint(p.current))
-    _, stranded = set_stranded_apart(touched, fleet.live)
-    apart = {p.key for p in stranded}
+    _, stranded = set_stranded_apart(tuple(p for p in touched if p.key not in held), fleet.live)
+    apart = held.union(p.key for p in stranded)
     return DrainProblem(
         scope=scope,
         fleet=fleet,
@@ -64,6 +70,8 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
             if not leaving.isdisjoint(p.current) and p.key not in apart
         },
         stranded=stranded,
+        pinned=pinned,
+        standing=tuple(p for p in touched if p.key in held),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
 from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.planned.budget import NO_BUDGET, Budget
 from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 
 
@@ -13,6 +14,7 @@ class DrainRequest:
     """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
 
     `placement` says what comes out even among those: counts of replicas, or free bytes.
+    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy.
     `words` are the flags as given, for the plan's record. Raises `UsageError` for contradictions.
     """
 
@@ -22,6 +24,8 @@ class DrainRequest:
     topics_exclude: tuple[str, ...] = ()
     min_rack_ids: int = 0
     placement: PlaceBy = PlaceBy.COUNT
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:

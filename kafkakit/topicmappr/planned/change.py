@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.planned.budget import NOTHING_LEFT, LeftForLater
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +11,7 @@ class PlannedChange:
     """A decided request. `title` says it in words; `reasons` tell why some partitions cannot be served.
 
     `left_alone` counts those partitions. The plan serves all others, and is written with them left out
-    only when the operator asks for that.
+    only when the operator asks for that. `later` is what a budget left for another run.
     """
 
     title: str
@@ -19,3 +20,4 @@ class PlannedChange:
     plan: Plan
     reasons: tuple[str, ...] = ()
     left_alone: int = 0
+    later: LeftForLater = NOTHING_LEFT

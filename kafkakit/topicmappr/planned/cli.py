@@ -1,12 +1,37 @@
 """What the plain requests share at the command line: refuse or save, report, name the next command."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
     from kafkakit.output import Result
+    from kafkakit.topicmappr.planned.budget import Budget
     from kafkakit.topicmappr.planned.change import PlannedChange
     from kafkakit.topicmappr.run import Destination
+
+
+def budget_of(max_moves: int | None, max_moved_bytes: str = "") -> "Budget":
+    """Read the flags of a budget; `UsageError` for a size that is none."""
+    from kafkakit.quantities import parse_size
+    from kafkakit.topicmappr.planned.budget import Budget
+
+    return Budget(
+        max_moves=max_moves,
+        max_moved_bytes=parse_size(max_moved_bytes, "--max-moved-bytes") if max_moved_bytes else None,
+    )
+
+
+def limits_recorded(pin: Sequence[str] | None, max_moves: int | None, max_moved_bytes: str = "") -> dict[str, str]:
+    """Pins and budget for the plan's record; here a zero that was given says something."""
+    from kafkakit.topicmappr.topic_selection import parse_patterns
+
+    words = {
+        "pin": ",".join(parse_patterns(",".join(pin or ()))),
+        "max-moves": "" if max_moves is None else str(max_moves),
+        "max-moved-bytes": max_moved_bytes.strip(),
+    }
+    return {name: value for name, value in words.items() if value}
 
 
 def finish(

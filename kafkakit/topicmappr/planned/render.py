@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kafkakit.quantities import counted, format_bytes
 from kafkakit.tables import text_table
 from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.planned.budget import left_data
 from kafkakit.topicmappr.planned.change import PlannedChange
 from kafkakit.topicmappr.rebuild.render import certificate_data, ids, plan_section, warn_section, what_changed
 from kafkakit.topicmappr.refill.words import some
@@ -83,6 +84,7 @@ def change_data(change: PlannedChange) -> dict[str, object]:
         "before": plan.before,
         "after": plan.after,
         "left_alone": change.left_alone,
+        "left_for_later": left_data(change.later),
         "reasons": change.reasons,
         "notes": plan.notes,
         "warnings": plan.warnings,
