@@ -53,11 +53,12 @@ def candidates_of(current: Lists, lists: Lists, brokers: Sequence[int], barred: 
     )
 
 
-def choose_leaders(who: Candidates) -> Array:
+def choose_leaders(who: Candidates, base: Sequence[int] | None = None) -> Array:
     """The leader of each row, as a broker position: loads decreasingly minimal, then fewest changes.
 
-    Exact: a change costs 1 and a level more than any chain of changes through all brokers can, so evenness comes
-    first. 0.1 s for 20,000 partitions on 100 brokers, 3 s for 200,000 on 600.
+    `base` says how many other partitions each broker leads already. Exact: a change costs 1 and a level more than
+    any chain of changes through all brokers can, so evenness comes first. 0.1 s for 20,000 partitions on 100 brokers,
+    3 s for 200,000 on 600.
     """
     import numpy as np
 
@@ -75,8 +76,8 @@ def choose_leaders(who: Candidates) -> Array:
         return first
 
     most = np.bincount(who.broker, minlength=who.count)
-    base = np.zeros(who.count, dtype=np.int64)
-    network, _ = solve_levels(build, base, count, scale=2 * who.count + 2, most=most)
+    held = np.zeros(who.count, dtype=np.int64) if base is None else np.array(base, dtype=np.int64)
+    network, _ = solve_levels(build, held, count, scale=2 * who.count + 2, most=most)
     return who.broker[network.flow(arcs[0]) > 0]
 
 
