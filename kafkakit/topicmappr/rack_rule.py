@@ -2,6 +2,11 @@
 
 With `min_rack_ids` 0 every racked replica needs a rack of its own. With N > 0 racks may repeat once the set
 spans at least N of them. Brokers without a rack never conflict, and never count as a rack (kafka-kit's rule).
+
+Even spread is the other form: over the racks named, the numbers of replicas differ by at most one. Replicas on
+other racks and on brokers without a rack are not counted. A set that is not even may stay so, but no rack that
+holds more than its share (the replicas over the racks, rounded up) gets more. With no more replicas than racks
+this is "all racks differ" again.
 """
 
 from collections import Counter
@@ -11,17 +16,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RackRule:
-    """The rule for one request."""
+    """The rule for one request; with `spread_over` the even spread over those racks, and `min_rack_ids` is 0."""
 
     min_rack_ids: int = 0
+    spread_over: tuple[str, ...] = ()
 
-    def violates(self, racks: Iterable[str | None]) -> bool:
-        """True when a replica set on these racks breaks the rule."""
+    def violates(self, racks: Iterable[str | None], openings: int = 0) -> bool:
+        """True when a replica set on these racks breaks the rule, wherever its `openings` copies to come may go.
+
+        Only even spread asks for those.
+        """
         used = [r for r in racks if r]
+        if self.spread_over:
+            count = Counter(used)
+            level = max(count[r] for r in self.spread_over) - 1
+            return sum(max(0, level - count[r]) for r in self.spread_over) > openings
         distinct = len(set(used))
         if distinct == len(used):
             return False
         return self.min_rack_ids == 0 or distinct < self.min_rack_ids
+
+    def share(self, replicas: int) -> int:
+        """The most that a rack may hold of a set of `replicas` that is spread evenly, all of them on racks."""
+        return -(-replicas // len(self.spread_over))
+
+    def crowds(self, before: Sequence[str | None], after: Sequence[str | None]) -> bool:
+        """True when a rack of the even spread holds more than its share and more than `before`."""
+        share = self.share(len(after))
+        return any(after.count(r) > max(share, before.count(r)) for r in self.spread_over)
 
     def repeats_allowed(self, replicas: int) -> int:
         """How many replicas may sit in an already used rack, in a set of `replicas` on racked brokers."""

@@ -1,6 +1,7 @@
 """The state of a search: where each moved replica is now, and what every broker holds."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from kafkakit.topicmappr.storage.fleet import Fleet
 
@@ -26,6 +27,8 @@ class Board:
         self._rack: list[int] = fleet.pool.tolist()
         self._real = fleet.racks
         self._minimum = fleet.rule.min_rack_ids
+        self._spread = [int(r) for r in fleet.rule.spread_over]
+        self._opening = [b < 0 for b in fleet.brokers]
         self._takes: list[bool] = fleet.receiver.tolist()
         self._receiving = sorted({r for r, takes in zip(self._rack, self._takes, strict=True) if takes})
 
@@ -62,12 +65,43 @@ class Board:
         home = self.home(slot)
         if self.fleet.locality_scoped:
             return brokers | {home}, [self._rack[home]]
+        if self._spread:
+            return brokers | {home}, self._spread_racks(slot, brokers, self._receiving)
         used = [r for b in brokers if (r := self._rack[b]) < self._real]
         distinct = set(used)
         again = bool(self._minimum) and len(distinct) >= self._minimum
         rackless = again or len(used) == len(distinct) or self._rack[home] >= self._real
         racks = [r for r in self._receiving if (again or r not in distinct if r < self._real else rackless)]
         return brokers | {home}, racks
+
+    def _spread_racks(self, slot: int, around: set[int], among: Sequence[int]) -> list[int]:
+        """The racks of `among` where the slot, beside `around`, keeps an even set even and crowds no rack more."""
+        counts = Counter(self._rack[b] for b in around)
+        there = [counts[r] for r in self._spread]
+        top, openings = max(there), sum(self._opening[b] for b in around)
+        # How many copies are lacking for evenness: at the present top, and with one more than it.
+        lack = sum(max(0, top - 1 - n) for n in there)
+        above = sum(max(0, top - n) for n in there)
+        broken, share = None, self.fleet.rule.share(len(around) + 1)
+        racks = []
+        for rack in among:
+            here, inside = counts[rack], rack in self._spread
+            short = above if inside and here == top else lack - (inside and here < top - 1)
+            if short > openings:
+                broken = self._home_counts(slot) if broken is None else broken
+                if not broken or (inside and here >= max(share, broken[rack])):
+                    continue
+            racks.append(rack)
+        return racks
+
+    def _home_counts(self, slot: int) -> Counter[int]:
+        """The racks of the slot's partition before the plan, where that broke the rule; else nothing."""
+        part = self._part[slot]
+        homes = self._home[self._first[part] : self._first[part + 1]]
+        racks = Counter(self._rack[b] for b in homes)
+        level = max(racks[r] for r in self._spread) - 1
+        even = sum(max(0, level - racks[r]) for r in self._spread) <= sum(self._opening[b] for b in homes)
+        return Counter() if even else racks
 
     def fits(self, slot: int, dest: int) -> bool:
         """True when the rules let the slot go to `dest`, limits aside; home is where it may go back to."""
@@ -83,6 +117,9 @@ class Board:
             return False
         if not any(s in self.moved for s in self.siblings(slot)):
             return True  # as it was before the plan
+        if self._spread and not self.fleet.locality_scoped:
+            rack = self._rack[home]
+            return rack in self._spread_racks(slot, set(around), (rack,))
         return not self.fleet.rule.violates(
             [None if self._rack[b] >= self._real else str(self._rack[b]) for b in (*around, home)]
         )

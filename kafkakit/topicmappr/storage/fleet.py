@@ -34,7 +34,7 @@ class Fleet:
     a rackless broker has a higher number of its own), `receiver` says who may get copies, `fixed` is load that no
     slot stands for.
     At most `most_broken` partitions may end with a set that breaks the rack rule (None: those that do may stay so).
-    `counts` limits the number of slots of each broker, beside their load.
+    `counts` limits the number of slots of each broker, beside their load. `rule` calls racks by their numbers.
     """
 
     brokers: tuple[int, ...]
@@ -97,6 +97,15 @@ def rack_numbers(brokers: Sequence[int], racks: Mapping[int, str | None]) -> tup
     return np.array(numbers, dtype=np.int64), len(names)
 
 
+def _numbered(rule: RackRule, brokers: Sequence[int], racks: Mapping[int, str | None]) -> RackRule:
+    """The rule with `rack_numbers` in place of names; a rack that no broker is in keeps a number of its own."""
+    if not rule.spread_over:
+        return rule
+    names = sorted({r for b in brokers if (r := racks.get(b))})
+    known = {name: i for i, name in enumerate(names)}
+    return RackRule(spread_over=tuple(str(known.get(r, -1 - i)) for i, r in enumerate(rule.spread_over)))
+
+
 def make_fleet(
     lists: Sequence[Sequence[int]],
     sizes: Sequence[int],
@@ -148,7 +157,7 @@ def make_fleet(
         movable=movable,
         still=stays,
         size=size,
-        rule=rule,
+        rule=_numbered(rule, brokers, racks),
         locality_scoped=locality_scoped,
         most_broken=most_broken,
     )

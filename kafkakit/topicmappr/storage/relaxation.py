@@ -14,6 +14,7 @@ from kafkakit.topicmappr.network import FlowNetwork
 from kafkakit.topicmappr.storage.fleet import Fleet, summed
 
 Ints = Any
+Bools = Any
 MAX_GROUPS = 4000
 _FITS = 1 << 61
 
@@ -107,16 +108,28 @@ def _group_numbers(fleet: Fleet) -> Ints | None:
     """A number per partition: equal for equal sets of (movable racks, fixed racks); None when racks cannot bind."""
     import numpy as np
 
-    if fleet.rule.min_rack_ids and not fleet.locality_scoped:
+    free = _unbound(fleet)
+    if free.all() and not fleet.locality_scoped:
         return None
     racks = int(fleet.rack.max(initial=-1)) + 1
-    words = (2 * racks + 62) // 63
+    words = (2 * racks + 63) // 63
     key = np.zeros((len(fleet.size), words), dtype=np.int64)
+    key[free, 2 * racks // 63] = np.int64(1) << (2 * racks % 63)
     bit = np.where(fleet.movable, fleet.rack[fleet.home], racks + fleet.rack[fleet.home])
     np.bitwise_or.at(key, (fleet.part, bit // 63), np.int64(1) << (bit % 63))
     _, numbers = np.unique(key, axis=0, return_inverse=True)
     numbers = numbers.ravel()
     return numbers if int(numbers.max(initial=-1)) < MAX_GROUPS else None
+
+
+def _unbound(fleet: Fleet) -> Bools:
+    """The partitions whose copies may share racks: even spread of more copies than racks is not looked at here."""
+    import numpy as np
+
+    rule = fleet.rule
+    if rule.spread_over:
+        return np.diff(fleet.first) > len(rule.spread_over)
+    return np.full(len(fleet.size), rule.min_rack_ids > 0)
 
 
 def _rooms(fleet: Fleet, group_of: Ints, groups: int, rack: Ints, racks: int) -> Ints:
@@ -128,8 +141,6 @@ def _rooms(fleet: Fleet, group_of: Ints, groups: int, rack: Ints, racks: int) ->
     np.add.at(there, group_of[fleet.part] * racks + rack[fleet.home], np.where(fleet.movable, size, 0))
     if fleet.locality_scoped:
         return there
-    if (rack == 0).all() and fleet.rule.min_rack_ids:
-        return np.full(groups * racks, int(size.sum()), dtype=np.int64)
     whole = np.repeat(summed(group_of, fleet.size, groups), racks)
     pinned = np.zeros(groups * racks, dtype=bool)
     still = ~fleet.movable
@@ -137,7 +148,10 @@ def _rooms(fleet: Fleet, group_of: Ints, groups: int, rack: Ints, racks: int) ->
     if (rack == 0).all():
         return np.full(groups * racks, int(size.sum()), dtype=np.int64)
     # What stands there already may stay, even where it breaks the rule; nothing may come on top.
-    return np.where(pinned, there, np.maximum(whole, there))
+    rooms = np.where(pinned, there, np.maximum(whole, there))
+    loose = np.zeros(groups, dtype=bool)
+    loose[group_of[_unbound(fleet)]] = True
+    return np.where(np.repeat(loose, racks), np.repeat(summed(group_of[fleet.part], size, groups), racks), rooms)
 
 
 PENALTY = 1 << 20

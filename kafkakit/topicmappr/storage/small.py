@@ -130,6 +130,8 @@ class _Model:
         if fleet.locality_scoped:
             for r, brokers in by_rack.items():
                 self.program.add(sum(mine[b] for b in brokers) == count[r])
+        elif fleet.rule.spread_over:
+            self._spread(mine, by_rack, count, broken)
         elif not minimum:
             for r in real:
                 self.program.add(sum(mine[b] for b in by_rack[r]) <= 1 + max(0, count[r] - 1) * broken)
@@ -143,12 +145,25 @@ class _Model:
             self.program.add(sum(used.values()) >= minimum).only_enforce_if(repeats, broken.negated())
             self.program.add(sum(used.values()) >= sum(1 for r in real if count[r])).only_enforce_if(repeats, broken)
 
+    def _spread(
+        self, mine: Mapping[int, Any], by_rack: Mapping[int, list[int]], count: Mapping[int, int], broken: Any
+    ) -> None:
+        """Racks hold the least or one more, or, in a set that broke that before, no more than before or a share."""
+        rule = self.fleet.rule
+        least = self.program.new_int_var(0, sum(count.values()), "")
+        for r in map(int, rule.spread_over):
+            inside = sum(mine[b] for b in by_rack.get(r, ()))
+            self.program.add(inside >= least).only_enforce_if(broken.negated())
+            self.program.add(inside <= least + 1).only_enforce_if(broken.negated())
+            if r in by_rack:
+                self.program.add(inside <= max(rule.share(sum(count.values())), count.get(r, 0)))
+
     def _may_break(self, here: Mapping[int, int]) -> Any:
         """Whether this partition's set may go on breaking the rack rule; it counts against the most that may."""
         fleet = self.fleet
         racks = [str(r) if (r := int(fleet.pool[b])) < fleet.racks else None for b in here]
         broken = self.program.new_bool_var("")
-        if fleet.rule.violates(racks):
+        if fleet.rule.violates(racks, sum(1 for b in here if fleet.brokers[b] < 0)):
             self.broken.append(broken)
         else:
             self.program.add(broken == 0)

@@ -12,6 +12,13 @@ def broken_parts(fleet: Fleet, at: Any) -> Any:
     import numpy as np
 
     pool = fleet.pool[at]
+    if fleet.rule.spread_over:
+        # Only racks that hold something have a number; the others keep a column of nothing.
+        spread = [int(r) for r in fleet.rule.spread_over]
+        held = np.zeros((len(fleet.size), fleet.racks + 1), dtype=np.int64)
+        np.add.at(held, (fleet.part, pool), 1)
+        counts = np.stack([held[:, r] if r >= 0 else np.zeros(len(held), dtype=np.int64) for r in spread], axis=1)
+        return np.nonzero(counts.max(axis=1) - counts.min(axis=1) > 1)[0]
     real = pool < fleet.racks
     part, pool = fleet.part[real], pool[real]
     order = np.lexsort((pool, part))
@@ -51,8 +58,14 @@ def _unbroken(pools: Pools, receivers: Receivers, first: int, last: int) -> bool
             return True
         here = racks[slot - first]
         if here < fleet.racks and racks.count(here) > 1 and fleet.movable[slot] and slot not in board.moved:
-            dest = receivers.emptiest(slot, ())
+            dest = receivers.emptiest(slot, _emptiest_racks(fleet, racks))
             if dest is not None:
                 pools.take(((slot, dest),))
     racks = [int(fleet.pool[board.broker(s)]) for s in range(first, last)]
     return not fleet.rule.violates([str(r) if r < fleet.racks else None for r in racks])
+
+
+def _emptiest_racks(fleet: Fleet, racks: list[int]) -> list[int]:
+    """The racks of an even spread that hold the fewest replicas of a set."""
+    counts = {r: racks.count(r) for r in map(int, fleet.rule.spread_over)}
+    return [r for r, n in counts.items() if n == min(counts.values())]
