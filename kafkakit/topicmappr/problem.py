@@ -1,7 +1,7 @@
 """What a placement planner is asked, and what it answers: plain values without file or client shapes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.model import TopicPartition
@@ -32,13 +32,17 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True)
 class PlacementProblem:
-    """Partitions sorted by key, usable target brokers sorted by id, and the rack of every known broker."""
+    """Partitions sorted by key, usable target brokers sorted by id, and the rack of every known broker.
+
+    `standing` counts replicas of other partitions by broker, where these are to come out even with the rest.
+    """
 
     partitions: tuple[PlannedPartition, ...]
     targets: tuple[int, ...]
     racks: Mapping[int, str | None]
     rule: RackRule
     minimize: Minimize = Minimize.MOVES
+    standing: Mapping[int, int] = field(default_factory=dict)
 
     def rack_of(self, broker: int) -> str | None:
         """The broker's rack; None for rackless and unknown brokers."""

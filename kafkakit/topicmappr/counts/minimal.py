@@ -113,6 +113,7 @@ def _solve(
     place = {b: k for k, b in enumerate(problem.targets)}
     shrinking = set(trims)
     base = Counter(b for i, stay in enumerate(kept) if i not in shrinking for b in stay)
+    base.update(problem.standing)
     total = sum(g.room.units * len(g.members) for g in groups) + sum(problem.partitions[i].wanted for i in trims)
     if not total:
         return dict.fromkeys(trims, ())

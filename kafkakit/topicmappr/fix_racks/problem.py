@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
-from kafkakit.model import ClusterSnapshot
+from kafkakit.model import ClusterSnapshot, TopicPartition
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.fix_racks.needs import Mending, Need, Unmendable, need_of, spread_need
 from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
 from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.refill.crowded import Crowded
 from kafkakit.topicmappr.refill.fleet import Fleet, fleet_of
@@ -22,7 +23,8 @@ from kafkakit.topicmappr.stranded import set_stranded_apart
 class RackProblem:
     """`mendings` and `unmendable` by partition index; `stranded` break the rule and cannot be copied.
 
-    `racks` are those that the rule looks at.
+    `racks` are those that the rule looks at. `pinned` partitions stay as they are, `standing` are those of them that
+    break the rule.
     """
 
     scope: Scope
@@ -32,6 +34,8 @@ class RackProblem:
     mendings: Mapping[int, Mending]
     unmendable: Mapping[int, Unmendable]
     stranded: tuple[PlannedPartition, ...]
+    pinned: tuple[TopicPartition, ...] = ()
+    standing: tuple[TopicPartition, ...] = ()
 
     def groups(self) -> list[Group]:
         """Partitions whose new copies may go to the same places."""
@@ -76,7 +80,9 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
     racks = {b: r for b, r in fleet.racks.items() if not request.spread or r in receivers.by_rack}
     known: dict[object, Need] = {}
     needs = ((i, _need(p, racks, receivers, request, known)) for i, p in enumerate(scope.partitions))
-    broken = {i: need for i, need in needs if need is not None}
+    wrong = {i: need for i, need in needs if need is not None}
+    pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
+    broken = {i: need for i, need in wrong.items() if i not in pinned}
     _, stranded = set_stranded_apart(tuple(scope.partitions[i] for i in broken), fleet.live)
     apart = {p.key for p in stranded}
     movable = {i: need for i, need in broken.items() if scope.partitions[i].key not in apart}
@@ -88,6 +94,8 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
         mendings={i: need for i, need in movable.items() if isinstance(need, Mending)},
         unmendable={i: need for i, need in movable.items() if isinstance(need, Unmendable)},
         stranded=stranded,
+        pinned=tuple(scope.partitions[i].key for i in sorted(pinned)),
+        standing=tuple(scope.partitions[i].key for i in sorted(pinned & wrong.keys())),
     )
 
 

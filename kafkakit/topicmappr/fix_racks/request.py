@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
+from kafkakit.topicmappr.planned.budget import NO_BUDGET, Budget
 from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.rack_rule import refuse_both_rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +14,8 @@ class FixRacksRequest:
     """Mend the rack rule for the chosen topics.
 
     The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
-    at most one. `words` are the flags as given, for the plan's record.
+    at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. `words`
+    are the flags as given, for the plan's record.
     """
 
     topics: tuple[str, ...]
@@ -20,10 +23,11 @@ class FixRacksRequest:
     min_rack_ids: int = 0
     spread: bool = False
     minimize: Minimize = Minimize.MOVES
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
         if self.min_rack_ids < 0:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
-        if self.spread and self.min_rack_ids:
-            raise UsageError("--spread and --min-rack-ids are two different rules, give one of them")
+        refuse_both_rules(self.min_rack_ids, self.spread)

@@ -1,5 +1,6 @@
 """`topicmappr rebuild` as a pure function: snapshot and request in, plan and report facts out."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -82,9 +83,15 @@ def decide_rebuild(
     scope = scope_of(snapshot, request)
     evacuated = _evacuated(snapshot, scope, request)
     world = _observed(snapshot, scope, request)
-    movable, stranded = set_stranded_apart(scope.partitions, frozenset(world.live))
+    able, stranded = set_stranded_apart(scope.partitions, frozenset(world.live))
+    movable = tuple(p for p in able if p.key not in request.untouched) if request.untouched else able
     problem = PlacementProblem(
-        movable, world.change.targets, world.racks, RackRule(request.min_rack_ids), request.minimize
+        movable,
+        world.change.targets,
+        world.racks,
+        RackRule(request.min_rack_ids),
+        request.minimize,
+        standing=_standing(able, world.change, request),
     )
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
     placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
@@ -151,6 +158,13 @@ def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) 
         live=live,
         change=classify(holding, request.brokers.resolve(holding, frozenset(live)), live),
     )
+
+
+def _standing(able: Sequence[PlannedPartition], change: BrokerChange, request: RebuildRequest) -> Mapping[int, int]:
+    """Replicas of untouched partitions on the targets."""
+    targets = frozenset(change.targets)
+    held = (b for p in able if p.key in request.untouched for b in p.current if b in targets)
+    return Counter(held) if request.untouched else {}
 
 
 def _evacuated(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> dict[str, frozenset[int]]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import isfinite
 
 from kafkakit.errors import UsageError
-from kafkakit.model import PartitionMap
+from kafkakit.model import PartitionMap, TopicPartition
 from kafkakit.topicmappr.broker_list import MAX_BROKER_ID, BrokerList
 from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
@@ -29,8 +29,8 @@ class RebuildRequest:
     `map` replaces topic lookup when given; `replication` 0 leaves the factor alone. `leader_evac_brokers` must
     not lead `leader_evac_topics` (patterns) afterwards. `chunk_step` brokers change at a time (0: all at once).
     Without `use_meta` racks and liveness of brokers are not looked at. `optimize` and `partition_size_factor` (what
-    a new copy reserves, against its size) are for placement by storage, which spends bytes. `words` are the flags
-    as given, for the plan's record.
+    a new copy reserves, against its size) are for placement by storage, which spends bytes. `untouched` partitions
+    keep their lists, and count where counts come out even. `words` are the flags as given, for the plan's record.
     """
 
     brokers: BrokerList
@@ -52,6 +52,7 @@ class RebuildRequest:
     placement: PlaceBy = PlaceBy.COUNT
     optimize: OptimizeFor = OptimizeFor.DISTRIBUTION
     partition_size_factor: Fraction = Fraction(1)
+    untouched: frozenset[TopicPartition] = frozenset()
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:

@@ -9,8 +9,11 @@ from kafkakit.topicmappr.options import (
     ExitCodeFlag,
     IgnoreWarns,
     MinRackIds,
+    Pin,
     PlanFile,
     ReportFile,
+    RunMovedBytes,
+    RunMoves,
     Snapshot,
     Topics,
     TopicsExclude,
@@ -27,6 +30,9 @@ def set_replication(
     topics_exclude: TopicsExclude = "",
     snapshot: Snapshot = None,
     min_rack_ids: MinRackIds = 0,
+    pin: Pin = None,
+    max_moves: RunMoves = None,
+    max_moved_bytes: RunMovedBytes = "",
     plan: PlanFile = None,
     report: ReportFile = None,
     ignore_warns: IgnoreWarns = False,
@@ -35,9 +41,11 @@ def set_replication(
     """Give every partition of the topics N replicas.
 
     Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays; rack
-    repeats go first, then copies out of sync, then those on the fullest brokers. Exits 4 when N copies fit nowhere.
+    repeats go first, then copies out of sync, then those on the fullest brokers. With a budget (--max-moves,
+    --max-moved-bytes) partitions that lack most copies go first; run it again for the rest. Exits 4 when N copies
+    fit nowhere.
     """
-    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.planned.cli import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
     from kafkakit.topicmappr.topic_selection import parse_patterns
@@ -48,7 +56,10 @@ def set_replication(
         topics=parse_patterns(topics),
         topics_exclude=parse_patterns(topics_exclude),
         min_rack_ids=min_rack_ids,
-        words=recorded("topicmappr set-replication", locals(), _RECORDED),
+        pinned=parse_patterns(",".join(pin or ())),
+        budget=budget_of(max_moves, max_moved_bytes),
+        words=recorded("topicmappr set-replication", locals(), _RECORDED)
+        | limits_recorded(pin, max_moves, max_moved_bytes),
     )
     destination = Destination(plan=plan, report=report)
     destination.check()

@@ -4,24 +4,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafkakit.errors import UsageError
-from kafkakit.model import ClusterSnapshot
+from kafkakit.model import ClusterSnapshot, TopicPartition
 from kafkakit.quantities import counted
 from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.certificate import PlacementRules
+from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.planned.budget import (
+    NO_BUDGET,
+    Budget,
+    Served,
+    Wish,
+    budget_argument,
+    budget_notes,
+    pinned_note,
+    refuse_unsized,
+    serve,
+)
 from kafkakit.topicmappr.planned.change import PlannedChange
+from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
 from kafkakit.topicmappr.rebuild.request import MAX_REPLICATION, RebuildRequest
 from kafkakit.topicmappr.refill.fleet import fleet_of
 from kafkakit.topicmappr.refill.words import some
+from kafkakit.topicmappr.scope import scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationRequest:
-    """Bring every partition of the topics to `replication` copies; `words` are the flags as given."""
+    """Bring every partition of the topics to `replication` copies.
+
+    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy; `words` are the
+    flags as given.
+    """
 
     replication: int
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...] = ()
     min_rack_ids: int = 0
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -34,21 +55,29 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
 
     Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays, rack
     repeats go first, then copies out of sync, then those of the fullest brokers. Copies on brokers that are
-    not alive are replaced, or are the first to go. See `place_minimal` for the proof and the cost.
+    not alive are replaced, or are the first to go. A budget serves the partitions that lack most copies first;
+    what needs no copy is always served. See `place_minimal` for the proof and the cost (twice with a budget).
     """
-    rebuild = decide_rebuild(
-        snapshot,
-        RebuildRequest(
-            brokers=BrokerList(ids=(), everything=True),
-            topics=request.topics,
-            topics_exclude=request.topics_exclude,
-            replication=request.replication,
-            min_rack_ids=request.min_rack_ids,
-            words=request.words,
-        ),
+    asked = RebuildRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=request.topics,
+        topics_exclude=request.topics_exclude,
+        replication=request.replication,
+        min_rack_ids=request.min_rack_ids,
+        words=request.words,
     )
+    pinned: tuple[TopicPartition, ...] = ()
+    if request.pinned:
+        partitions = scope_of(snapshot, asked).partitions
+        pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
+        asked = replace(asked, untouched=frozenset(pinned))
+    rebuild = decide_rebuild(snapshot, asked)
+    served = _serve(snapshot, rebuild, request)
+    if served.later:
+        rebuild = decide_rebuild(snapshot, replace(asked, untouched=asked.untouched.union(served.later)))
     extra = (*_min_isr_warnings(snapshot, rebuild, request.replication), *_closed_warnings(snapshot, rebuild))
-    plan = replace(rebuild.plan, warnings=tuple(sorted((*rebuild.plan.warnings, *extra))))
+    plan = _told(rebuild, request, served, pinned)
+    plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
     selection = rebuild.scope.selection
     return PlannedChange(
         title=f"Set the replication factor to {request.replication}",
@@ -57,6 +86,44 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         plan=plan,
         reasons=rebuild.shortages,
         left_alone=sum(1 for n in rebuild.unplaced if n),
+        later=served.left,
+    )
+
+
+def _serve(snapshot: ClusterSnapshot, rebuild: Rebuild, request: ReplicationRequest) -> Served:
+    """Choose what the budget takes of a plan for everything."""
+    if not request.budget.given:
+        return Served(indices=frozenset())
+    targets = frozenset(rebuild.change.targets)
+    wishes = [
+        Wish(
+            index=i,
+            key=p.key,
+            copies=len({*new} - {*p.current}),
+            size_bytes=p.size_bytes,
+            rank=sum(1 for b in p.current if b in targets) - p.wanted,
+        )
+        for i, (p, new) in enumerate(zip(rebuild.scope.partitions, rebuild.after, strict=True))
+        if new != p.current
+    ]
+    refuse_unsized(snapshot, request.budget, wishes)
+    return serve(wishes, request.budget)
+
+
+def _told(rebuild: Rebuild, request: ReplicationRequest, served: Served, pinned: tuple[TopicPartition, ...]) -> Plan:
+    """The rebuild's plan with what pins and budget kept back in its rules, notes and argument."""
+    plan, spared = rebuild.plan, frozenset(pinned)
+    if not spared and not served.later:
+        return plan
+    rules = plan.rules or PlacementRules()
+    other = [p.key for p in rebuild.scope.partitions if p.key in spared and len(p.current) != request.replication]
+    verb = "keeps" if len(other) == 1 else "keep"
+    argument = budget_argument(plan.certificate.argument, served)
+    return replace(
+        plan,
+        certificate=replace(plan.certificate, argument=f"pinned partitions aside, {argument}" if spared else argument),
+        rules=replace(rules, pinned=tuple(sorted(spared.union(rules.pinned))), later=served.later),
+        notes=(*budget_notes(request.budget, served), *pinned_note(other, f"{verb} another factor"), *plan.notes),
     )
 
 
