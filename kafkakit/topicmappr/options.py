@@ -30,6 +30,9 @@ SubAffinity = Annotated[
 MinRackIds = Annotated[
     int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
 ]
+Spread = Annotated[
+    bool, typer.Option("--spread", help="Replicas of a partition per rack differ by at most one, over all racks.")
+]
 MinimizeBy = Annotated[Minimize, typer.Option(help="What the plan spends least of: moves or bytes.")]
 OptimizeLeadership = Annotated[
     bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafkakit.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class RackRule:
@@ -48,6 +50,20 @@ class RackRule:
     def repeats_allowed(self, replicas: int) -> int:
         """How many replicas may sit in an already used rack, in a set of `replicas` on racked brokers."""
         return max(0, replicas - self.min_rack_ids) if self.min_rack_ids else 0
+
+
+def refuse_both_rules(min_rack_ids: int, spread: bool) -> None:
+    """Raise `UsageError` where a request names both forms of the rule."""
+    if spread and min_rack_ids:
+        raise UsageError("--spread and --min-rack-ids are two different rules, give one of them")
+
+
+def racks_to_spread(brokers: Iterable[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
+    """The racks that an even spread looks at, those of `brokers`; raises `UsageError` where none has a rack."""
+    names = tuple(sorted({r for b in brokers if (r := racks.get(b))}))
+    if not names:
+        raise UsageError("--spread: no broker that could take replicas has a rack", hint="set broker.rack")
+    return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "count_band", "max_moved_bytes",
              "max_moves", "minimize", "storage_threshold", "storage_threshold_gb", "tolerance",
-             "partition_size_threshold", "locality_scoped", "min_rack_ids", "max_rack_violations", "max_disk_use",
-             "head_room", "balance_dirs", "pin", "optimize_leadership", "ignore_warns")  # fmt: skip
+             "partition_size_threshold", "locality_scoped", "min_rack_ids", "spread", "max_rack_violations",
+             "max_disk_use", "head_room", "balance_dirs", "pin", "optimize_leadership", "ignore_warns")  # fmt: skip
 
 
 # A flag that one of the commands lacks is as one that was not given.
@@ -104,6 +104,7 @@ def _request(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
         partition_size_threshold_mib=given["partition_size_threshold"],
         locality_scoped=given["locality_scoped"],
         min_rack_ids=given["min_rack_ids"],
+        spread=given["spread"],
         max_rack_violations=given["max_rack_violations"],
         minimize=given["minimize"],
         max_disk_use=parse_percent(given["max_disk_use"], "--max-disk-use"),

@@ -20,6 +20,7 @@ from kafkakit.topicmappr.options import (
     RunMoves,
     SizesSource,
     Snapshot,
+    Spread,
     Topics,
     TopicsExclude,
     ZkAddr,
@@ -43,6 +44,7 @@ def drain(
     topics_exclude: TopicsExclude = "",
     snapshot: Snapshot = None,
     min_rack_ids: MinRackIds = 0,
+    spread: Spread = False,
     placement: Placement = PlaceBy.COUNT,
     pin: Pin = None,
     max_moves: RunMoves = None,
@@ -78,6 +80,7 @@ def drain(
         topics=parse_patterns(topics),
         topics_exclude=parse_patterns(topics_exclude),
         min_rack_ids=min_rack_ids,
+        spread=spread,
         placement=placement,
         pinned=parse_patterns(",".join(pin or ())),
         budget=budget_of(max_moves, max_moved_bytes),
@@ -105,4 +108,4 @@ def drain(
         return finish(kit, "topicmappr drain", change, destination, ignore_warns=ignore_warns, exit_code=exit_code)
 
 
-_RECORDED = ("brokers", "to", "topics", "topics_exclude", "min_rack_ids", "ignore_warns")
+_RECORDED = ("brokers", "to", "topics", "topics_exclude", "min_rack_ids", "spread", "ignore_warns")

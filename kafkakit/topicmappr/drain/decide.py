@@ -64,7 +64,11 @@ def decide_drain(
         certificate=_certify(problem, [partitions[i] for i in sorted(chosen)], served),
         targets=sorted(problem.fleet.live - problem.leaving),
         rules=PlacementRules(
-            min_rack_ids=request.min_rack_ids, receivers=problem.receivers, pinned=problem.pinned, later=served.later
+            min_rack_ids=request.min_rack_ids,
+            spread_over=problem.rule.spread_over,
+            receivers=problem.receivers,
+            pinned=problem.pinned,
+            later=served.later,
         ),
         storage={b: filled.sizes.brokers[b] for b in problem.receivers} if filled else {},
         storage_facts=filled.sizes.facts if filled else None,
@@ -113,6 +117,9 @@ def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[st
     """Why partitions find no place, one sentence for each kind of shortage."""
     racks = problem.fleet.racks
     offered = sorted({r for b in problem.receivers if (r := racks.get(b))})
+    add = f"let a broker in another rack receive, or allow repeats with --min-rack-ids {max(1, len(offered))}"
+    if problem.rule.spread_over:
+        add = "let more brokers receive in the racks that hold the fewest, or do without --spread"
     kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
     for p in unmoved:
         kept = [b for b in p.current if b not in problem.leaving]
@@ -122,8 +129,7 @@ def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[st
         go = len(found[0].current) - len(kept_racks)
         lines.append(
             f"{some(p.key for p in found)}: {go} replica(s) must leave, those that stay use racks "
-            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}; "
-            f"let a broker in another rack receive, or allow repeats with --min-rack-ids {max(1, len(offered))}"
+            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}; {add}"
         )
     return tuple(lines)
 

@@ -11,7 +11,7 @@ from kafkakit.model import ClusterSnapshot, TopicPartition
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.drain.request import DrainRequest
 from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rack_rule import RackRule, racks_to_spread
 from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.refill.fleet import Fleet, fleet_of
@@ -61,7 +61,9 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
     return DrainProblem(
         scope=scope,
         fleet=fleet,
-        rule=RackRule(request.min_rack_ids),
+        rule=RackRule(
+            request.min_rack_ids, racks_to_spread(fleet.open - leaving, fleet.racks) if request.spread else ()
+        ),
         leaving=leaving,
         receivers=receivers,
         openings={

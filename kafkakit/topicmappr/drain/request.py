@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kafkakit.errors import UsageError
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.planned.budget import NO_BUDGET, Budget
+from kafkakit.topicmappr.rack_rule import refuse_both_rules
 from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 
 
@@ -13,7 +14,8 @@ from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 class DrainRequest:
     """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
 
-    `placement` says what comes out even among those: counts of replicas, or free bytes.
+    `spread` is the even spread over racks, in place of `min_rack_ids`. `placement` says what comes out even among
+    those receivers: counts of replicas, or free bytes.
     `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy.
     `words` are the flags as given, for the plan's record. Raises `UsageError` for contradictions.
     """
@@ -23,6 +25,7 @@ class DrainRequest:
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...] = ()
     min_rack_ids: int = 0
+    spread: bool = False
     placement: PlaceBy = PlaceBy.COUNT
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
@@ -38,3 +41,4 @@ class DrainRequest:
                 raise UsageError(f"broker {both[0]} is named by both --brokers and --to")
         if self.min_rack_ids < 0:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+        refuse_both_rules(self.min_rack_ids, self.spread)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafkakit.topicmappr.broker_change import BrokerChange
 from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rack_rule import RackRule, racks_to_spread
 from kafkakit.topicmappr.rebalance.goal import with_count_limits
 from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
@@ -24,17 +24,19 @@ def layout_of(
     stranded: Sequence[PlannedPartition],
 ) -> Layout:
     """Lay out the selected partitions, with the request's rules on who gives, who takes and what stays. O(replicas)."""
+    disks = Disks(
+        storage=sizes.brokers,
+        log_dirs=sizes.log_dirs,
+        max_use=request.max_disk_use,
+        head_room=request.head_room_bytes,
+    )
+    takers = [b for b in change.targets if disks.receives(b)]
     layout = lay_out(
         scope.partitions,
         sizes.partition_bytes,
         racks,
-        RackRule(request.min_rack_ids),
-        Disks(
-            storage=sizes.brokers,
-            log_dirs=sizes.log_dirs,
-            max_use=request.max_disk_use,
-            head_room=request.head_room_bytes,
-        ),
+        RackRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else ()),
+        disks,
         by_free=request.goal.band is None,
         receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
         targets=change.targets,

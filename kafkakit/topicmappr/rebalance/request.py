@@ -8,6 +8,7 @@ from fractions import Fraction
 from kafkakit.errors import UsageError
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.rack_rule import refuse_both_rules
 from kafkakit.topicmappr.rebuild.request import MAX_REPLICATION
 
 MIB = 1 << 20
@@ -44,7 +45,8 @@ class RebalanceRequest:
 
     Thresholds, tolerance and limits are kafka-kit's; None where the flag was not given, since kafka-kit's
     defaults hold only without a goal. With `balance_dirs` log dirs inside
-    brokers are levelled to that band. `pinned` are topics or topic/partition that stay as they are. At most
+    brokers are levelled to that band. `pinned` are topics or topic/partition that stay as they are. `spread` is
+    the even spread over racks, in place of `min_rack_ids`. At most
     `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
     new brokers. `words` are the flags as given, for the plan's record.
     """
@@ -61,6 +63,7 @@ class RebalanceRequest:
     partition_size_threshold_mib: int | None = None
     locality_scoped: bool = False
     min_rack_ids: int = 0
+    spread: bool = False
     max_rack_violations: int | None = None
     minimize: Minimize = Minimize.BYTES
     max_disk_use: Fraction = Fraction(9, 10)
@@ -77,6 +80,7 @@ class RebalanceRequest:
             raise UsageError("--band and --free-range contradict each other", hint="give one of them")
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is not between 0 and {MAX_REPLICATION}")
+        refuse_both_rules(self.min_rack_ids, self.spread)
         if not 0 <= self.tolerance < 1:
             raise UsageError(f"--tolerance: {self.tolerance} is not between 0 and 1")
         if self.goal.given and self.tolerance:

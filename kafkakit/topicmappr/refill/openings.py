@@ -76,7 +76,12 @@ class Receivers:
 
 
 def room_beside(kept: Sequence[int], wanted: int, receivers: Receivers, racks: Racks, rule: RackRule) -> Room:
-    """The room for `wanted - len(kept)` new copies under the rack rule; `units` is how many fit."""
+    """The room for `wanted - len(kept)` new copies under the rack rule; `units` is how many fit.
+
+    Under even spread they all fit or none does.
+    """
+    if rule.spread_over:
+        return _even_room(kept, wanted, receivers, racks, rule)
     free = receivers.beside(kept)
     kept_racks = [racks.get(b) or None for b in kept]
     sizes = {rack: len(ids) for rack, ids in free.items() if rack is not None}
@@ -116,6 +121,54 @@ def _mending_room(
     return FillRoom(min(units, fresh + again) if fresh >= lacking else fresh, again, True)
 
 
+def _even_room(kept: Sequence[int], wanted: int, receivers: Receivers, racks: Racks, rule: RackRule) -> Room:
+    """The room under even spread: the racks that hold the fewest copies take them first.
+
+    No other way to fill the racks is more even. Brokers without a rack take copies where that keeps the rule too.
+    """
+    held = [racks.get(b) or None for b in kept]
+    free, units = receivers.beside(kept), wanted - len(kept)
+    loose = free.get(None, ())
+    broken = rule.violates(held, units)
+
+    def lawful(new: Sequence[str | None]) -> bool:
+        after = [*held, *new]
+        return not rule.violates(after) or (broken and not rule.crowds(held, after))
+
+    for out in range(min(units, len(loose)) + 1):
+        must, lowest, left = _lowest_first(rule, Counter(held), free, units - out)
+        inside = [rack for rack, n in must.items() for _ in range(n)]
+        spare = [lawful([*inside, *lowest[: left - more], *[None] * (out + more)]) for more in range(left + 1)]
+        if left > len(lowest) or not spare[0]:
+            continue
+        more = min([k - 1 for k, fits in enumerate(spare) if not fits] + [left, len(loose) - out])
+        offers: dict[str | None, RackRoom] = {
+            rack: RackRoom(free[rack], must=n, free=int(rack in lowest and left > 0))
+            for rack, n in must.items()
+            if n or (rack in lowest and left)
+        }
+        if out or more:
+            offers[None] = RackRoom(loose, must=out, free=more)
+        return Room(units, 0, offers)
+    return Room(0, 0, {})
+
+
+def _lowest_first(
+    rule: RackRule, held: Mapping[str | None, int], free: Mapping[str | None, tuple[int, ...]], units: int
+) -> tuple[dict[str, int], list[str], int]:
+    """How many copies each rack must take, the racks of which some take one more, and how many those are."""
+    must = dict.fromkeys(rule.spread_over, 0)
+    while True:
+        able = [rack for rack, n in must.items() if n < len(free.get(rack, ()))]
+        level = min((held.get(rack, 0) + must[rack] for rack in able), default=0)
+        lowest = [rack for rack in able if held.get(rack, 0) + must[rack] == level]
+        if not lowest or len(lowest) > units:
+            return must, lowest, units
+        for rack in lowest:
+            must[rack] += 1
+        units -= len(lowest)
+
+
 def group_openings(
     openings: Mapping[int, tuple[tuple[int, ...], int]], receivers: Receivers, racks: Racks, rule: RackRule
 ) -> tuple[list[Group], dict[int, int]]:
@@ -128,7 +181,7 @@ def group_openings(
     for i, (kept, wanted) in openings.items():
         used = Counter(r for b in kept if (r := racks.get(b)))
         # Kept brokers matter one by one only where a new copy could land beside them.
-        beside = rule.min_rack_ids > 0 or receivers.rackless
+        beside = rule.min_rack_ids > 0 or receivers.rackless or bool(rule.spread_over)
         key = (wanted, tuple(sorted(used.items())), tuple(sorted(kept)) if beside else len(kept))
         group = rooms.get(key)
         if group is None:

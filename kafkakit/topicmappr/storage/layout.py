@@ -50,9 +50,10 @@ class Disks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The arrays, and the brokers' facts in the order of `fleet.brokers`."""
+    """The arrays, and the brokers' facts in the order of `fleet.brokers`; `rule` is the rack rule by names."""
 
     fleet: Fleet
+    rule: RackRule
     room: Ints
     free: Ints
     capacity: Ints
@@ -128,6 +129,7 @@ def lay_out(
 
     return Layout(
         fleet=fleet,
+        rule=rule,
         room=array([disks.room(b) if b in known else 0 for b in fleet.brokers]),
         free=array([known[b].free_bytes or 0 if b in known else 0 for b in fleet.brokers]),
         capacity=array([known[b].capacity_bytes or 0 if b in known else 0 for b in fleet.brokers]),
