@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from kafkakit.topicmappr.rack_rule import RackRule
 from kafkakit.topicmappr.statistics import BrokerStorage
 from kafkakit.topicmappr.storage.fleet import Fleet
 from kafkakit.topicmappr.storage.layout import Disks, lay_out
@@ -57,7 +56,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
         partitions,
         {p.key: w for p, w in zip(partitions, weight, strict=True)},
         problem.racks,
-        RackRule(problem.rule.min_rack_ids),
+        problem.rule,
         Disks(
             storage={b: BrokerStorage(used_bytes=0, free_bytes=f) for b, f in free.items()},
             log_dirs={},

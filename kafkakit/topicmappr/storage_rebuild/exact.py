@@ -105,7 +105,7 @@ class _Model:
                 if b not in fixed and (b in task.receivers or b in kept):
                     mine[b] = self.choice[p, b] = self.program.new_bool_var(f"p{p}b{b}")
             self.program.add(sum(mine.values()) <= wanted - len(fixed))
-            self._racks(fixed, mine)
+            self._racks(fixed, mine, wanted)
         return mine
 
     def _placed(self, p: int, mine: dict[int, Any]) -> list[Any]:
@@ -118,13 +118,16 @@ class _Model:
             self.program.add(some <= sum(mine.values()))
         return [weight * (fixed + sum(mine.values())), some]
 
-    def _racks(self, fixed: Row, mine: dict[int, Any]) -> None:
+    def _racks(self, fixed: Row, mine: dict[int, Any], wanted: int) -> None:
         problem = self.task.problem
         minimum = problem.rule.min_rack_ids
         by_rack: dict[str, list[Any]] = {}
         for b, x in mine.items():
             if rack := problem.rack_of(b):
                 by_rack.setdefault(rack, []).append(x)
+        if problem.rule.spread_over:
+            self._spread(fixed, mine, by_rack, wanted)
+            return
         standing = {rack for b in fixed if (rack := problem.rack_of(b))}
         repeats: Any = self.program.new_bool_var("") if minimum else None
         used: list[Any] = [1] * len(standing)
@@ -140,6 +143,27 @@ class _Model:
                 used.append(taken)
         if minimum:
             self.program.add(sum(used) >= minimum).only_enforce_if(repeats)
+
+    def _spread(self, fixed: Row, mine: dict[int, Any], by_rack: dict[str, list[Any]], wanted: int) -> None:
+        """Racks differ by one at most, once every copy is placed; where no placing does that, no rack is crowded more.
+
+        What a rack lacks below the fullest, less one, is for the copies that are not placed.
+        """
+        problem = self.task.problem
+        rule, racks = problem.rule, [problem.rack_of(b) for b in fixed]
+        broken = rule.violates(racks, wanted - len(fixed))
+        top = self.program.new_int_var(0, wanted, "")
+        lacks: list[Any] = []
+        for rack in rule.spread_over:
+            inside = racks.count(rack) + sum(by_rack.get(rack, ()))
+            if broken and rack in by_rack:
+                self.program.add(inside <= max(rule.share(wanted), racks.count(rack)))
+            lack = self.program.new_int_var(0, wanted, "")
+            self.program.add(top >= inside)
+            self.program.add(lack >= top - 1 - inside)
+            lacks.append(lack)
+        if not broken:
+            self.program.add(sum(lacks) <= wanted - len(fixed) - sum(mine.values()))
 
     def _fits(self, broker: int, room: Any, arrives: list[Any]) -> None:
         if not arrives:
