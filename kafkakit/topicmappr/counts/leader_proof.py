@@ -1,6 +1,7 @@
 """The proof beside a choice of leaders: broker prices at which no partition has a cheaper leader than it got."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafkakit.topicmappr.certificate import Proof
@@ -14,7 +15,7 @@ _FAR = 1 << 40
 def leader_proof(who: Candidates, chosen: Array, brokers: Sequence[int], fixed: Sequence[int]) -> Proof:
     """Price brokers and blocks so that the fewest changes come out as the bound; `brokers` are sorted ids.
 
-    `fixed` counts the leaderships by broker that are not to choose.
+    `fixed` counts the leaderships by broker that are not to choose, beside which the others were chosen.
 
     Passing a leadership on from broker i to j changes the cost by -1, 0 or 1, whichever is best over the
     partitions that i leads and j holds. Prices are shortest distances over these steps, which exist because the
@@ -23,10 +24,12 @@ def leader_proof(who: Candidates, chosen: Array, brokers: Sequence[int], fixed: 
     import numpy as np
 
     steps = _steps(who, chosen)
-    loads = np.bincount(chosen, minlength=who.count)
+    loads = np.bincount(chosen, minlength=who.count) + np.array(fixed, dtype=np.int64)
     blocks = blocks_of(loads.tolist(), reach_by(steps < _FAR))
     prices, block_prices = _prices(steps, loads, blocks)
-    return block_proof("leaders", brokers, blocks, prices, block_prices, fixed=fixed)
+    proof = block_proof("leaders", brokers, blocks, prices, block_prices)
+    standing = dict(zip(brokers, fixed, strict=True))
+    return replace(proof, limits=tuple(replace(limit, fixed=standing[limit.broker]) for limit in proof.limits))
 
 
 def _steps(who: Candidates, chosen: Array) -> Array:

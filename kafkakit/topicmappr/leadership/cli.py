@@ -9,6 +9,7 @@ from kafkakit.topicmappr.options import (
     EvacuatedBrokers,
     ExitCodeFlag,
     IgnoreWarns,
+    Pin,
     PlanFile,
     ReportFile,
     Snapshot,
@@ -22,6 +23,12 @@ MayLead = Annotated[
 ]
 
 
+LeaderMoves = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command goes on."),
+]
+
+
 def leaders(
     ctx: typer.Context,
     topics: Topics = ".*",
@@ -29,6 +36,8 @@ def leaders(
     brokers: MayLead = "",
     leader_evac_brokers: EvacuatedBrokers = "",
     snapshot: Snapshot = None,
+    pin: Pin = None,
+    max_moves: LeaderMoves = None,
     plan: PlanFile = None,
     report: ReportFile = None,
     ignore_warns: IgnoreWarns = False,
@@ -36,13 +45,14 @@ def leaders(
 ) -> int:
     """Spread preferred leaders evenly by reordering replica lists, with the fewest changes.
 
-    No data moves: the new leader goes to the front of its list and the others keep their order. Exits 4 when
-    a partition has no replica on a broker that may lead.
+    No data moves: the new leader goes to the front of its list and the others keep their order. With --max-moves
+    leaderships on brokers that must not lead pass on first, then the changes that even the counts out most. Exits 4
+    when a partition has no replica on a broker that may lead.
     """
     from kafkakit.topicmappr.broker_list import parse_broker_list
     from kafkakit.topicmappr.leadership.decide import decide_leaders
     from kafkakit.topicmappr.leadership.request import LeadersRequest
-    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.planned.cli import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
@@ -52,7 +62,9 @@ def leaders(
         topics_exclude=parse_patterns(topics_exclude),
         brokers=parse_broker_list(brokers) if brokers else None,
         evacuated=parse_broker_list(leader_evac_brokers, "--leader-evac-brokers") if leader_evac_brokers else None,
-        words=recorded("topicmappr leaders", locals(), _RECORDED),
+        pinned=parse_patterns(",".join(pin or ())),
+        budget=budget_of(max_moves),
+        words=recorded("topicmappr leaders", locals(), _RECORDED) | limits_recorded(pin, max_moves),
     )
     destination = Destination(plan=plan, report=report)
     destination.check()

@@ -5,20 +5,24 @@ from dataclasses import dataclass
 
 from kafkakit.errors import UsageError
 from kafkakit.topicmappr.broker_list import BrokerList
+from kafkakit.topicmappr.planned.budget import NO_BUDGET, Budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadersRequest:
     """Even out preferred leaders of the chosen topics.
 
-    `brokers` may lead (None: every live broker), `evacuated` may not. `words` are the flags as given, for the
-    plan's record. Raises `UsageError` for contradictions.
+    `brokers` may lead (None: every live broker), `evacuated` may not. `pinned` are topics or topic/partition that
+    keep their order, `budget` how many partitions one run may change. `words` are the flags as given, for the plan's
+    record. Raises `UsageError` for contradictions.
     """
 
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...] = ()
     brokers: BrokerList | None = None
     evacuated: BrokerList | None = None
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
