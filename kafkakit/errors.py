@@ -96,6 +96,19 @@ class TryLaterError(KafkakitError):
     exit_code = ExitCode.TRY_LATER
 
 
+class ConflictError(KafkakitError):
+    """A document in a control store is not at the version that was expected; nothing was written (exit 75).
+
+    No `TryLaterError`: after that one it is unknown whether a write happened, after this one it is known.
+    """
+
+    exit_code = ExitCode.TRY_LATER
+
+
+class LeaseLostError(TryLaterError):
+    """The right to act was lost or could not be confirmed in time: stop before the next effect (exit 75)."""
+
+
 class InterruptedRunError(KafkakitError):
     """The run was stopped by SIGINT; the hint holds the command that resumes (exit 130)."""
 

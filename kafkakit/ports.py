@@ -146,6 +146,10 @@ class ClusterAdmin(Protocol):
         """Read the values set on each resource itself (no defaults); unknown resources are absent."""
         ...
 
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """Read the values in force (defaults too), one request a broker; unset keys and silent brokers are absent."""
+        ...
+
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
         """Apply incremental changes in order; a dead broker's change answers with an error."""
         ...
@@ -308,4 +312,45 @@ class DataPlane(Protocol):
 
     def consumer(self, partitions: Collection[TopicPartition]) -> Consumer:
         """A consumer that reads the partitions from their first offset."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versioned:
+    """A value of a control store and the version that a `cas` must name to replace it."""
+
+    value: bytes
+    version: int
+
+
+class ControlStore(Protocol):
+    """Small documents that several processes read and replace, one at a time; linearisable for each path.
+
+    A path is `name/name/...` (`control.paths.check_path` has the rules); a value has 1 byte to 64 KiB. Versions
+    of a path grow with every change, also over a deletion; they are not consecutive. Calls raise `TryLaterError`
+    when the store cannot be reached: a write may then have happened or not (read before repeating it).
+    """
+
+    def get(self, path: str) -> Versioned | None:
+        """Read a path, with everything that was written before the call; None when it holds nothing."""
+        ...
+
+    def cas(self, path: str, value: bytes, expected: int | None) -> int:
+        """Replace the value if its version is still `expected` (None: it holds nothing); returns the new version.
+
+        Raises `ConflictError` when it is not: then nothing was written. At most one of several callers that
+        expect the same version succeeds.
+        """
+        ...
+
+    def delete(self, path: str, expected: int) -> None:
+        """Remove the value if its version is still `expected`; raises `ConflictError` when it is not."""
+        ...
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """The names directly below a path (the root is the empty path) that hold a value or lead to one, sorted."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; closing twice is harmless."""
         ...
