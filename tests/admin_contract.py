@@ -324,6 +324,14 @@ class AdminContract:
         assert rig.admin.alter_configs(undo) == dict.fromkeys(undo)
         eventually(rig, lambda: read() == {str(a): None, str(b): None})
 
+    def test_broker_settings_in_force_are_told_wherever_they_were_set(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        keys = ["replica.fetch.backoff.ms", "min.insync.replicas", "no.such.key"]
+        found = rig.admin.broker_settings([a, b, UNKNOWN_BROKER], keys)
+        assert set(found) == {a, b}
+        assert all(set(values) == {"replica.fetch.backoff.ms", "min.insync.replicas"} for values in found.values())
+        assert all(value.isdigit() for values in found.values() for value in values.values())
+
     def test_log_dirs_of_an_unknown_broker_do_not_spoil_the_rest(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
         key = TP(make_topic(rig, (a, b), (a, b)), 1)

@@ -49,6 +49,11 @@ MAX_CHANGES = 10_000
 MAX_CONFIG_BYTES = 32_767
 LIST_KEYS = (LEADER_LIST, FOLLOWER_LIST)
 RATE_KEYS = (LEADER_RATE, FOLLOWER_RATE)
+DEFAULT_SETTINGS = {
+    "min.insync.replicas": "1",
+    "replica.fetch.backoff.ms": "1000",
+    "replication.quota.window.num": "11",
+}
 ItemResult = ItemError | None
 R = TypeVar("R")
 
@@ -127,6 +132,7 @@ class FakeCluster:
         self.calls: list[tuple[str, Any]] = []
         self.before_call: list[Callable[[str, Any], object]] = []
         self.wishes: dict[TopicPartitionReplica, str] = {}
+        self.static_settings: dict[str, str] = {}
         self.closed = False
         self._failures: dict[str, list[tuple[BaseException, bool]]] = {}
         self._item_failures: dict[tuple[str, object], list[ItemError]] = {}
@@ -299,6 +305,14 @@ class FakeCluster:
             return {n: dict(self.topics[n].configs) for n in sorted(set(names) & set(self.topics))}
         serving = {str(b) for b in self.brokers if self.replication.serving(b)}
         return {n: dict(self.brokers[int(n)].configs) for n in sorted(set(names) & serving)}
+
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        self._read("broker_settings")
+        found: dict[int, Mapping[str, str]] = {}
+        for broker in sorted(b for b in set(brokers) if self.replication.serving(b)):
+            values = {**DEFAULT_SETTINGS, **self.static_settings, **self.brokers[broker].configs}
+            found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
+        return found
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         def effect() -> dict[ConfigChange, ItemResult]:

@@ -124,6 +124,10 @@ class KafkaAdmin:
         """See `ports.ClusterAdmin`; a broker that does not answer is absent. A write may show up late: poll."""
         return resource_configs.read_configs(self._session, kind, names)
 
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`; side by side."""
+        return resource_configs.read_settings(self._session, brokers, keys)
+
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         """See `ports.ClusterAdmin`; changes of one resource stand or fall together within a request."""
         return resource_configs.alter_configs(self._session, changes)

@@ -32,6 +32,26 @@ def read_configs(session: KafkaSession, kind: ResourceKind, names: Collection[st
     return dict(sorted(read.configs_of(kind, results).items()))
 
 
+def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collection[str]) -> dict[int, dict[str, str]]:
+    """The values in force of the named keys, wherever they were set; absent: silent brokers and unset keys."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    code = write.RESOURCE_CODE[ResourceKind.BROKER]
+    names = sorted(set(keys))
+    requests = {b: DescribeConfigsRequest(resources=[(code, str(b), names)]) for b in sorted(set(brokers))}
+    found: dict[int, dict[str, str]] = {}
+    for broker, answer in (session.ask_brokers(requests) if requests and names else {}).items():
+        if not isinstance(answer, Exception):
+            found[broker] = {
+                entry.name: entry.value
+                for result in answer.results
+                if result.error_code == 0
+                for entry in result.configs
+                if entry.name in names and entry.value is not None
+            }
+    return found
+
+
 def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
     """Apply changes in order; one answer each. Changes of one resource in a request stand or fall together."""
     told: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}

@@ -49,6 +49,10 @@ class ReadOnlyAdmin:
         """See `ports.ClusterAdmin`."""
         return self._inner.dynamic_configs(kind, names)
 
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.broker_settings(brokers, keys)
+
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
         """Refused."""
         _refuse("move replicas")
