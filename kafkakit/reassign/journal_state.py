@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafkakit.errors import InputError
@@ -30,12 +31,24 @@ class RateHold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a run said before its first byte: times in seconds from `made_at`, bytes to copy, requests to send."""
+
+    made_at: datetime
+    promised_s: float
+    bound_s: float
+    total_bytes: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """The journal folded up.
 
     `rates` and `entries` are the throttles that may be on the cluster because of us; a list without entries
     is one that we emptied and that may still have to be deleted. `submitted` holds the last target per
-    partition. `unsettled` says that the last run did not end, or not complete.
+    partition, `trail` all lists sent since the plan was last wholly at one end. `unsettled` says that the last
+    run did not end, or not complete. `token` is the last run's fencing token (None: made without a lease).
     """
 
     cluster_id: str = ""
@@ -47,6 +60,10 @@ class RunState:
     rates: Mapping[ConfigKey, RateHold] = field(default_factory=dict)
     entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
     submitted: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    trail: Mapping[TopicPartition, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    token: int | None = None
+    promise: Promise | None = None
+    paused: bool = False
     cancelled: bool = False
     unsettled: bool = False
     verdict: str = ""
@@ -102,7 +119,8 @@ def _take_intent(state: RunState, record: Record) -> RunState:
         return replace(state, rates=rates, entries=entries)
     if record.what is What.REASSIGN:
         moved = {TopicPartition(t, p): tuple(target) for t, p, target in data["targets"]}
-        return replace(state, submitted={**state.submitted, **moved})
+        trail = {k: tuple(dict.fromkeys([*state.trail.get(k, ()), target])) for k, target in moved.items()}
+        return replace(state, submitted={**state.submitted, **moved}, trail={**state.trail, **trail})
     if record.what is What.CANCEL:
         return replace(state, cancelled=True)
     return state
@@ -138,9 +156,24 @@ def _take_check(state: RunState, record: Record) -> RunState:
             plan_path=data["plan_path"],
             rate=data["rate"],
             unsettled=True,
+            token=data.get("token"),
+            promise=None,
             # Applying again after a rollback starts afresh.
             cancelled=state.cancelled and state.unsettled,
+            trail=state.trail if state.unsettled else {},
         )
+    if record.what is What.SCHEDULE:
+        promise = Promise(
+            made_at=record.time,
+            promised_s=float(data["promised_s"]),
+            bound_s=float(data["bound_s"]),
+            total_bytes=int(data["total_bytes"]),
+            steps=int(data["steps"]),
+        )
+        # A run that goes on in a second round still has to keep what it said first.
+        return replace(state, promise=state.promise or promise)
+    if record.what in (What.PAUSE, What.CONTINUE):
+        return replace(state, paused=record.what is What.PAUSE)
     if record.what is What.RELEASED:
         keys = {_key_of(body) for body in data["keys"]}
         return replace(

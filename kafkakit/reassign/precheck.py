@@ -20,6 +20,8 @@ class MoveState(StrEnum):
     AT_AFTER = "done"
     TO_BEFORE = "rolling back"
     SHUFFLED = "order lost by a cancel"
+    TO_BETWEEN = "in progress by a detour"
+    BETWEEN = "between the lists"
     DIVERTED = "moving elsewhere"
     DRIFTED = "drifted"
     GONE = "topic gone"
@@ -28,6 +30,16 @@ class MoveState(StrEnum):
 
 DROPPED = frozenset({MoveState.GONE, MoveState.RECREATED})
 FOREIGN = frozenset({MoveState.DIVERTED, MoveState.DRIFTED})
+_OWN = frozenset(
+    {
+        MoveState.AT_BEFORE,
+        MoveState.AT_AFTER,
+        MoveState.TO_AFTER,
+        MoveState.TO_BEFORE,
+        MoveState.TO_BETWEEN,
+        MoveState.BETWEEN,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +88,22 @@ class Assessment:
         return tuple(s for s in self.statuses if s.state in states)
 
 
-def assess(plan: Plan, live: Live, *, cancelled_by_us: bool = False) -> Assessment:
+Trail = Mapping[TopicPartition, tuple[tuple[int, ...], ...]]
+"""The lists that an unfinished run of ours has sent, by partition."""
+
+
+def assess(plan: Plan, live: Live, *, trail: Trail | None = None, cancelled_by_us: bool = False) -> Assessment:
     """Compare a plan with the live cluster; O(scope), half a second for 200,000 partitions.
 
     Everything that the fingerprint covers is held against the live cluster, part by part (that it fits
     the plan's own parts was checked when the plan was read). A move that is done or on its way counts
     as unchanged, so that an interrupted run can go on. A list with the right brokers in another order
-    counts as ours only after a cancel of ours (Kafka loses the order then).
+    counts as ours only after a cancel of ours (Kafka loses the order then). A list that is neither the
+    old nor the new one is ours when the journal's `trail` has it: a detour, or one new replica at a time.
     """
-    statuses = tuple(_status(m, live) for m in plan.moves)
-    own = {MoveState.AT_BEFORE, MoveState.AT_AFTER, MoveState.TO_AFTER, MoveState.TO_BEFORE}
+    sent = trail or {}
+    statuses = tuple(_status(m, live, sent.get(m.key, ())) for m in plan.moves)
+    own = set(_OWN)
     if cancelled_by_us:
         own.add(MoveState.SHUFFLED)
     ours = {s.move.key for s in statuses if s.state in own}
@@ -152,12 +170,14 @@ def ids(replicas: tuple[int, ...]) -> str:
     return f"[{','.join(str(b) for b in replicas)}]"
 
 
-def _status(move: Move, live: Live) -> MoveStatus:
+def _status(move: Move, live: Live, sent: tuple[tuple[int, ...], ...]) -> MoveStatus:
     now, running = live.states.get(move.key), live.running.get(move.key)
-    return MoveStatus(move=move, state=_state(move, now, running), live=now, running=running)
+    return MoveStatus(move=move, state=_state(move, now, running, sent), live=now, running=running)
 
 
-def _state(move: Move, now: PartitionState | None, running: Reassignment | None) -> MoveState:
+def _state(
+    move: Move, now: PartitionState | None, running: Reassignment | None, sent: tuple[tuple[int, ...], ...]
+) -> MoveState:
     if now is None:
         return MoveState.GONE
     if _made_anew(move.topic_id, now):
@@ -166,12 +186,16 @@ def _state(move: Move, now: PartitionState | None, running: Reassignment | None)
         target = running.target
         if target == move.after:
             return MoveState.TO_AFTER
-        return MoveState.TO_BEFORE if target == move.before else MoveState.DIVERTED
+        if target == move.before:
+            return MoveState.TO_BEFORE
+        return MoveState.TO_BETWEEN if target in sent else MoveState.DIVERTED
     if now.replicas == move.after:
         return MoveState.AT_AFTER
     if now.replicas == move.before:
         return MoveState.AT_BEFORE
-    if set(now.replicas) in (set(move.before), set(move.after)):
+    if now.replicas in sent:
+        return MoveState.BETWEEN
+    if set(now.replicas) in [set(known) for known in (move.before, move.after, *sent)]:
         return MoveState.SHUFFLED
     return MoveState.DRIFTED
 
