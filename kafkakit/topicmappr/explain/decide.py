@@ -40,11 +40,17 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
     case = Case(old=entry.replicas, new=new, size_bytes=size, request=plan.request)
     facts = facts_of(plan, key, snapshot)
     pinned = _is_pinned(plan, key, size)
+    later = plan.rules is not None and key in plan.rules.later
     leaving = tuple(why_it_leaves(case, facts, b) for b in case.removing)
     coming = tuple(why_it_comes(case, facts, b) for b in case.adding)
     lacking = sorted(facts.targets - {*new, *case.removing})
     others = tuple(
-        Reason(b, "pinned", "the partition is pinned") if pinned else why_not(case, facts, b) for b in lacking
+        Reason(b, "pinned", "the partition is pinned")
+        if pinned
+        else Reason(b, "later", "the partition waits for another run")
+        if later
+        else why_not(case, facts, b)
+        for b in lacking
     )
     names = (f"{key.topic} p{key.partition}:", f"{key}:", f"{key},")
     return Explanation(
@@ -53,13 +59,16 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
         after=new,
         size_bytes=size,
         outcome=_outcome(case),
-        whole=(*_whole(case, facts, move, pinned), *_dir_moves(plan, key)),
+        whole=(_LATER,) if later else (*_whole(case, facts, move, pinned), *_dir_moves(plan, key)),
         leaving=leaving,
         coming=coming,
         others=others,
         warnings=tuple(w for w in plan.warnings if any(name in w for name in names)),
         now=facts.now if facts.now != entry.replicas else None,
     )
+
+
+_LATER = "the budget of this plan had no room for it: the same command goes on with it in another run"
 
 
 def _is_pinned(plan: Plan, key: TopicPartition, size: int | None) -> bool:

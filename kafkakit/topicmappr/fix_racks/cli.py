@@ -1,7 +1,5 @@
 """`kafkakit topicmappr fix-racks`: mend the rack rule with the fewest copies."""
 
-from typing import Annotated
-
 import typer
 
 from kafkakit.command import kit_of
@@ -10,18 +8,18 @@ from kafkakit.topicmappr.options import (
     IgnoreWarns,
     MinimizeBy,
     MinRackIds,
+    Pin,
     PlanFile,
     ReportFile,
+    RunMovedBytes,
+    RunMoves,
     Snapshot,
+    Spread,
     Topics,
     TopicsExclude,
 )
 from kafkakit.topicmappr.planning.cli import observe, recorded
 from kafkakit.topicmappr.problem import Minimize
-
-Spread = Annotated[
-    bool, typer.Option("--spread", help="Replicas of a partition per rack differ by at most one, over all racks.")
-]
 
 
 def fix_racks(
@@ -32,6 +30,9 @@ def fix_racks(
     min_rack_ids: MinRackIds = 0,
     spread: Spread = False,
     minimize: MinimizeBy = Minimize.MOVES,
+    pin: Pin = None,
+    max_moves: RunMoves = None,
+    max_moved_bytes: RunMovedBytes = "",
     plan: PlanFile = None,
     report: ReportFile = None,
     ignore_warns: IgnoreWarns = False,
@@ -40,11 +41,12 @@ def fix_racks(
     """Bring every partition under the rack rule, with the fewest copies.
 
     Only replicas beyond what the rule allows move; which of them, and where to, is chosen so that the counts
-    of all topics stay even. Exits 4 when a partition cannot be mended for want of racks.
+    of all topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move
+    go first; run it again for the rest. Exits 4 when a partition cannot be mended for want of racks.
     """
     from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
     from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
-    from kafkakit.topicmappr.planned.cli import finish
+    from kafkakit.topicmappr.planned.cli import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.run import Destination, without_collector
     from kafkakit.topicmappr.topic_selection import parse_patterns
 
@@ -55,7 +57,9 @@ def fix_racks(
         min_rack_ids=min_rack_ids,
         spread=spread,
         minimize=minimize,
-        words=recorded("topicmappr fix-racks", locals(), _RECORDED),
+        pinned=parse_patterns(",".join(pin or ())),
+        budget=budget_of(max_moves, max_moved_bytes),
+        words=recorded("topicmappr fix-racks", locals(), _RECORDED) | limits_recorded(pin, max_moves, max_moved_bytes),
     )
     destination = Destination(plan=plan, report=report)
     destination.check()

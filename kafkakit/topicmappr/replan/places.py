@@ -150,7 +150,9 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
         leaving = goal.leaving
     pinned = set(rules.pinned)
     stranded = frozenset(i for i, row in enumerate(rows) if not row.under_way and row.stranded(alive))
-    stuck = stranded | {i for i, row in enumerate(rows) if row.under_way or row.key in pinned}
+    # What a budget left, and what has come since, would cost more than it allows.
+    later = set(rules.later) | {row.key for row in rows if rules.later and row.stand is Stand.NEW}
+    stuck = stranded | {i for i, row in enumerate(rows) if row.under_way or row.key in pinned or row.key in later}
     return Places(
         rows=rows,
         racks=racks,
@@ -160,7 +162,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
         leaving=leaving,
         stuck=stuck,
         stranded=stranded,
-        rules=rules,
+        rules=replace(rules, later=tuple(sorted(later & {row.key for row in rows}))),
         replication=goal.replication,
         alive=alive,
         lost=frozenset(situation.lost),
@@ -173,9 +175,10 @@ def rules_now(places: Places, goal: PlanGoal) -> PlacementRules:
     """The rules of the new plan: the old ones on today's brokers."""
     rules = places.rules
     under_way = tuple(row.key for row in places.rows if row.under_way and not row.foreign)
-    pinned = sorted({places.rows[i].key for i in places.stuck} - set(under_way))
+    later = tuple(sorted(set(rules.later) - set(under_way)))
+    pinned = sorted({places.rows[i].key for i in places.stuck} - set(under_way) - set(later))
     givers = None if rules.givers is None else tuple(sorted({*rules.givers, *places.leaving}))
     return replace(
         rules, min_rack_ids=goal.min_rack_ids, receivers=places.receivers, givers=givers, pinned=tuple(pinned),
-        under_way=under_way,
+        under_way=under_way, later=later,
     )  # fmt: skip
