@@ -40,6 +40,7 @@ class What(StrEnum):
     SCHEDULE = "schedule"
     PAUSE = "pause"
     CONTINUE = "continue"
+    RATES = "rates"
     RELEASED = "released"
     OWED = "owed"
     END = "end"

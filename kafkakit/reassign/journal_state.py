@@ -12,6 +12,8 @@ from kafkakit.errors import InputError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.reassign.journal import Record, RecordKind, What
+from kafkakit.reassign.rates import rates_from_data
+from kafkakit.reassign.schedule.work import Rates
 
 
 class ConfigKey(NamedTuple):
@@ -48,7 +50,8 @@ class RunState:
     `rates` and `entries` are the throttles that may be on the cluster because of us; a list without entries
     is one that we emptied and that may still have to be deleted. `submitted` holds the last target per
     partition, `trail` all lists sent since the plan was last wholly at one end. `unsettled` says that the last
-    run did not end, or not complete. `token` is the last run's fencing token (None: made without a lease).
+    run did not end, or not complete. `wanted` are the throttles that the last run was asked for, as changed while it
+    ran (None: no throttle). `token` is the last run's fencing token (None: made without a lease).
     """
 
     cluster_id: str = ""
@@ -57,6 +60,7 @@ class RunState:
     runs: int = 0
     direction: str = ""
     rate: int | None = None
+    wanted: Rates | None = None
     rates: Mapping[ConfigKey, RateHold] = field(default_factory=dict)
     entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
     submitted: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
@@ -155,6 +159,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             direction=data["direction"],
             plan_path=data["plan_path"],
             rate=data["rate"],
+            wanted=_wanted(data),
             unsettled=True,
             token=data.get("token"),
             promise=None,
@@ -174,6 +179,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
         return replace(state, promise=state.promise or promise)
     if record.what in (What.PAUSE, What.CONTINUE):
         return replace(state, paused=record.what is What.PAUSE)
+    if record.what is What.RATES:
+        return replace(state, wanted=_wanted(data))
     if record.what is What.RELEASED:
         keys = {_key_of(body) for body in data["keys"]}
         return replace(
@@ -184,6 +191,14 @@ def _take_check(state: RunState, record: Record) -> RunState:
     if record.what is What.END:
         return replace(state, unsettled=data["verdict"] != "complete", verdict=data["verdict"])
     return state
+
+
+def _wanted(data: Mapping[str, Any]) -> Rates | None:
+    """The rates of a record; journals of runs with one rate for all have it as `rate`."""
+    if data.get("rates") is not None:
+        return rates_from_data(data["rates"])
+    rate = data.get("rate")
+    return None if rate is None else Rates(into=rate, out=rate)
 
 
 def _key_of(body: Mapping[str, Any]) -> ConfigKey:
