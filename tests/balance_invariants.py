@@ -38,8 +38,17 @@ def verify_balance(
         assert givers is None or gone <= set(givers), f"{key}: {sorted(gone)} were not to give"
         verify_racks(key, old, new, racks, rules)
         if not reordered:
-            for before, now in zip(old, new, strict=True):
-                assert now == before or before in gone, f"{key}: {before} stays and changes its place in {new}"
+            verify_places(key, old, new, gone)
+
+
+def verify_places(key: Key, old: list[int], new: list[int], gone: set[int]) -> None:
+    """Replicas that stay keep their places; where the leader leaves any other may lead, the others in their order."""
+    if old[0] in gone:
+        stay = [b for b in old if b not in gone and b != new[0]]
+        assert [b for b in new[1:] if b in old] == stay, f"{key}: {old} became {new}, followers in another order"
+        return
+    for before, now in zip(old, new, strict=True):
+        assert now == before or before in gone, f"{key}: {before} stays and changes its place in {new}"
 
 
 def verify_racks(key: Key, old: list[int], new: list[int], racks: Racks, rules: Mapping[str, Any]) -> None:

@@ -16,8 +16,8 @@ from kafkakit.topicmappr.problem import Minimize
 from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
 from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim
 from kafkakit.topicmappr.rebalance.layout import layout_of
-from kafkakit.topicmappr.rebalance.leaders import even_leaders
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
+from kafkakit.topicmappr.rebalance.soft_goals import soften
 from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
 from kafkakit.topicmappr.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
@@ -25,7 +25,7 @@ from kafkakit.topicmappr.scope import Scope, scope_of
 from kafkakit.topicmappr.storage.argument import argument_of, cancels, proof_of
 from kafkakit.topicmappr.storage.families import Bands
 from kafkakit.topicmappr.storage.impossible import more_brokers, why_not
-from kafkakit.topicmappr.storage.layout import Layout, lists_of
+from kafkakit.topicmappr.storage.layout import Layout
 from kafkakit.topicmappr.storage.moves_bound import moves_bound
 from kafkakit.topicmappr.storage.reach import Attempt
 from kafkakit.topicmappr.storage.relaxation import Masses, masses_of
@@ -95,10 +95,17 @@ def decide_rebalance(
     tightness, found = reach_aim(layout.fleet, masses, aim, request, notebook)
     if not found.succeeded:
         raise _impossible(layout, masses, aim, found, tightness, racks, request)
-    after = lists_of(layout.fleet, found.at)
     before = [p.current for p in scope.partitions]
-    if request.optimize_leadership:
-        after = even_leaders(scope.partitions, after, change.targets, stranded)
+    softened = soften(
+        layout.fleet,
+        aim.family,
+        found,
+        scope.partitions,
+        change.targets,
+        stranded,
+        every_leader=request.optimize_leadership,
+    )
+    found, after = softened.found, softened.lists
     decision = Decision(
         replicas=after,
         certificate=certify(layout, masses, found, request.minimize),
@@ -106,7 +113,7 @@ def decide_rebalance(
         rules=rules_of(layout, scope, request, sources),
         storage={b: sizes.brokers[b] for b in change.targets},
         storage_facts=sizes.facts,
-        notes=(*sizes.notes, *aim.notes(found, tightness), *([STOPPED] if watch.stopped() else [])),
+        notes=(*sizes.notes, *aim.notes(found, tightness), *softened.notes, *([STOPPED] if watch.stopped() else [])),
         warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
     )
     plan = assemble(
@@ -188,6 +195,7 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
     ]
     return PlacementRules(
         min_rack_ids=request.min_rack_ids,
+        spread_over=layout.rule.spread_over,
         receivers=tuple(b for b, takes in zip(fleet.brokers, fleet.receiver.tolist(), strict=True) if takes),
         givers=None if sources.brokers is None else tuple(sorted(sources.brokers)),
         pinned=tuple(pinned),

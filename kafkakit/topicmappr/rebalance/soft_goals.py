@@ -1,0 +1,187 @@
+"""What a balance of bytes is free to choose once its bytes and copies are settled: the soft goals, in their order.
+
+First bytes copied, then copies; the plan that was found has settled both, and nothing here changes them. Then, each
+without making the one before it worse: even counts of replicas over the brokers that receive, even leaders (by the
+order of lists whose leader leaves anyway, or of all lists where the request asks for it), and each topic spread over
+the brokers. Leader bytes in would come after leaders; no source tells their rates yet, so they are not looked at.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkakit.topicmappr.problem import PlannedPartition
+from kafkakit.topicmappr.rebalance.leaders import even_vacant_leaders, even_leaders, leaders_of
+from kafkakit.topicmappr.storage.board import Board
+from kafkakit.topicmappr.storage.counting import counts_of, positions
+from kafkakit.topicmappr.storage.families import Bands, Family
+from kafkakit.topicmappr.storage.fleet import Fleet
+from kafkakit.topicmappr.storage.layout import lists_of
+from kafkakit.topicmappr.storage.reach import Attempt
+from kafkakit.topicmappr.storage.spreading import (
+    FreeMoves,
+    Leaders,
+    Topics,
+    level_counts,
+    looks_for,
+    spread_topics,
+)
+
+Ints = Any
+_HIGHEST = 1 << 62
+Lists = Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evenness:
+    """How even a placement is: each pair is the fewest and the most of one broker, `counts` of those that receive.
+
+    `measure` is what is made least, from the left: sums of squares of counts and of leaders, and the pairs of
+    replicas of one topic that share a broker.
+    """
+
+    measure: tuple[int, int, int]
+    counts: tuple[int, int]
+    leaders: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Softened:
+    """The same plan with its free choices made: where slots go, replica lists, and how even it was and is."""
+
+    found: Attempt
+    lists: list[tuple[int, ...]]
+    before: Evenness
+    after: Evenness
+    complete: bool = True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the operator should know of it; nothing where nothing was gained."""
+        if self.before.measure == self.after.measure:
+            return ()
+        parts = [
+            f"{name} {_range(before)} -> {_range(after)}"
+            for name, before, after in (
+                ("replicas per receiving broker", self.before.counts, self.after.counts),
+                ("leaders per broker", self.before.leaders, self.after.leaders),
+            )
+            if before != after
+        ]
+        pairs = (self.before.measure[2], self.after.measure[2])
+        if pairs[0] != pairs[1]:
+            parts.append(f"pairs of replicas of one topic on one broker {pairs[0]} -> {pairs[1]}")
+        how = f" ({'; '.join(parts)})" if parts else ""
+        ended = "" if self.complete else "; the search for more ended at its limit of work"
+        return (f"without more bytes or copies, spread more evenly{how}{ended}",)
+
+
+def soften(
+    fleet: Fleet,
+    family: Family,
+    found: Attempt,
+    partitions: Sequence[PlannedPartition],
+    targets: Sequence[int],
+    stranded: Collection[PlannedPartition],
+    *,
+    every_leader: bool,
+) -> Softened:
+    """Make the free choices of a plan that keeps its limits; `every_leader` evens the leaders of all lists.
+
+    What the plan reached (its range or band) gets no wider, no broker leaves its limits, no rule is broken.
+    0.1 s for each 10,000 moves.
+    """
+    plain = lists_of(fleet, found.at)
+    topic = topic_numbers(partitions)
+    before = evenness_of(fleet, found.at, plain, targets, topic)
+    free = FreeMoves(board_of(fleet, family, found), counts_of(fleet, found.at))
+    level_counts(free)
+    lists = lists_of(fleet, positions(free.board))
+    if every_leader:
+        lists = even_leaders(partitions, lists, targets, stranded)
+    else:
+        lists = even_vacant_leaders(partitions, lists, targets)
+    left, free.looks = free.looks, looks_for(found.moves)
+    if free.board.moved:
+        leading = _leading(free.board, lists)
+        led = leaders_of(lists, targets)
+        leaders = Leaders([led.get(b, 0) for b in fleet.brokers], list(leading.values()))
+        spread_topics(free, Topics(free, topic, positions(free.board)), leaders)
+        lists = _led(lists_of(fleet, positions(free.board)), lists, leading, fleet)
+    at = positions(free.board)
+    return Softened(
+        found=replace(found, at=at),
+        lists=lists,
+        before=before,
+        after=evenness_of(fleet, at, lists, targets, topic),
+        complete=min(left, free.looks) > 0,
+    )
+
+
+def board_of(fleet: Fleet, family: Family, found: Attempt) -> Board:
+    """The plan on a board whose limits are what it reached: no wider than the goal, the range or band, or the loads."""
+    import numpy as np
+
+    loads, limits = fleet.loads(found.at), family.limits
+    reached = family.measure(loads)
+    if isinstance(family, Bands):
+        low, high = family.bounds(reached)
+    else:
+        low, high = limits.at(int((loads - limits.offset)[limits.even].min(initial=_HIGHEST)), reached)
+    board = Board(
+        fleet,
+        np.minimum(loads, np.maximum(low, found.window.floor)).tolist(),
+        np.maximum(loads, np.minimum(high, found.window.ceiling)).tolist(),
+    )
+    for slot in np.nonzero(found.at != fleet.home)[0].tolist():
+        board.move(slot, int(found.at[slot]))
+    return board
+
+
+def topic_numbers(partitions: Sequence[PlannedPartition]) -> Ints:
+    """A number per partition that partitions of one topic share."""
+    import numpy as np
+
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(p.key.topic, len(known)) for p in partitions], dtype=np.int64)
+
+
+def evenness_of(fleet: Fleet, at: Ints, lists: Lists, targets: Sequence[int], topic: Ints) -> Evenness:
+    """Measure a placement. O(replicas log replicas)."""
+    import numpy as np
+
+    counts = [n for n, takes in zip(counts_of(fleet, at), fleet.receiver.tolist(), strict=True) if takes]
+    led = list(leaders_of(lists, targets).values())
+    _, together = np.unique(topic[fleet.part] * len(fleet.brokers) + at, return_counts=True)
+    return Evenness(
+        measure=(_squares(counts), _squares(led), int((together * (together - 1) // 2).sum())),
+        counts=(min(counts, default=0), max(counts, default=0)),
+        leaders=(min(led, default=0), max(led, default=0)),
+    )
+
+
+def _squares(numbers: Sequence[int]) -> int:
+    return sum(n * n for n in numbers)
+
+
+def _leading(board: Board, lists: Lists) -> dict[int, int]:
+    """By changed partition, the slot whose broker comes first in its list."""
+    found = {}
+    for part in sorted({board.part(s) for s in board.moved}):
+        first, last = int(board.fleet.first[part]), int(board.fleet.first[part + 1])
+        found[part] = next(s for s in range(first, last) if board.fleet.brokers[board.broker(s)] == lists[part][0])
+    return found
+
+
+def _led(plain: Lists, chosen: Lists, leading: Mapping[int, int], fleet: Fleet) -> list[tuple[int, ...]]:
+    """The changed lists anew, each with the broker of its leading slot in front; the others as chosen."""
+    lists = list(chosen)
+    for part, slot in leading.items():
+        row = plain[part]
+        leader = row[slot - int(fleet.first[part])]
+        lists[part] = (leader, *(b for b in row if b != leader))
+    return lists
+
+
+def _range(ends: tuple[int, int]) -> str:
+    return f"{ends[0]} to {ends[1]}"
