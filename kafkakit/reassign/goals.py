@@ -16,7 +16,8 @@ LIST_LIMIT = 32_000
 class Goal:
     """One partition to bring to `target`; `holders` have a full copy now, `running` = already on its way.
 
-    `dirs` names the log dirs wanted for new copies, by broker.
+    `dirs` names the log dirs wanted for new copies, by broker. `via` is the list that a cut run has on the
+    cluster as a step on the way: it is waited for, and only then comes the rest.
     """
 
     key: TopicPartition
@@ -26,6 +27,7 @@ class Goal:
     size_bytes: int | None = None
     topic_id: str | None = None
     dirs: Mapping[int, str] = field(default_factory=dict)
+    via: tuple[int, ...] | None = None
 
     @property
     def adding(self) -> tuple[int, ...]:
@@ -45,7 +47,14 @@ class Goal:
 
 def apply_goals(assessment: Assessment) -> tuple[Goal, ...]:
     """What carrying the plan out still has to do; partitions whose topic is gone have no share."""
-    todo = assessment.having(MoveState.AT_BEFORE, MoveState.SHUFFLED, MoveState.TO_BEFORE, MoveState.TO_AFTER)
+    todo = assessment.having(
+        MoveState.AT_BEFORE,
+        MoveState.SHUFFLED,
+        MoveState.TO_BEFORE,
+        MoveState.TO_AFTER,
+        MoveState.BETWEEN,
+        MoveState.TO_BETWEEN,
+    )
     return tuple(_goal(s, s.move.after, running=s.state is MoveState.TO_AFTER) for s in todo)
 
 
@@ -56,7 +65,14 @@ def rollback_goals(assessment: Assessment, live: Live) -> tuple[tuple[Goal, ...]
     """
     goals: list[Goal] = []
     stuck: list[MoveStatus] = []
-    states = (MoveState.AT_AFTER, MoveState.SHUFFLED, MoveState.TO_AFTER, MoveState.TO_BEFORE)
+    states = (
+        MoveState.AT_AFTER,
+        MoveState.SHUFFLED,
+        MoveState.TO_AFTER,
+        MoveState.TO_BEFORE,
+        MoveState.BETWEEN,
+        MoveState.TO_BETWEEN,
+    )
     for status in assessment.having(*states):
         goal = _goal(status, status.move.before, running=status.state is MoveState.TO_BEFORE)
         if all(live.is_alive(b) for b in goal.adding):
@@ -107,4 +123,5 @@ def _goal(status: MoveStatus, target: tuple[int, ...], *, running: bool) -> Goal
         size_bytes=move.size_bytes,
         topic_id=move.topic_id,
         dirs=move.dirs if target == move.after else {},
+        via=status.running.target if status.running and status.state is MoveState.TO_BETWEEN else None,
     )

@@ -1,0 +1,135 @@
+"""Nothing is changed on a cluster without its lease: clients and clocks that ask for it first."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from kafkakit.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.ports import (
+    BrokerLogDirs,
+    Clock,
+    ClusterAdmin,
+    ClusterInfo,
+    ConfigChange,
+    ItemError,
+    PartitionState,
+    ResourceKind,
+)
+
+
+class Held(Protocol):
+    """The right to act on a cluster."""
+
+    def require_held(self) -> None:
+        """Return only while the right is certainly ours; else raise `LeaseLostError`."""
+        ...
+
+    def renew_if_due(self) -> None:
+        """Keep the right, when it is time to."""
+        ...
+
+
+class HeldClock:
+    """A clock that keeps the lease while a run sleeps; longer sleeps are cut into pieces of `piece_s`."""
+
+    def __init__(self, inner: Clock, held: Held, piece_s: float) -> None:
+        self._inner, self._held, self._piece_s = inner, held, piece_s
+
+    def now(self) -> datetime:
+        """See `ports.Clock`."""
+        return self._inner.now()
+
+    def monotonic(self) -> float:
+        """See `ports.Clock`."""
+        return self._inner.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; raises `LeaseLostError` when the lease could not be kept meanwhile."""
+        left = seconds
+        while left > 0:
+            piece = min(left, self._piece_s)
+            self._inner.sleep(piece)
+            self._held.renew_if_due()
+            left -= piece
+
+
+class GuardedAdmin:
+    """A `ClusterAdmin` that calls `guard` before every change; reads go straight to `inner`."""
+
+    def __init__(self, inner: ClusterAdmin, guard: Callable[[], None]) -> None:
+        self._inner, self._guard = inner, guard
+
+    def cluster(self) -> ClusterInfo:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.cluster()
+
+    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.snapshot(now=now, topics=topics, sizes=sizes)
+
+    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.partition_states(topics)
+
+    def log_dirs(
+        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+    ) -> Mapping[int, BrokerLogDirs]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.log_dirs(brokers, partitions)
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.reassignments()
+
+    def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.dynamic_configs(kind, names)
+
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.broker_settings(brokers, keys)
+
+    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.reassign(targets)
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.cancel(partitions)
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.alter_configs(changes)
+
+    def elect_preferred_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.elect_preferred_leaders(partitions)
+
+    def move_log_dirs(
+        self, moves: Mapping[TopicPartitionReplica, str]
+    ) -> Mapping[TopicPartitionReplica, ItemError | None]:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.move_log_dirs(moves)
+
+    def create_topic(
+        self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
+    ) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.create_topic(name, assignments, configs)
+
+    def delete_topic(self, name: str) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.delete_topic(name)
+
+    def close(self) -> None:
+        """Close the inner client."""
+        self._inner.close()
