@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
-from tests.certificates import Key, Racks, breaks_rack_rule
+from tests.certificates import Key, Racks, breaks_rack_rule, verify_spread
 
 Lists = Mapping[Key, list[int]]
 
@@ -59,6 +59,8 @@ def verify_racks(key: Key, old: list[int], new: list[int], racks: Racks, rules: 
     before, now = (Counter(r for b in row if (r := racks.get(b))) for row in (old, new))
     if rules.get("locality_scoped"):
         assert before == now, f"{key}: {old} to {new} crosses racks"
+    elif rules.get("spread_over"):
+        verify_spread(key, old, new, racks, rules["spread_over"])
     elif minimum == 0:
         for rack, count in now.items():
             assert count <= max(1, before[rack]), f"{key}: {count} copies in {rack}, before {before[rack]}"

@@ -171,6 +171,8 @@ def balance_requests(draw: st.DrawFn, snapshot: ClusterSnapshot) -> RebalanceReq
     leaders = draw(often) == 0
     words = {"command": f"topicmappr {'scale' if scale else 'rebalance'}"}
     words |= {"optimize-leadership": "true"} if leaders else {}
+    spread = draw(often) == 0 and any(b.is_alive and b.rack for b in snapshot.brokers)
+    words |= {"spread": "true"} if spread else {}
     return RebalanceRequest(
         brokers=EVERYBODY,
         topics=(".*",),
@@ -181,7 +183,8 @@ def balance_requests(draw: st.DrawFn, snapshot: ClusterSnapshot) -> RebalanceReq
         tolerance=0.0 if goal.given else draw(st.sampled_from([0.0, 0.1, 0.5])),
         partition_size_threshold_mib=draw(st.sampled_from([None, None, 0, 1, 512])),
         locality_scoped=draw(often) == 0,
-        min_rack_ids=draw(st.integers(0, 3)),
+        min_rack_ids=0 if spread else draw(st.integers(0, 3)),
+        spread=spread,
         minimize=draw(st.sampled_from(Minimize)),
         max_disk_use=draw(st.sampled_from([Fraction(9, 10), Fraction(1), Fraction(1, 2)])),
         head_room_bytes=draw(st.sampled_from([0, 0, 1000])),
@@ -194,12 +197,14 @@ def balance_requests(draw: st.DrawFn, snapshot: ClusterSnapshot) -> RebalanceReq
 @st.composite
 def exact_requests(draw: st.DrawFn, goal: Goal) -> RebalanceRequest:
     """A request with this goal and any rules that exact answers know of."""
+    racks = draw(st.sampled_from([0, 0, 1, 2, 3, -1, -1]))
     return RebalanceRequest(
         brokers=EVERYBODY,
         topics=(".*",),
         goal=goal,
         locality_scoped=draw(st.integers(0, 4)) == 0,
-        min_rack_ids=draw(st.sampled_from([0, 0, 1, 2, 3])),
+        min_rack_ids=max(0, racks),
+        spread=racks < 0,
         max_disk_use=draw(st.sampled_from([Fraction(9, 10), Fraction(1)])),
-        words={"command": "topicmappr rebalance"},
+        words={"command": "topicmappr rebalance"} | ({"spread": "true"} if racks < 0 else {}),
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Racks = Mapping[int, str | None]
@@ -19,6 +19,19 @@ class Rules:
     givers: Collection[int]
     min_rack_ids: int
     locality_scoped: bool
+    spread_over: Collection[str] = ()
+
+    def of_set(self, old: Sequence[int], replicas: int) -> "Rules":
+        """The rules for one partition: what even spread says of the number of racks that its set must span.
+
+        No more replicas than racks: all racks differ. More: every rack is used, unless the set may stay uneven.
+        """
+        if not self.spread_over or self.locality_scoped:
+            return self
+        span = len(self.spread_over) if replicas > len(self.spread_over) else 0
+        if span and uneven(old, self.racks, self.spread_over):
+            span = 1  # spans one rack, whatever it is
+        return replace(self, min_rack_ids=span)
 
 
 def verify_certificate(
@@ -46,8 +59,12 @@ def verify_certificate(
     proof = certificate.get("proof")
     kind = proof["kind"] if proof else ""
     if kind == "prices":
-        assert bound <= priced_bound(plan, scope, after, forced=forced, sizes=sizes, racks=racks)
-        _verify_limits(plan, after, sizes)
+        priced = priced_bound(plan, scope, after, forced=forced, sizes=sizes, racks=racks)
+        later = plan["rules"].get("later", [])
+        # Leaders left for later are changes that the bound for all of them includes, and the limits are of the end.
+        assert bound <= max(0, priced - len(later))
+        if not later:
+            _verify_limits(plan, after, sizes)
     elif kind == "counting":
         # See verb_invariants and balance_invariants for these.
         apart = ("drain", "fix-racks", "rebalance", "scale", "add-brokers")
@@ -102,9 +119,10 @@ def priced_bound(
     proof, unit = certificate["proof"], certificate["unit"]
     prices = _prices(proof)
     price_unit: int = proof.get("price_unit", 1)
-    rules = _rules(plan, racks, scope)
+    every = _rules(plan, racks, scope)
     total = 0
     for key, new in _movable(plan, after, sizes).items():
+        rules = every.of_set(scope[key], len(new))
         if proof["load"] == "leaders":
             may = _may_lead(plan, key, scope[key])
             total += min(prices[b] + (0 if scope[key][:1] == [b] else price_unit) for b in may)
@@ -162,6 +180,7 @@ def _rules(plan: Mapping[str, Any], racks: Racks, scope: Mapping[Key, Sequence[i
         givers=everyone if givers is None else set(givers),
         min_rack_ids=rules.get("min_rack_ids", 0),
         locality_scoped=rules.get("locality_scoped", False),
+        spread_over=rules.get("spread_over", ()),
     )
 
 
@@ -278,6 +297,22 @@ def _least_and_most(limits: Sequence[Mapping[str, Any]], loads: Mapping[int, int
     low = [loads[limit["broker"]] - limit["floor"] for limit in limits if limit.get("floor") is not None]
     high = [limit["ceiling"] - loads[limit["broker"]] for limit in limits if limit.get("ceiling") is not None]
     return min(low, default=0), min(high, default=0)
+
+
+def uneven(replicas: Sequence[int], racks: Racks, over: Collection[str]) -> bool:
+    """True when one of these racks holds two replicas more than another."""
+    counts = [sum(racks.get(b) == rack for b in replicas) for rack in over]
+    return max(counts) > min(counts) + 1
+
+
+def verify_spread(key: Key, old: Sequence[int], new: Sequence[int], racks: Racks, over: Collection[str]) -> None:
+    """An even set stays even; in another no rack gets more than a share, rounded up, or than it held before."""
+    if not uneven(new, racks, over):
+        return
+    assert uneven(old, racks, over), f"{key}: {new} is no even spread over {over}, and {old} was"
+    for rack in over:
+        before, now = (sum(racks.get(b) == rack for b in row) for row in (old, new))
+        assert now <= before or now * len(over) < len(new) + len(over), f"{key}: {new} crowds rack {rack} more"
 
 
 def breaks_rack_rule(replicas: Sequence[int], racks: Racks, minimum: int) -> bool:

@@ -7,7 +7,8 @@ may lie anywhere, and the narrowest window that a budget buys.
 The rules: a partition keeps its number of copies; only receivers get copies, only givers lose them. Without
 `min_rack_ids` no rack holds more copies of a partition than it did before, or one. With it a set that repeats a rack
 spans that many racks, or, if it broke this before, no fewer than before. With locality each rack keeps its number
-of copies (brokers without a rack count as one rack).
+of copies (brokers without a rack count as one rack). With even spread the numbers of copies on the targets' racks
+differ by one at most; a set that broke this before may be any that gives no rack more than a share, or than before.
 """
 
 from collections import Counter
@@ -43,6 +44,7 @@ class Balance:
     room: Mapping[int, int]
     min_rack_ids: int = 0
     locality: bool = False
+    spread_over: Sequence[str] = ()
 
     def legal(self, part: int) -> list[Set]:
         """Every set that the partition may end on."""
@@ -60,6 +62,10 @@ class Balance:
         before, now = (Counter(r for b in s if (r := self.racks[b])) for s in (old, new))
         if self.locality:
             return before == now
+        if self.spread_over:
+            share = -(-len(old) // len(self.spread_over))
+            uneven = [max(n := [c[r] for r in self.spread_over]) - min(n) > 1 for c in (before, now)]
+            return not uneven[1] or (uneven[0] and all(now[r] <= max(share, before[r]) for r in self.spread_over))
         if self.min_rack_ids == 0:
             return all(n <= max(1, before[r]) for r, n in now.items())
         broken = [sum(c.values()) > len(c) < self.min_rack_ids for c in (before, now)]
@@ -92,6 +98,7 @@ def balance_of(snapshot: ClusterSnapshot, request: RebalanceRequest, givers: Seq
     rows = [(name, p) for name, p in snapshot.partitions()]
     live = [b for b in snapshot.brokers if b.is_alive]
     ids = sorted({b.id for b in live} | {b for _, p in rows for b in p.replicas})
+    takers = [b for b in live if not b.log_dirs or any(d.error is None and not d.cordoned for d in b.log_dirs)]
     used: Counter[int] = Counter()
     for _, p in rows:
         for b, size in (p.replica_bytes or dict.fromkeys(p.replicas, p.size_bytes or 0)).items():
@@ -117,12 +124,7 @@ def balance_of(snapshot: ClusterSnapshot, request: RebalanceRequest, givers: Seq
         sizes=[p.known_bytes or 0 for _, p in rows],
         racks={b: next((x.rack or None for x in snapshot.brokers if x.id == b), None) for b in ids},
         targets=[b.id for b in live],
-        receivers=frozenset(
-            b.id
-            for b in live
-            if (givers is None or b.id not in givers)
-            and (not b.log_dirs or any(d.error is None and not d.cordoned for d in b.log_dirs))
-        ),
+        receivers=frozenset(b.id for b in takers if givers is None or b.id not in givers),
         givers=frozenset(ids if givers is None else givers),
         still=frozenset(still),
         load={b: used[b] for b in ids},
@@ -131,6 +133,7 @@ def balance_of(snapshot: ClusterSnapshot, request: RebalanceRequest, givers: Seq
         room={b: room.get(b, 0) for b in ids},
         min_rack_ids=request.min_rack_ids,
         locality=request.locality_scoped,
+        spread_over=sorted({b.rack for b in takers if b.rack}) if request.spread else (),
     )
 
 

@@ -30,6 +30,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
     targets = {b["id"] for b in plan["brokers"]}
     assert not seen or targets <= alive, f"targets that are not alive: {sorted(targets - alive)}"
     after, moved = _verify_moves(plan, scope)
+    _verify_spread_racks(plan, racks)
     stranded = _stranded(snapshot, scope, alive) if seen else set()
     assert not stranded & moved, "a partition without a live copy in sync is moved"
     placed = {key: new for key, new in after.items() if key not in stranded}
@@ -70,6 +71,18 @@ def _verify_moves(plan: Mapping[str, Any], scope: Mapping[Key, list[int]]) -> tu
     assert _as_map(plan["reassignment"]) == {k: m["after"] for k, m in moves.items()}, "reassignment map differs"
     assert _as_map(plan["rollback"]) == {k: m["before"] for k, m in moves.items()}, "rollback map differs"
     return after, set(moves)
+
+
+def _verify_spread_racks(plan: Mapping[str, Any], racks: Racks) -> None:
+    """Even spread is recorded where it was asked for: over racks of targets, those of the receivers among them."""
+    rules = plan.get("rules") or {}
+    over = rules.get("spread_over", [])
+    assert bool(over) == (plan["request"].get("spread") == "true"), "even spread is not what was asked for"
+    if over:
+        assert list(over) == sorted(set(over))
+        assert not rules.get("min_rack_ids"), "two rack rules"
+        receiving = {racks[b] for b in rules["receivers"]} - {None}
+        assert receiving <= set(over) <= {racks[b["id"]] for b in plan["brokers"]}
 
 
 def _verify_orders(plan: Mapping[str, Any], scope: Mapping[Key, list[int]], placed: Mapping[Key, list[int]]) -> None:

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-Key = tuple[str, int]
+from tests.certificates import Key, Racks, verify_spread
+
 Lists = Mapping[Key, list[int]]
 
 
@@ -20,12 +21,12 @@ def verify_verb(plan: Mapping[str, Any], snapshot: Mapping[str, Any], scope: Lis
         assert len(set(new)) == len(new), f"{key}: {new} names a broker twice"
         assert set(new) - set(old) <= receivers, f"{key}: {new} uses brokers that may not receive"
     if command == "topicmappr drain":
-        _verify_drain(plan, scope, after)
+        _verify_drain(plan, scope, after, {b["id"]: b.get("rack") or None for b in snapshot["brokers"]})
     else:
         _verify_fix_racks(plan, snapshot, scope, after)
 
 
-def _verify_drain(plan: Mapping[str, Any], scope: Lists, after: Lists) -> None:
+def _verify_drain(plan: Mapping[str, Any], scope: Lists, after: Lists, racks: Racks) -> None:
     leaving = set(map(int, plan["request"]["brokers"].split(",")))
     copies = 0
     for key, new in after.items():
@@ -36,6 +37,8 @@ def _verify_drain(plan: Mapping[str, Any], scope: Lists, after: Lists) -> None:
         assert not leaving & set(new), f"{key}: {new} still uses a leaving broker"
         stay = [b for b in old if b not in leaving]
         assert set(stay) <= set(new), f"{key}: {set(stay) - set(new)} could have stayed"
+        if plan["rules"].get("spread_over"):
+            verify_spread(key, old, new, racks, plan["rules"]["spread_over"])
         if old[0] not in leaving:
             assert new[0] == old[0], f"{key}: the leader lost its place"
         copies += len(old) - len(stay)

@@ -31,7 +31,7 @@ from tests.exact_balance import (
 )
 from tests.invariants import verify_plan
 
-REFUSED = ("only allows broker additions", "requires additional brokers")
+REFUSED = ("only allows broker additions", "requires additional brokers", "has a rack")
 
 
 def decide(snapshot: ClusterSnapshot, request: RebalanceRequest) -> Rebalance | InfeasibleError:
