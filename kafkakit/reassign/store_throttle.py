@@ -1,101 +1,113 @@
-"""The throttles that a run keeps on the cluster: each is journaled, set, seen to be set, and given back."""
+"""The throttles that a run keeps on the cluster: each is journaled, set, seen to be set, changed, and given back."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.errors import KafkakitError, OperationFailedError
-from kafkakit.ports import Clock, ClusterAdmin, ConfigChange, ItemError, ResourceKind
+from kafkakit.model import TopicPartition
+from kafkakit.ports import Clock, ClusterAdmin, ConfigChange, ItemError
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
-from kafkakit.reassign.journal_state import ConfigKey, change_to_data
+from kafkakit.reassign.journal_state import ConfigKey
 from kafkakit.reassign.outcome import Voice
-from kafkakit.reassign.precheck import Live, listed
+from kafkakit.reassign.precheck import Live
+from kafkakit.reassign.rates import is_unlimited
+from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.service import Patient
+from kafkakit.reassign.store_configs import ConfigWriter
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.throttle import (
     WILDCARD,
     Configs,
+    Room,
     empty_list_changes,
     entries_of,
     entry_changes,
+    inside_rates,
+    owed_words,
     rate_changes,
-    rate_keys,
     removal_changes,
     restore_changes,
-    shows,
+    room_for,
     split_list,
+    surplus_entries,
+    wanted_entries,
+    wanted_rates,
 )
 
-CALL_SIZE = 200
-SHOW_TIMEOUT_S = 20.0
 SILENCE_S = 20.0  # by then a broker that hangs has lost its session
-Answers = Mapping[ConfigChange, ItemError | None]
 
 
 class Throttles:
-    """Sets and lifts this run's throttles; what is ours is always known from the journal."""
+    """Sets, changes and lifts this run's throttles; what is ours is always known from the journal."""
 
     def __init__(self, admin: ClusterAdmin, clock: Clock, journal: Journal, voice: Voice, patient: Patient) -> None:
         self._admin, self._clock, self._journal, self._voice = admin, clock, journal, voice
         self._patient = patient
-        self._looked: set[ConfigKey] = set()
+        self._configs = ConfigWriter(admin, clock, journal, patient)
+        self._set: dict[ConfigKey, int] = {}
+        self._told: set[ConfigKey] = set()
+        self._goals: dict[TopicPartition, Goal] = {}
+        self._inside: set[int] = set()
+        self._reasons: dict[ConfigKey, str] = {}
 
-    def impose(self, goals: Sequence[Goal], rate: int, live: Live) -> None:
+    def impose(self, goals: Sequence[Goal], rates: Rates | int, live: Live) -> None:
         """Throttle exactly the goals' copies, and return once the brokers show it.
 
         Raises `OperationFailedError` when a living broker or a topic refuses, or a broker stays silent.
         """
-        alive = {b for b in live.brokers if live.is_alive(b)}
-        deadline = self._clock.monotonic() + SILENCE_S
-        while silent := self._impose_rates(goals, rate, alive):
-            if self._clock.monotonic() >= deadline:
-                raise OperationFailedError(
-                    f"broker {', '.join(map(str, silent))} does not answer, its throttle cannot be set"
-                )
-            self._clock.sleep(1.0)
-            alive = self._alive()
-        changes = entry_changes(goals, self._topics({g.key.topic for g in goals}))
-        refused = self._write(What.THROTTLE, [(c, None) for c in changes])
-        present = self._topics({c.name for c in refused})
-        for change, error in refused.items():
-            if change.name in present:
-                raise OperationFailedError(f"topic {change.name} does not take the throttle: {error}")
+        rates = _as_rates(rates)
+        self._goals |= {g.key: g for g in goals}
+        self._insist(wanted_rates(goals, rates), live)
+        self._append(goals, rates)
 
-    def impose_rates(self, goals: Sequence[Goal], rate: int, live: Live) -> None:
-        """Set the rate on the brokers involved that are alive and answer; others get it on a later call."""
-        self._impose_rates(goals, rate, {b for b in live.brokers if live.is_alive(b)})
+    def impose_rates(self, goals: Sequence[Goal], rates: Rates | int, live: Live) -> None:
+        """Set the rates on the brokers involved that are alive and answer; others get theirs on a later call.
 
-    def _impose_rates(self, goals: Sequence[Goal], rate: int, alive: Collection[int]) -> list[int]:
-        """Set the rates; returns the brokers that did not tell theirs."""
-        keys = {k for k in rate_keys(goals) if int(k.name) in alive} - self._looked
-        if not keys:
-            return []
-        now = self._brokers({k.name for k in keys})
-        # A rate that could not be read is not unset: giving it back would delete what somebody else set there.
-        silent = {k for k in keys if k.name not in now}
-        keys -= silent
-        refused = self._write(What.THROTTLE, rate_changes(keys, rate, now))
-        still = self._alive() if refused else set()
-        for change, error in refused.items():
-            if int(change.name) in still:
-                raise OperationFailedError(f"broker {change.name} does not take the throttle: {error}")
-        self._looked |= keys - {ConfigKey(c.kind, c.name, c.key) for c in refused}
-        return sorted({int(k.name) for k in silent})
+        Costs no request where all have theirs.
+        """
+        self._goals |= {g.key: g for g in goals}
+        self._set_rates(wanted_rates(goals, _as_rates(rates)), _alive_in(live))
 
-    def _alive(self) -> set[int]:
-        return {b.id for b in self._patient.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
+    def impose_inside(self, brokers: Collection[int], rates: Rates, live: Live) -> None:
+        """Limit the copying between log dirs on these brokers, before their copies are told to change dirs.
+
+        Raises as `impose` does.
+        """
+        self._inside |= set(brokers)
+        self._insist(inside_rates(brokers, rates), live)
+
+    def room(self, goals: Sequence[Goal], rates: Rates) -> Room:
+        """Which goals' entries fit into their topics' lists now; one request for each 500 topics."""
+        if is_unlimited(rates) or not goals:
+            return Room(fits=tuple(goals))
+        topics = self._configs.topics({g.key.topic for g in goals})
+        return room_for(goals, rates, topics, self._journal.state.entries)
+
+    def change(self, rates: Rates, live: Live) -> None:
+        """Go over to other rates while moves run, for all that was imposed and not lifted yet.
+
+        New rates are set first, then entries come and go, and last the rates that are not wanted any more go back to
+        their earlier values. Every value of ours is in the journal, so a run that is cut here restores as any other.
+        A broker averages over about 10 s: a higher rate lets a burst through, a lower one stops copying for a while.
+        """
+        goals = list(self._goals.values())
+        wanted = wanted_rates(goals, rates) | inside_rates(sorted(self._inside), rates)
+        self._set_rates(wanted, _alive_in(live))
+        self._append(goals, rates)
+        held = self._journal.state.entries
+        if is_unlimited(rates):
+            self._remove(held)
+        else:
+            self._remove(surplus_entries(entries_of(goals, held), wanted_entries(goals, rates)))
+        self._lift_rates(live, keep=wanted)
 
     def lift_entries(self, goals: Sequence[Goal] | None = None) -> None:
         """Take our list entries away: those of the goals' partitions, or all of them."""
         held = self._journal.state.entries
         wanted = dict(held) if goals is None else entries_of(goals, held)
-        if not wanted:
-            return
-        topics = self._topics({k.name for k in wanted})
-        self._write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
-        # A run that was cut may have emptied a list without writing that down: what is there now decides.
-        topics = self._topics({k.name for k in wanted})
-        self._write(What.RESTORE, [(c, None) for c in empty_list_changes(list(wanted), topics)])
-        self._release_lists(topics, [k for k in wanted if k in self._journal.state.entries])
+        gone = set(self._goals) if goals is None else {g.key for g in goals}
+        self._goals = {k: g for k, g in self._goals.items() if k not in gone}
+        self._remove(wanted)
 
     def lift(self, live: Live) -> tuple[str, ...]:
         """Take away every throttle of ours; returns what could not be removed, in words (empty = all gone).
@@ -103,6 +115,7 @@ class Throttles:
         Rates go back to their earlier values. Nothing is raised for one part that fails: the rest is tried.
         """
         owed: list[str] = []
+        self._reasons.clear()
         try:
             self.lift_entries()
         except KafkakitError as error:
@@ -111,35 +124,87 @@ class Throttles:
             self._lift_rates(live)
         except KafkakitError as error:
             owed.append(error.message)
+        self._inside.clear()
         state = self._journal.state
-        self._looked.clear()
+        self._set.clear()
         if not state.throttled:
             return ()
-        rates = sorted({int(k.name) for k in state.rates})
-        dead = [b for b in rates if not live.is_alive(b)]
-        if dead:
-            names = ", ".join(str(b) for b in dead)
-            owed.append(
-                f"the replication rate on broker {names}, which is not alive, can only be removed once it is back"
-            )
-        stuck = [str(b) for b in rates if b not in dead]
-        if stuck:
-            owed.append(f"the replication rate on broker {', '.join(stuck)}")
-        if state.entries:
-            owed.append(f"throttle lists of topics {listed(sorted({k.name for k in state.entries}))}")
+        dead = {int(k.name) for k in state.rates if not live.is_alive(int(k.name))}
+        owed += owed_words(state.rates, state.entries, dead, self._reasons)
         self._journal.check(What.OWED, {"keys": [_key_data(k) for k in sorted([*state.rates, *state.entries])]})
         return tuple(owed)
 
-    def _lift_rates(self, live: Live) -> None:
-        held = {k: v for k, v in self._journal.state.rates.items() if live.is_alive(int(k.name))}
+    def _insist(self, wanted: Mapping[ConfigKey, int], live: Live) -> None:
+        """Set rates, and wait a while for brokers that do not tell theirs."""
+        alive: Collection[int] = _alive_in(live)
+        deadline = self._clock.monotonic() + SILENCE_S
+        while silent := self._set_rates(wanted, alive):
+            if self._clock.monotonic() >= deadline:
+                raise OperationFailedError(
+                    f"broker {', '.join(map(str, silent))} does not answer, its throttle cannot be set"
+                )
+            self._clock.sleep(1.0)
+            alive = self._alive()
+
+    def _set_rates(self, wanted: Mapping[ConfigKey, int], alive: Collection[int]) -> list[int]:
+        """Set the rates; returns the brokers that did not tell theirs."""
+        todo = {k: r for k, r in wanted.items() if int(k.name) in alive and self._set.get(k) != r}
+        if not todo:
+            return []
+        now = self._configs.brokers({k.name for k in todo})
+        # A rate that could not be read is not unset: giving it back would delete what somebody else set there.
+        silent = {k for k in todo if k.name not in now}
+        todo = {k: r for k, r in todo.items() if k not in silent}
+        changes, foreign = rate_changes(todo, self._journal.state.rates, now)
+        for key in [k for k in foreign if k not in self._told]:
+            self._voice.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
+            self._told.add(key)
+        refused = self._configs.write(What.THROTTLE, changes)
+        still = self._alive() if refused else set()
+        for change, error in refused.items():
+            if int(change.name) in still:
+                raise OperationFailedError(f"broker {change.name} does not take the throttle: {error}")
+        failed = {ConfigKey(c.kind, c.name, c.key) for c in refused}
+        self._set |= {k: r for k, r in todo.items() if k not in failed}
+        return sorted({int(k.name) for k in silent})
+
+    def _append(self, goals: Sequence[Goal], rates: Rates) -> None:
+        wanted = wanted_entries(goals, rates)
+        changes = entry_changes(wanted, self._configs.topics({k.name for k in wanted}))
+        refused = self._configs.write(What.THROTTLE, [(c, None) for c in changes])
+        present = self._configs.topics({c.name for c in refused})
+        for change, error in refused.items():
+            if change.name in present:
+                raise OperationFailedError(f"topic {change.name} does not take the throttle: {error}")
+
+    def _remove(self, wanted: Mapping[ConfigKey, Sequence[str]]) -> None:
+        """Subtract entries of ours, and delete lists that this leaves empty."""
+        if not wanted:
+            return
+        topics = self._configs.topics({k.name for k in wanted})
+        self._note(self._configs.write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)]))
+        # A run that was cut may have emptied a list without writing that down: what is there now decides.
+        topics = self._configs.topics({k.name for k in wanted})
+        self._note(self._configs.write(What.RESTORE, [(c, None) for c in empty_list_changes(list(wanted), topics)]))
+        self._release_lists(topics, [k for k in wanted if k in self._journal.state.entries])
+
+    def _alive(self) -> set[int]:
+        return {b.id for b in self._patient.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
+
+    def _lift_rates(self, live: Live, *, keep: Collection[ConfigKey] = ()) -> None:
+        """Give rates back to their earlier values, on living brokers."""
+        rates = self._journal.state.rates
+        held = {k: v for k, v in rates.items() if k not in keep and live.is_alive(int(k.name))}
         if not held:
             return
-        now = self._brokers({k.name for k in held})
+        now = self._configs.brokers({k.name for k in held})
         changes, settled, foreign = restore_changes(held, now)
-        self._write(What.RESTORE, [(c, None) for c in changes])
-        for key in foreign:
+        self._note(self._configs.write(What.RESTORE, [(c, None) for c in changes]))
+        for key in [k for k in foreign if k not in self._told]:
             self._voice.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
         self._release([*settled, *foreign])
+        self._told -= set(held)
+        self._set = {k: r for k, r in self._set.items() if k in self._journal.state.rates or k in keep}
 
     def _release_lists(self, topics: Configs, keys: Sequence[ConfigKey]) -> None:
         """Forget lists that hold nothing of ours any more: the topic is gone, or only others' entries are left."""
@@ -157,64 +222,16 @@ class Throttles:
         if keys:
             self._journal.check(What.RELEASED, {"keys": [_key_data(k) for k in keys]})
 
-    def _write(self, what: What, changes: Sequence[tuple[ConfigChange, str | None]]) -> dict[ConfigChange, ItemError]:
-        """Journal and make the changes, wait until they show; returns those refused."""
-        refused: dict[ConfigChange, ItemError] = {}
-        for call in _calls(changes):
-            seq = self._journal.intent(what, {"changes": [change_to_data(c, earlier) for c, earlier in call]})
-            only = [c for c, _ in call]
-            answers = self._alter(only)
-            errors = {i: answers.get(c) for i, c in enumerate(only) if answers.get(c) is not None}
-            self._journal.effect(seq, {"refused": sorted(errors), "errors": [str(e) for e in errors.values()]})
-            refused |= {only[i]: e for i, e in errors.items() if e is not None}
-        self._await([c for c, _ in changes if c not in refused])
-        return refused
-
-    def _alter(self, changes: list[ConfigChange]) -> Answers:
-        return self._patient.call("changing throttles", lambda: self._admin.alter_configs(changes))
-
-    def _await(self, changes: Sequence[ConfigChange]) -> None:
-        """Poll until a read shows the changes; a topic or broker that is gone by now has nothing to show."""
-        deadline = self._clock.monotonic() + SHOW_TIMEOUT_S
-        pending = list(changes)
-        while pending:
-            brokers = self._brokers({c.name for c in pending if c.kind is ResourceKind.BROKER})
-            topics = self._topics({c.name for c in pending if c.kind is ResourceKind.TOPIC})
-            found = {ResourceKind.BROKER: brokers, ResourceKind.TOPIC: topics}
-            pending = [c for c in pending if c.name in found[c.kind] and not shows(c, found[c.kind])]
-            if pending and self._clock.monotonic() > deadline:
-                names = listed([f"{c.kind} {c.name} {c.key}" for c in pending])
-                raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
-            if pending:
-                self._clock.sleep(0.2)
-
-    def _topics(self, names: set[str]) -> Configs:
-        return self._configs(ResourceKind.TOPIC, names)
-
-    def _brokers(self, names: set[str]) -> Configs:
-        return self._configs(ResourceKind.BROKER, names)
-
-    def _configs(self, kind: ResourceKind, names: set[str]) -> Configs:
-        if not names:
-            return {}
-        return self._patient.call("reading throttles", lambda: self._admin.dynamic_configs(kind, sorted(names)))
+    def _note(self, refused: Mapping[ConfigChange, ItemError]) -> None:
+        self._reasons |= {ConfigKey(c.kind, c.name, c.key): str(e) for c, e in refused.items()}
 
 
-def _calls(
-    changes: Sequence[tuple[ConfigChange, str | None]],
-) -> Iterator[list[tuple[ConfigChange, str | None]]]:
-    """Cut changes into calls; one key of one resource appears once in a call (Kafka refuses duplicates)."""
-    call: list[tuple[ConfigChange, str | None]] = []
-    keys: set[ConfigKey] = set()
-    for change, earlier in changes:
-        key = ConfigKey(change.kind, change.name, change.key)
-        if call and (key in keys or len(call) >= CALL_SIZE):
-            yield call
-            call, keys = [], set()
-        call.append((change, earlier))
-        keys.add(key)
-    if call:
-        yield call
+def _as_rates(rates: Rates | int) -> Rates:
+    return rates if isinstance(rates, Rates) else Rates(into=rates, out=rates)
+
+
+def _alive_in(live: Live) -> set[int]:
+    return {b for b in live.brokers if live.is_alive(b)}
 
 
 def _key_data(key: ConfigKey) -> dict[str, str]:

@@ -7,19 +7,28 @@ import pytest
 from kafkakit.errors import InputError, RefusedError
 from kafkakit.model import LogDir, Reassignment, TopicPartition
 from kafkakit.ports import BrokerLogDirs, ConfigOp, LiveReplica, ResourceKind
+from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import decode_journal
 from kafkakit.reassign.journal_state import ConfigKey, RateHold
 from kafkakit.reassign.precheck import Live, MoveState, assess, require_applicable, require_rights
 from kafkakit.reassign.progress import Decision, Look, Watch, follow, look, poll_interval_s
-from kafkakit.reassign.goals import Goal
+from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.space import require_space
-from kafkakit.reassign.throttle import FOLLOWER_LIST, LEADER_LIST, LEADER_RATE, entry_changes, restore_changes
+from kafkakit.reassign.throttle import (
+    FOLLOWER_LIST,
+    LEADER_LIST,
+    LEADER_RATE,
+    entry_changes,
+    restore_changes,
+    wanted_entries,
+)
 from kafkakit.topicmappr.plan import Plan
 from tests.fakes import FakeCluster
 from tests.plans import make_plan
 from tests.reassign_bench import Bench
 
 KEY = TopicPartition("t", 0)
+RATES = Rates(into=1, out=1)
 GOAL = Goal(key=KEY, target=(3, 2), holders=(1, 2), size_bytes=100)
 
 
@@ -109,8 +118,10 @@ def test_missing_rights_are_named_before_anything_is_done() -> None:
 
 def test_entries_that_are_there_are_not_added_and_a_wildcard_is_left_alone() -> None:
     there = {"t": {LEADER_LIST: "0:1", FOLLOWER_LIST: "*"}}
-    assert [(c.key, c.op, c.value) for c in entry_changes([GOAL], there)] == [(LEADER_LIST, ConfigOp.APPEND, "0:2")]
-    assert entry_changes([replace(GOAL, target=(2, 1))], {}) == []
+    assert [(c.key, c.op, c.value) for c in entry_changes(wanted_entries([GOAL], RATES), there)] == [
+        (LEADER_LIST, ConfigOp.APPEND, "0:2")
+    ]
+    assert entry_changes(wanted_entries([replace(GOAL, target=(2, 1))], RATES), {}) == []
 
 
 def test_rates_go_back_to_what_they_were_and_others_values_stay() -> None:
