@@ -16,7 +16,16 @@ class Kind(StrEnum):
     FILE = "file"
     PROTOCOL = "protocol"
     MECHANISM = "mechanism"
+    CONTROL_STORE = "control store"
     SECRET = "secret"
+
+
+class ControlStoreKind(StrEnum):
+    """Where lease and wishes are kept: files are for one host, the others for all hosts that reach the cluster."""
+
+    FILE = "file"
+    ZOOKEEPER = "zookeeper"
+    KAFKA = "kafka"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +94,14 @@ KEYS: tuple[Key, ...] = (
         env=("KAFKAKIT_ZOOKEEPER_ADDR",),
     ),
     Key(name="zookeeper.prefix", about="path under which Kafka lives in ZooKeeper", env=("KAFKAKIT_ZOOKEEPER_PREFIX",)),
+    Key(
+        name="control_store",
+        kind=Kind.CONTROL_STORE,
+        about="where runs on one cluster agree who may change it: file (this host only), zookeeper or kafka "
+        "(for several hosts)",
+        env=("KAFKAKIT_CONTROL_STORE",),
+        default=ControlStoreKind.FILE.value,
+    ),
     Key(
         name="security.protocol",
         kind=Kind.PROTOCOL,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from kafkakit.config_keys import KEY_BY_NAME, KEYS, Kind, did_you_mean
+from kafkakit.config_keys import KEY_BY_NAME, KEYS, ControlStoreKind, Kind, did_you_mean
 from kafkakit.durations import parse_duration
 from kafkakit.errors import InputError, UsageError
 from kafkakit.security import Mechanism, Protocol, Secret
@@ -89,6 +89,8 @@ def check_value(name: str, entry: Entry) -> None:
         raise UsageError(f"{where} must be one of {', '.join(Protocol)}, found {value[:40]!r}")
     elif kind is Kind.MECHANISM and value not in set(Mechanism):
         raise UsageError(f"{where} must be one of {', '.join(Mechanism)}, found {value[:40]!r}")
+    elif kind is Kind.CONTROL_STORE and value not in set(ControlStoreKind):
+        raise UsageError(f"{where} must be one of {', '.join(ControlStoreKind)}, found {value[:40]!r}")
     elif "\x00" in value or "\n" in value:
         raise UsageError(f"{where} contains a control character")
 

@@ -7,7 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from kafkakit.config_keys import KEY_BY_NAME, KEY_PASSWORD, KEYS, SASL_PASSWORD, VARIABLES, Kind, nearest
+from kafkakit.config_keys import (
+    KEY_BY_NAME,
+    KEY_PASSWORD,
+    KEYS,
+    SASL_PASSWORD,
+    VARIABLES,
+    ControlStoreKind,
+    Kind,
+    nearest,
+)
 from kafkakit.config_merge import Entry, Layer, Rank, defaults, is_true, merge, parse_overrides
 from kafkakit.durations import parse_duration
 from kafkakit.errors import UsageError
@@ -82,6 +91,11 @@ class Settings:
     def zookeeper_prefix(self) -> str:
         """Path under which Kafka lives in ZooKeeper."""
         return self._text("zookeeper.prefix") or ""
+
+    @property
+    def control_store(self) -> ControlStoreKind:
+        """Where lease and wishes are kept."""
+        return ControlStoreKind(self._text("control_store") or ControlStoreKind.FILE)
 
     @property
     def config_dir(self) -> Path:

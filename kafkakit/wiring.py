@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from kafkakit.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkakit.control.store_lease import Lease
     from kafkakit.doctor.facts import Listener
-    from kafkakit.ports import Clock, ClusterAdmin, DataPlane, StorageMetrics
+    from kafkakit.ports import Clock, ClusterAdmin, ControlStore, DataPlane, StorageMetrics
     from kafkakit.security import Security
     from kafkakit.settings import Settings
     from kafkakit.version.facts import Versions
@@ -44,6 +47,29 @@ def open_data(settings: Settings) -> DataPlane:
     from kafkakit.adapters.kafka_data import KafkaData
 
     return KafkaData(_address(settings), usable_security(settings))
+
+
+def open_control(settings: Settings) -> ControlStore:
+    """The control store that the settings name; connects on first use."""
+    from kafkakit.adapters.control_file import FileControl
+
+    return FileControl(settings.state_dir / "control", write_file)
+
+
+def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str, say: Callable[[str], None]) -> Lease:
+    """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets."""
+    from kafkakit.adapters.own_process import life_of, this_holder
+    from kafkakit.control.store_lease import Lease, lease_path
+
+    return Lease(
+        store,
+        clock,
+        lease_path(cluster_id),
+        this_holder(command),
+        what=f"cluster {cluster_id}",
+        life_of=life_of,
+        say=say,
+    )
 
 
 def open_storage_metrics(zk_addr: str, zk_metrics_prefix: str) -> StorageMetrics:

@@ -145,6 +145,7 @@ def test_the_strongest_layer_wins_and_order_of_layers_does_not_matter() -> None:
             "cluster_id": ("env", "environment"),
             "request_timeout": ("7s", "project"),
             "security.protocol": ("PLAINTEXT", "default"),
+            "control_store": ("file", "default"),
             "security.tls.check_hostname": ("true", "default"),
         }
 

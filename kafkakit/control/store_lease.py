@@ -1,0 +1,202 @@
+"""Taking, keeping and giving back a lease in a control store."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from kafkakit.control.lease import (
+    DEFAULT_TTL_S,
+    Holder,
+    LeaseRecord,
+    Life,
+    Refuse,
+    Take,
+    Tenure,
+    Wait,
+    Watch,
+    decide,
+    decode_lease,
+    encode_lease,
+    held_words,
+    waiting_words,
+    watch,
+)
+from kafkakit.errors import ConflictError, KafkakitError, LeaseLostError, TryLaterError
+from kafkakit.ports import Clock, ControlStore, Versioned
+
+_LOOKS_PER_TTL = 20
+_LONGEST_NAP_S = 0.5
+
+
+def lease_path(cluster_id: str) -> str:
+    """Where the lease of one cluster's changes is kept."""
+    return f"clusters/{cluster_id}/lease"
+
+
+def read_lease(store: ControlStore, path: str) -> LeaseRecord | None:
+    """The lease as it stands, None when nobody ever held it; one read."""
+    return _decoded(store.get(path), path)
+
+
+class Lease:
+    """One process's claim to a lease; for one thread.
+
+    `what` names the thing for people ("cluster X"). `life_of` tells what is certain of a holder's process
+    (`wiring.life_of`); `say` gets a line when there is something to wait for.
+    """
+
+    def __init__(
+        self,
+        store: ControlStore,
+        clock: Clock,
+        path: str,
+        holder: Holder,
+        *,
+        what: str,
+        life_of: Callable[[Holder], Life],
+        say: Callable[[str], None],
+    ) -> None:
+        self._store, self._clock, self._path, self._holder = store, clock, path, holder
+        self._what, self._life_of, self._say = what, life_of, say
+        self._tenure: Tenure | None = None
+
+    @property
+    def token(self) -> int:
+        """The fencing token; raises `LeaseLostError` when the lease is not ours."""
+        return self._held().record.token
+
+    def acquire(self, ttl_s: float = DEFAULT_TTL_S) -> int:
+        """Take the lease and return its fencing token, greater than every earlier one.
+
+        A holder that lives is not disturbed: `TryLaterError` says who it is. On this host that is known at once, and
+        a holder that ended here is replaced at once. One elsewhere is watched until it shows a sign of life or until
+        its lease has run (15 s by default) without one; then it is replaced. `ttl_s` should be longer than the
+        longest single request to the cluster.
+        """
+        first: Watch | None = None
+        watching: Watch | None = None
+        told = False
+        while True:
+            found = self._store.get(self._path)
+            now_s = self._clock.monotonic()
+            record = _decoded(found, self._path)
+            watching = None if found is None else watch(watching, found, now_s)
+            first = first or watching
+            match decide(record, watching, first, now_s, self._life(record)):
+                case Take(token, expected):
+                    if self._take(token, expected, ttl_s):
+                        return token
+                case Refuse(holder):
+                    raise TryLaterError(
+                        held_words(self._what, holder), hint="wait for it to end, or stop it there with Ctrl-C"
+                    )
+                case Wait() as wait:
+                    if not told:
+                        self._say(waiting_words(self._what, wait))
+                        told = True
+                    self._clock.sleep(min(wait.seconds, _LONGEST_NAP_S, wait.record.ttl_s / _LOOKS_PER_TTL))
+
+    def renew(self) -> None:
+        """Write the lease anew; `LeaseLostError` when somebody else has it, `TryLaterError` when nobody can tell."""
+        tenure = self._held()
+        beaten = _beat(tenure.record, self._clock)
+        try:
+            self._write(beaten, tenure.version)
+        except ConflictError:
+            self._adopt_own_write()
+
+    def renew_if_due(self) -> None:
+        """Renew when a third of the time is over; a store that is away matters only once the time is over."""
+        tenure = self._held()
+        if tenure.is_due(self._clock.monotonic(), self._clock.now()):
+            try:
+                self.renew()
+            except LeaseLostError:
+                raise
+            except TryLaterError:
+                if not self._is_held_now():
+                    raise
+
+    def require_held(self) -> None:
+        """To be called before each effect: returns only while the lease is certainly ours.
+
+        Renews when it is time to, and after a long pause finds out whether anybody came in between. Raises
+        `LeaseLostError` when somebody did, or when the store is away for longer than the lease runs.
+        """
+        try:
+            self.renew_if_due()
+        except LeaseLostError:
+            raise
+        except TryLaterError as error:
+            raise LeaseLostError(
+                f"{self._what}: the lease could not be renewed in time ({error.message})", hint=error.hint
+            ) from None
+        if not self._is_held_now():
+            # The write itself took so long that its time is over already.
+            raise LeaseLostError(f"{self._what}: the lease could not be renewed in time")
+
+    def release(self) -> None:
+        """Give the lease back; when that fails, the others wait until its time is over. Harmless when not held."""
+        tenure, self._tenure = self._tenure, None
+        if tenure is None:
+            return
+        free = _beat(tenure.record, self._clock, keep_holder=False)
+        try:
+            with suppress(ConflictError):
+                self._store.cas(self._path, encode_lease(free), tenure.version)
+        except KafkakitError as error:
+            self._say(f"{self._what}: the lease could not be given back ({error.message}); it runs out by itself")
+
+    def _take(self, token: int, expected: int | None, ttl_s: float) -> bool:
+        now = self._clock.now()
+        record = LeaseRecord(token=token, beats=0, ttl_s=ttl_s, taken_at=now, renewed_at=now, holder=self._holder)
+        try:
+            self._write(record, expected)
+        except ConflictError:
+            return False
+        return True
+
+    def _write(self, record: LeaseRecord, expected: int | None) -> None:
+        sent_s, sent_at = self._clock.monotonic(), self._clock.now()
+        version = self._store.cas(self._path, encode_lease(record), expected)
+        self._tenure = Tenure(record=record, version=version, sent_s=sent_s, sent_at=sent_at)
+
+    def _adopt_own_write(self) -> None:
+        """After a conflict: a renewal that seemed to fail may have arrived, then the document is still ours."""
+        tenure = self._held()
+        found = self._store.get(self._path)
+        record = _decoded(found, self._path)
+        if found is None or record is None or (record.token, record.holder) != (tenure.record.token, self._holder):
+            self._tenure = None
+            by = "nobody" if record is None else str(record)
+            raise LeaseLostError(f"{self._what}: the lease was taken over, it is held by {by}")
+        try:
+            self._write(_beat(record, self._clock), found.version)
+        except ConflictError:
+            self._tenure = None
+            raise LeaseLostError(f"{self._what}: the lease was taken over just now") from None
+
+    def _is_held_now(self) -> bool:
+        return self._held().is_held(self._clock.monotonic(), self._clock.now())
+
+    def _held(self) -> Tenure:
+        if self._tenure is None:
+            raise LeaseLostError(f"{self._what}: the lease is not held")
+        return self._tenure
+
+    def _life(self, record: LeaseRecord | None) -> Life:
+        return Life.UNKNOWN if record is None or record.holder is None else self._life_of(record.holder)
+
+
+def _beat(record: LeaseRecord, clock: Clock, *, keep_holder: bool = True) -> LeaseRecord:
+    return LeaseRecord(
+        token=record.token,
+        beats=record.beats + 1,
+        ttl_s=record.ttl_s,
+        taken_at=record.taken_at,
+        renewed_at=clock.now(),
+        holder=record.holder if keep_holder else None,
+    )
+
+
+def _decoded(found: Versioned | None, path: str) -> LeaseRecord | None:
+    return None if found is None else decode_lease(found.value, f"control document {path}")

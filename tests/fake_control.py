@@ -1,0 +1,60 @@
+"""`ports.ControlStore` in memory, with faults on demand."""
+
+from kafkakit.control.paths import check_folder, check_path, check_value, conflict
+from kafkakit.errors import TryLaterError
+from kafkakit.ports import Versioned
+
+
+class FakeControlStore:
+    """Keeps the contract (tests/control_contract.py runs against it).
+
+    `away`: every call raises `TryLaterError`. `lose_answers`: the next writes happen, but their callers are told
+    that the store did not answer. `writes` counts what was written.
+    """
+
+    def __init__(self) -> None:
+        self.away = False
+        self.lose_answers = 0
+        self.writes = 0
+        self._documents: dict[str, tuple[int, bytes]] = {}
+
+    def get(self, path: str) -> Versioned | None:
+        check_path(path)
+        self._reach()
+        version, value = self._documents.get(path, (0, b""))
+        return Versioned(value=value, version=version) if value else None
+
+    def cas(self, path: str, value: bytes, expected: int | None) -> int:
+        check_path(path)
+        return self._replace(path, check_value(value), expected)
+
+    def delete(self, path: str, expected: int) -> None:
+        check_path(path)
+        self._replace(path, b"", expected)
+
+    def children(self, path: str) -> tuple[str, ...]:
+        folder = check_folder(path)
+        self._reach()
+        live = [tuple(name.split("/")) for name, (_, value) in self._documents.items() if value]
+        below = [parts for parts in live if len(parts) > len(folder) and parts[: len(folder)] == folder]
+        return tuple(sorted({parts[len(folder)] for parts in below}))
+
+    def close(self) -> None:
+        pass
+
+    def _replace(self, path: str, value: bytes, expected: int | None) -> int:
+        self._reach()
+        version, present = self._documents.get(path, (0, b""))
+        found = version if present else None
+        if found != expected:
+            raise conflict(path, expected, found)
+        self._documents[path] = (version + 1, value)
+        self.writes += 1
+        if self.lose_answers:
+            self.lose_answers -= 1
+            raise TryLaterError("the control store did not answer")
+        return version + 1
+
+    def _reach(self) -> None:
+        if self.away:
+            raise TryLaterError("the control store is away")
