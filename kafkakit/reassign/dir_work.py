@@ -107,6 +107,9 @@ def _obstacle(item: DirWork, dirs: Dirs) -> str | None:
         return f"log dir {item.target} of broker {item.replica.broker} is offline"
     if copy is None:
         return f"broker {item.replica.broker} shows no copy"
+    future = answer.futures.get(item.key)
+    if target.cordoned and copy.log_dir != item.target and (future is None or future.log_dir != item.target):
+        return f"log dir {item.target} of broker {item.replica.broker} is cordoned"
     if copy.log_dir not in (item.source, item.target):
         return f"the copy is in {copy.log_dir}, moved by somebody else"
     return None
@@ -133,6 +136,12 @@ def room_of(dirs: Dirs, broker: int, path: str) -> int | None:
     answer = dirs.get(broker)
     found = next((d for d in answer.log_dirs if d.path == path), None) if answer else None
     return found.usable_bytes if found else None
+
+
+def is_cordoned(dirs: Dirs, broker: int, path: str) -> bool:
+    """True when the broker says that the log dir takes no new copies."""
+    answer = dirs.get(broker)
+    return answer is not None and any(d.path == path and d.cordoned for d in answer.log_dirs)
 
 
 def dir_problems(seen: DirLook) -> list[str]:

@@ -7,7 +7,15 @@ from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin, ItemError
 from kafkakit.quantities import counted, format_bytes, format_rough_time
-from kafkakit.reassign.dir_work import DirLook, DirWork, dir_problems, look_at_dirs, require_dir_space, room_of
+from kafkakit.reassign.dir_work import (
+    DirLook,
+    DirWork,
+    dir_problems,
+    is_cordoned,
+    look_at_dirs,
+    require_dir_space,
+    room_of,
+)
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Voice
@@ -55,10 +63,18 @@ class LogDirs:
         dirs = self.read(work)
         require_dir_space(look_at_dirs(work, dirs).idle, dirs)
 
+    def look(self, work: Sequence[DirWork]) -> DirLook:
+        """Where each copy stands now; one request to each broker in question."""
+        return look_at_dirs(work, self.read(work))
+
+    def send(self, work: Sequence[DirWork]) -> dict[TopicPartitionReplica, ItemError]:
+        """Tell brokers to move these copies, without waiting for them; returns those refused. Safe to repeat."""
+        return self._send({w.replica: w.target for w in work})
+
     def wish(self, goals: Sequence[Goal]) -> None:
         """Tell brokers the dirs for copies that are about to come; whatever they refuse is their choice, and said.
 
-        A dir without room for what is wished into it now gets no wish.
+        A dir that is closed to new copies, or has no room for what is wished into it now, gets no wish.
         """
         asked = [(g, b) for g in goals if not g.running for b in g.adding if b in g.dirs]
         if not asked:
@@ -68,14 +84,20 @@ class LogDirs:
         left: dict[tuple[int, str], int] = {}
         wishes: dict[TopicPartitionReplica, str] = {}
         short: list[str] = []
+        closed: list[str] = []
         for goal, broker in asked:
             path, size = goal.dirs[broker], goal.size_bytes or 0
+            if is_cordoned(dirs, broker, path):
+                closed.append(f"{goal.key} on broker {broker} to {path}")
+                continue
             room = left.setdefault((broker, path), _room(dirs, broker, path))
             if size > room:
                 short.append(f"{goal.key} on broker {broker} to {path}")
                 continue
             left[broker, path] = room - size
             wishes[TopicPartitionReplica(goal.key.topic, goal.key.partition, broker)] = path
+        if closed:
+            self._voice.warn(f"the planned log dir is cordoned, the broker chooses one: {listed(closed)}")
         if short:
             self._voice.warn(f"no room in the planned log dir now, the broker chooses one: {listed(short)}")
         refused = self._send(wishes)
@@ -91,14 +113,14 @@ class LogDirs:
         """
         if not work:
             return []
-        seen = look_at_dirs(work, self.read(work))
+        seen = self.look(work)
         before = len(seen.done)
         refused: dict[TopicPartitionReplica, ItemError] = {}
         for _ in range(SEND_TRIES):
             unsent = [w for w in seen.idle if w.replica not in refused]
             if not unsent and not seen.moving:
                 break
-            refused |= self._send({w.replica: w.target for w in unsent})
+            refused |= self.send(unsent)
             seen = self._wait([w for w in work if w.replica not in refused])
             if seen.idle:  # another move ended, or a broker came back: ask again
                 self._clock.sleep(0.5)
@@ -112,7 +134,7 @@ class LogDirs:
         mark: tuple[int, int] | None = None
         with self._voice.progress(f"moving {counted(len(work), 'copy', 'copies')} between log dirs") as bar:
             while True:
-                seen = look_at_dirs(work, self.read(work))
+                seen = self.look(work)
                 now = self._clock.monotonic()
                 if (seen.copied_bytes, len(seen.done)) != mark:
                     mark, changed_at = (seen.copied_bytes, len(seen.done)), now

@@ -116,9 +116,18 @@ def test_a_dir_without_room_for_a_move_inside_is_refused_before_anything_is_chan
     assert not bench.cluster.calls
 
 
+def test_a_cordoned_dir_gets_no_wish_and_the_copy_goes_elsewhere() -> None:
+    bench = make_bench()
+    bench.cluster.cordon_dir(3, dir_of(3, 2))
+    assert bench.apply().ok
+    assert any("is cordoned, the broker chooses one: t-0 on broker 3" in w for w in bench.voice.warned)
+    assert not [a for n, a in bench.cluster.calls if n == "move_log_dirs" and any(r.broker == 3 for r in a)]
+
+
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
+        (lambda b: b.cluster.cordon_dir(1, b.plan.dir_moves[0].target_dir), "is cordoned"),
         (lambda b: b.cluster.fail_dir(1, b.plan.dir_moves[0].target_dir), "is offline"),
         (lambda b: b.cluster.topics["t"].partitions[1].dirs.update({1: spare(b)}), "moved by somebody else"),
         (lambda b: b.cluster.fail_item("move_log_dirs", MOVED, ItemError(name="Oops")), "Oops"),
