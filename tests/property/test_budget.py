@@ -27,7 +27,6 @@ from tests.strategies import snapshots
 RUNS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-MOST_COPIES, MOST_BYTES = 5, 5 * 5_000
 Pins = tuple[str, ...]
 Decide = Callable[[ClusterSnapshot, Pins, Budget], PlannedChange]
 
@@ -122,20 +121,30 @@ def pins_of(draw: st.DrawFn, snapshot: ClusterSnapshot) -> Pins:
     return tuple(draw(st.lists(st.sampled_from(names), max_size=3, unique=True)))
 
 
+@st.composite
+def budgets(draw: st.DrawFn, whole: PlannedChange, verb: str, *, least: int = 0, least_bytes: int = 0) -> Budget:
+    """What is less than the whole takes, where it can be."""
+    moves = whole.plan.moves
+    copies = len(moves) if verb == "leaders" else sum(len(m.adding) for m in moves)
+    size = sum(m.bytes_moved or 0 for m in moves)
+    kind = draw(st.sampled_from(["moves", "bytes", "both"])) if verb != "leaders" else "moves"
+    return Budget(
+        max_moves=None if kind == "bytes" else draw(st.integers(least, max(least, copies))),
+        max_moved_bytes=None if kind == "moves" else draw(st.integers(least_bytes, max(least_bytes, size))),
+    )
+
+
 @RUNS
 @given(st.data())
 def test_no_run_overspends_or_touches_what_is_pinned(data: st.DataObject) -> None:
-    snapshot = data.draw(snapshots())
-    _, decide = data.draw(verbs(snapshot))
+    snapshot = data.draw(snapshots(max_brokers=6, max_partitions=16))
+    verb, decide = data.draw(verbs(snapshot))
     pins = data.draw(pins_of(snapshot))
-    budget = Budget(
-        max_moves=data.draw(st.none() | st.integers(0, 6)),
-        max_moved_bytes=data.draw(st.none() | st.integers(0, MOST_BYTES)),
-    )
     try:
-        change = decide(snapshot, pins, budget)
+        budget = data.draw(budgets(decide(snapshot, pins, NO_BUDGET), verb))
     except UsageError:
         return
+    change = decide(snapshot, pins, budget)
     check(change, snapshot)
     plan = change.plan
     assert change.later.partitions == len(plan.rules.later if plan.rules else ())
@@ -150,19 +159,16 @@ def test_no_run_overspends_or_touches_what_is_pinned(data: st.DataObject) -> Non
 @RUNS
 @given(st.data())
 def test_runs_with_a_budget_end_where_one_without_ends(data: st.DataObject) -> None:
-    snapshot = data.draw(snapshots())
+    snapshot = data.draw(snapshots(max_brokers=6, max_partitions=16))
     verb, decide = data.draw(verbs(snapshot))
     pins = data.draw(pins_of(snapshot))
-    least = 1 if verb == "leaders" else MOST_COPIES
-    budget = data.draw(
-        st.builds(Budget, max_moves=st.integers(least, 8))
-        if verb == "leaders" or data.draw(st.booleans())
-        else st.builds(Budget, max_moved_bytes=st.integers(MOST_BYTES, 2 * MOST_BYTES))
-    )
     try:
         whole = decide(snapshot, pins, NO_BUDGET)
     except UsageError:
         return
+    dearest = max((m.bytes_moved or 0 for m in whole.plan.moves), default=0)
+    most = 1 if verb == "leaders" else max((len(m.adding) for m in whole.plan.moves), default=0)
+    budget = data.draw(budgets(whole, verb, least=most, least_bytes=dearest))
     now, spent, runs = snapshot, 0, 0
     while True:
         part = decide(now, pins, budget)
@@ -189,7 +195,7 @@ def test_runs_with_a_budget_end_where_one_without_ends(data: st.DataObject) -> N
 def test_a_part_of_the_leader_changes_never_makes_counts_less_even(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots(max_brokers=6, max_partitions=12, dead=False))
     pins = data.draw(pins_of(snapshot))
-    budget = Budget(max_moves=data.draw(st.integers(1, 4)))
+    budget = Budget(max_moves=data.draw(st.integers(1, 2)))
     request = LeadersRequest(topics=(".*",), pinned=pins, budget=budget, words=words("leaders", pins, budget))
     try:
         change = decide_leaders(snapshot, request)
