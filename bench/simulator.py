@@ -12,6 +12,7 @@ import random
 import resource
 import time
 
+import numpy as np
 from machine import shape as machine_shape
 
 from kafkakit.model import TopicPartition
@@ -62,9 +63,11 @@ def run(brokers: int, moves: int, hours: float) -> dict[str, object]:
     for broker in range(brokers):
         simulation.set_rates(broker, into=THROTTLE, out=THROTTLE)
     leader_of = {p.key: p.replicas[0] for p in cluster.partitions}
-    into, out = [0] * brokers, [0] * brokers
-    flying: dict[TopicPartition, SimMove] = {}
-    waiting = list(wanted)
+    into, out = np.zeros(brokers, dtype=int), np.zeros(brokers, dtype=int)
+    source = np.array([leader_of[m.key] for m in wanted])
+    target = np.array([m.target[2] for m in wanted])
+    waiting = np.ones(moves, dtype=bool)
+    flying: dict[TopicPartition, int] = {}
     most = 0
     for minute in range(int(hours * 60)):
         if minute == int(hours * 30):
@@ -73,20 +76,19 @@ def run(brokers: int, moves: int, hours: float) -> dict[str, object]:
             simulation.kill(0)
         if minute == int(hours * 30) + 10:
             simulation.revive(0)
-        for key in [k for k in flying if k in simulation.finished]:
+        finished = simulation.finished
+        for key in [k for k in flying if k in finished]:
             done = flying.pop(key)
-            into[done.target[2]] -= 1
-            out[leader_of[key]] -= 1
-        kept, chosen = [], []
-        for move in waiting:
-            if into[move.target[2]] < INTO_EACH and out[leader_of[move.key]] < OUT_EACH:
-                into[move.target[2]] += 1
-                out[leader_of[move.key]] += 1
-                chosen.append(move)
-                flying[move.key] = move
-            else:
-                kept.append(move)
-        waiting = kept
+            into[target[done]] -= 1
+            out[source[done]] -= 1
+        chosen = []
+        for number in np.flatnonzero(waiting & (into[target] < INTO_EACH) & (out[source] < OUT_EACH)).tolist():
+            if into[target[number]] < INTO_EACH and out[source[number]] < OUT_EACH:
+                into[target[number]] += 1
+                out[source[number]] += 1
+                waiting[number] = False
+                chosen.append(wanted[number])
+                flying[wanted[number].key] = number
         simulation.submit(chosen)
         most = max(most, len(flying))
         simulation.advance(60)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
 
 _NOTHING = 0.5  # bytes that are no difference
+_ROUNDED_S = 5
 
 
 class Controller:
@@ -38,7 +39,8 @@ class Controller:
         """When something happens by itself: a move ends, space becomes free, a dead broker is noticed."""
         if self._ready:
             return 0
-        soonest = [self._deletions[0][0]] if self._deletions else []
+        # Space that is freed a few seconds late changes nothing; a tick for each of thousands of deletions costs.
+        soonest = [-(-self._deletions[0][0] // _ROUNDED_S) * _ROUNDED_S] if self._deletions else []
         return min([*soonest, *(at for at, _ in self._expiries)], default=float("inf"))
 
     @property
@@ -144,7 +146,7 @@ class Controller:
         state.factor[row] = len(target)
         state.elect(row, target)
         state.tally([row])
-        if not bool((state.tracking[row] | (state.broker[row] == NOBODY)).all()):
+        if state.leader[row] == NOBODY or not bool((state.tracking[row] | (state.broker[row] == NOBODY)).all()):
             self.changed = True
         self.finished[state.keys[row]] = now_s
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
@@ -17,7 +18,7 @@ class Flows:
 
     A flow is a copy that does not track its leader while both brokers live and the dir works. Exact throttle lists
     hold new copies only, `*` holds every copy that is out of sync. `held_into`, `held_out` count throttled flows by
-    broker. O(copies) to build.
+    broker; `intake` is what each partition's log takes in per second, nothing without a leader. O(copies) to build.
     """
 
     def __init__(self, state: State, *, wildcard: bool) -> None:
@@ -34,12 +35,14 @@ class Flows:
         self.disk: Ints = disk[works]
         self.source: Ints = state.broker[self.rows, state.leader[self.rows]]
         self.throttled: Bools = state.adding[self.rows, self.slots] | wildcard
+        self.intake: Floats = state.ingest * (state.leader != NOBODY)
         self._tell()
 
     def _tell(self) -> None:
         import numpy as np
 
         brokers = len(self._state.broker_ids)
+        self.all_throttled = bool(self.throttled.all())
         self.held_into: Ints = np.bincount(self.target[self.throttled], minlength=brokers)
         self.held_out: Ints = np.bincount(self.source[self.throttled], minlength=brokers)
 
@@ -56,9 +59,3 @@ class Flows:
         import numpy as np
 
         return np.unique(rows)
-
-    def count_under(self) -> tuple[int, int]:
-        """(partitions with fewer in sync than copies they should have, partitions below their min ISR)."""
-        state = self._state
-        in_sync = state.in_isr.sum(axis=1)
-        return int((in_sync < state.factor).sum()), int((in_sync < state.min_isr).sum())

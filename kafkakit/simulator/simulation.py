@@ -5,6 +5,7 @@ else a tick reaches to the next thing that happens. Deterministic: the same call
 """
 
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import TYPE_CHECKING
 
 from kafkakit.errors import UsageError
@@ -15,7 +16,7 @@ from kafkakit.simulator.flows import Flows
 from kafkakit.simulator.observation import Observation
 from kafkakit.simulator.quota import UNLIMITED, QuotaWindows
 from kafkakit.simulator.sharing import share
-from kafkakit.simulator.state import NOBODY, State
+from kafkakit.simulator.state import State
 from kafkakit.simulator.view import Traffic, observe
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ class Simulation:
         self._flows = Flows(self._state, wildcard=cluster.wildcard)
         self._speeds: tuple[float, Floats] | None = None
         self._traffic = Traffic(into=np.zeros(brokers), out=np.zeros(brokers), wished=np.zeros((2, brokers)))
-        self._under = (0, 0)
         self.received: Floats = np.zeros(brokers)
         self.sent: Floats = np.zeros(brokers)
         self.under_replicated_s = 0
@@ -122,7 +122,6 @@ class Simulation:
                 self._flows = Flows(self._state, wildcard=self._cluster.wildcard)
                 self._control.changed = False
                 self._speeds = None
-                self._under = self._flows.count_under()
             self._tick(end - self.now_s)
 
     def observe(self) -> Observation:
@@ -156,8 +155,8 @@ class Simulation:
         longest = min(most_s, self._max_tick_s, max(1.0, self._control.next_event_s - self.now_s))
         coming = closing > 0
         if coming.any():
-            longest = min(longest, float((remaining[coming] / closing[coming]).min()) + 0.5)
-        return max(1, int(longest))
+            longest = min(longest, float((remaining[coming] / closing[coming]).min()))
+        return max(1, ceil(longest - 1e-6))
 
     def _shared(self, wanted: "Floats | None", factor: float, *, exact: bool) -> "Floats":
         """Bytes in one second for each flow: by the quotas' windows when `exact`, else as in the long run."""
@@ -190,7 +189,7 @@ class Simulation:
         self._traffic.wished = np.vstack(
             [np.where(flows.held_into, quota[1], 0), np.where(flows.held_out, quota[0], 0)]
         )
-        if held.all():
+        if flows.all_throttled:
             return share(wanted, flows.source, flows.target, *caps)
         got = np.zeros(len(wanted))
         got[held] = share(wanted[held], flows.source[held], flows.target[held], *caps)
@@ -204,32 +203,40 @@ class Simulation:
         """Let `seconds` pass in which each flow gets the bytes in `got`."""
         import numpy as np
 
-        state, flows, brokers = self._state, self._flows, len(self.sent)
-        led = state.leader != NOBODY
-        state.log_end += np.where(led, state.ingest, 0.0) * (factor * seconds)
+        state, flows = self._state, self._flows
+        state.log_end += flows.intake * (factor * seconds)
         state.have[flows.rows, flows.slots] += got
         state.disk_used += np.bincount(flows.disk, got, len(state.disk_used))
         state.disk_used += (state.disk_growth + state.disk_other) * (factor * seconds)
-        into, out = np.bincount(flows.target, got, brokers), np.bincount(flows.source, got, brokers)
+        into, out = self._by_broker(got)
         self.received += into
         self.sent += out
         self._traffic.into, self._traffic.out = into / seconds, out / seconds
         self._record(seconds, factor, got, into, out)
         self.now_s += seconds
-        self.under_replicated_s += self._under[0] * seconds
-        self.under_min_isr_s += self._under[1] * seconds
+        self.under_replicated_s += state.under_replicated * seconds
+        self.under_min_isr_s += state.under_min_isr * seconds
         self._settle(seconds)
+
+    def _by_broker(self, got: "Floats") -> "tuple[Floats, Floats]":
+        """Sums (into, out) of what flows got."""
+        import numpy as np
+
+        brokers = len(self.sent)
+        into: Floats = np.bincount(self._flows.target, got, brokers).astype(float)
+        out: Floats = np.bincount(self._flows.source, got, brokers).astype(float)
+        return into, out
 
     def _record(self, seconds: int, factor: float, got: "Floats", into: "Floats", out: "Floats") -> None:
         import numpy as np
 
-        state, flows, brokers = self._state, self._flows, len(self.sent)
+        state, flows = self._state, self._flows
         if self._cluster.wildcard:
             into = into + state.follow_into * (factor * seconds)
             out = out + state.follow_out * (factor * seconds)
-        elif not flows.throttled.all():
+        elif not flows.all_throttled:
             counted = np.where(flows.throttled, got, 0.0)
-            into, out = np.bincount(flows.target, counted, brokers), np.bincount(flows.source, counted, brokers)
+            into, out = self._by_broker(counted)
         self._into.record(into, seconds)
         self._out.record(out, seconds)
 
@@ -247,7 +254,6 @@ class Simulation:
             control.joined(rows)
             self._flows = flows.without(done)
             self._speeds = None
-            self._under = self._flows.count_under()
         full = (state.disk_used >= state.disk_total) & ~state.disk_failed
         if full.any():
             for disk in full.nonzero()[0].tolist():

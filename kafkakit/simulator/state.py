@@ -22,7 +22,8 @@ class State:
     An empty slot has broker -1. A *tracking* copy has all of its partition's bytes and gets each new one; any other
     has `have` of `log_end` bytes and must fetch the rest. `in_isr` is what the controller believes. What tracking
     copies take in is summed up in `produce_into`, `follow_into`, `follow_out` and `disk_growth`, all before the day's
-    curve: `untally` rows before they change, `tally` them after.
+    curve, and so are partitions that are `under_replicated` or `under_min_isr`: `untally` rows (each once) before they
+    change, `tally` them after.
     """
 
     def __init__(self, cluster: SimCluster, slots: int) -> None:
@@ -60,6 +61,7 @@ class State:
         self.follow_into: Floats = np.zeros(brokers)
         self.follow_out: Floats = np.zeros(brokers)
         self.disk_growth: Floats = np.zeros(len(self.disk_broker))
+        self.under_replicated = self.under_min_isr = 0
         self.tally(range(count))
 
     def _add_disks(self, cluster: SimCluster) -> None:
@@ -81,7 +83,8 @@ class State:
     def _add_partition(self, row: int, partition: SimPartition) -> None:
         for slot, broker in enumerate(partition.replicas):
             where = self.index_of[broker]
-            disk = self.dir_of(where, partition.dirs.get(broker))
+            path = partition.dirs.get(broker)
+            disk = self.dir_of(where, path) if path else self.disks_of[where][0]
             working = bool(self.alive[where]) and not self.disk_failed[disk]
             self.broker[row, slot] = where
             self.disk[row, slot] = disk
@@ -100,7 +103,7 @@ class State:
         for number in numbers:
             if path and self.disk_path[number] == path:
                 return number
-        if len(numbers) == 1 or path is None and not hasattr(self, "disk"):
+        if len(numbers) == 1:
             return numbers[0]
         return min(numbers, key=lambda n: (bool(self.disk_failed[n]), int((self.disk == n).sum()), n))
 
@@ -134,6 +137,9 @@ class State:
         import numpy as np
 
         picked = np.asarray(rows, dtype=np.intp)
+        in_sync = self.in_isr[picked].sum(axis=1)
+        self.under_replicated += int(sign) * int((in_sync < self.factor[picked]).sum())
+        self.under_min_isr += int(sign) * int((in_sync < self.min_isr[picked]).sum())
         picked = picked[(self.ingest[picked] > 0) & (self.leader[picked] != NOBODY)]
         if not len(picked):
             return

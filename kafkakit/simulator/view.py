@@ -28,7 +28,6 @@ def observe(
     state: State, traffic: Traffic, factor: float, finished: Mapping[TopicPartition, int], now_s: int
 ) -> Observation:
     """Make an `Observation` out of the arrays; `factor` is the day's curve now."""
-    in_sync = state.in_isr.sum(axis=1)
     return Observation(
         at_s=now_s,
         copies=_copies(state),
@@ -51,8 +50,8 @@ def observe(
             )
         ),
         finished=dict(finished),
-        under_replicated=int((in_sync < state.factor).sum()),
-        under_min_isr=int((in_sync < state.min_isr).sum()),
+        under_replicated=state.under_replicated,
+        under_min_isr=state.under_min_isr,
     )
 
 
