@@ -16,7 +16,7 @@ from kafkakit.topicmappr.audit.request import AuditRequest
 from kafkakit.topicmappr.loads_now import bytes_now, counts_now, held_by
 from kafkakit.topicmappr.percent import format_percent
 from kafkakit.topicmappr.plan import PlacementStats, StorageFacts
-from kafkakit.topicmappr.rack_rule import RackRule
+from kafkakit.topicmappr.rack_rule import RackRule, racks_to_spread
 from kafkakit.topicmappr.statistics import placement_stats
 from kafkakit.topicmappr.storage.families import PPM
 from kafkakit.topicmappr.storage.layout import Disks
@@ -73,11 +73,12 @@ def audit_map(
 ) -> Audit:
     """Judge a map without running it.
 
-    Raises `UsageError` for topic patterns that match nothing. Whatever is wrong with the map is a finding, and
-    unknown sizes are a note. Cost: about two plans, and seven more for what the same bytes could reach.
+    Raises `UsageError` for topic patterns that match nothing, and for an even spread where no broker has a rack.
+    Whatever is wrong with the map is a finding, and unknown sizes are a note. Cost: about two plans, and seven more
+    for what the same bytes could reach.
     """
     case = case_of(snapshot, reading, request)
-    rule = RackRule(request.min_rack_ids)
+    rule = RackRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else ())
     sizes, notes = _sizes(snapshot, case, facts)
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
     lawful = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)

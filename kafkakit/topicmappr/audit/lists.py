@@ -92,7 +92,8 @@ def _rack_issues(row: Row, case: Case, rule: RackRule) -> Iterator[Issue]:
         return
     before, after = ([case.racks.get(b) for b in lists] for lists in (row.before, row.after))
     if rule.violates(after):
-        old = rule.violates(before) and _repeats(after) <= _repeats(before)
+        worse = rule.crowds(before, after) if rule.spread_over else _repeats(after) > _repeats(before)
+        old = rule.violates(before) and not worse
         yield _issue("rack-rule-stays" if old else "rack-rule-broken", row, row.after)
 
 

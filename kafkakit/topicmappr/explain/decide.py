@@ -7,7 +7,6 @@ from kafkakit.quantities import format_bytes
 from kafkakit.topicmappr.explain.facts import BrokerFacts, facts_of
 from kafkakit.topicmappr.explain.reasons import Case, Reason, why_it_comes, why_it_leaves, why_not
 from kafkakit.topicmappr.plan import Move, Plan
-from kafkakit.topicmappr.rack_rule import RackRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +119,6 @@ def _why_unchanged(case: Case, facts: BrokerFacts, pinned: bool) -> str:
     smallest = facts.rules.smallest_bytes
     if smallest and case.size_bytes is None:
         return f"every copy is on a target broker; partitions below {format_bytes(smallest)} keep their brokers"
-    if not case.spread and RackRule(facts.rules.min_rack_ids).violates(map(facts.rack, case.old)):
+    if facts.rule.violates(map(facts.rack, case.old)):
         return "it stays although it breaks the rack rule: nothing had to leave, or it cannot be mended"
     return "every copy is on a target broker, the rack rule is kept, and the plan needs no copy of it elsewhere"

@@ -7,6 +7,7 @@ from kafkakit.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.quantities import format_bytes
 from kafkakit.topicmappr.certificate import BrokerLimit, PlacementRules
 from kafkakit.topicmappr.plan import BrokerLoad, Plan
+from kafkakit.topicmappr.rack_rule import RackRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class BrokerFacts:
     limits: Mapping[int, BrokerLimit]
     states: Mapping[int, BrokerState]
     now: tuple[int, ...] | None
+
+    @property
+    def rule(self) -> RackRule:
+        """The plan's rack rule."""
+        return RackRule(self.rules.min_rack_ids, self.rules.spread_over)
 
     def rack(self, broker: int) -> str | None:
         """The broker's rack; None when it has none or the plan does not know it."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from kafkakit.model import BrokerState
 from kafkakit.topicmappr.explain.facts import BrokerFacts
-from kafkakit.topicmappr.rack_rule import RackRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,6 @@ class Case:
         listed = self.request.get("brokers", "").replace(" ", "").split(",")
         return self.request.get("command") == "topicmappr drain" and str(broker) in listed
 
-    @property
-    def spread(self) -> bool:
-        """True when the rule is an even spread over racks, which has no number of racks."""
-        return self.request.get("spread") == "true"
-
 
 def why_it_leaves(case: Case, facts: BrokerFacts, broker: int) -> Reason:
     """Why `broker` loses its copy."""
@@ -57,7 +51,7 @@ def why_it_leaves(case: Case, facts: BrokerFacts, broker: int) -> Reason:
         known = {None: "not alive, or not listed", BrokerState.ALIVE: "alive, but not listed"}.get(state, "not alive")
         return Reason(broker, "no-target", f"it is not among the plan's brokers ({known})")
     beside = _rack_mates(broker, case.old, facts)
-    if beside and (case.spread or RackRule(facts.rules.min_rack_ids).violates(map(facts.rack, case.old))):
+    if beside and facts.rule.violates(map(facts.rack, case.old)):
         mates = " and ".join(map(str, beside))
         return Reason(
             broker, "rack-rule", f"its rack {facts.rack(broker)} also held {mates}, more than the rule allows"
@@ -98,6 +92,9 @@ def why_not(case: Case, facts: BrokerFacts, broker: int) -> Reason:
         return Reason(broker, "no-place-open", "no copy has to come: one here would be a copy more")
     lawful = [gone for gone in case.adding if _fits(case, facts, gone, broker)]
     if not lawful:
+        if facts.rule.spread_over:
+            place = "without a rack" if facts.rack(broker) is None else f"in rack {facts.rack(broker)}"
+            return Reason(broker, "uneven", f"a copy {place} would leave the replicas unevenly spread over racks")
         mates = _rack_mates(broker, case.new, facts)
         held_by = " and ".join(map(str, mates)) or "others"
         return Reason(broker, "same-rack", f"same rack ({facts.rack(broker)}) as {held_by}")
@@ -110,9 +107,10 @@ def _fits(case: Case, facts: BrokerFacts, gone: int, broker: int) -> bool:
     """True when `broker` could stand in for `gone` without a rack repeated anew."""
     rest = [b for b in case.new if b != gone]
     mates = len(_rack_mates(broker, rest, facts))
-    if case.spread:
-        return mates <= len(_rack_mates(gone, rest, facts))
-    rule = RackRule(facts.rules.min_rack_ids)
+    rule = facts.rule
+    if rule.spread_over:
+        old, new = ([facts.rack(b) for b in row] for row in (case.old, [*rest, broker]))
+        return not rule.violates(new) or (rule.violates(old) and not rule.crowds(old, new))
     if not mates or not rule.violates(map(facts.rack, [*rest, broker])):
         return True
     return rule.violates(map(facts.rack, rest)) and mates <= len(_rack_mates(gone, rest, facts))

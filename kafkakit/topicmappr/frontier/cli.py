@@ -20,6 +20,7 @@ from kafkakit.topicmappr.options import (
     Pin,
     SizesSource,
     Snapshot,
+    Spread,
     TopicsExclude,
     ZkAddr,
     ZkMetricsPrefix,
@@ -56,6 +57,7 @@ def frontier(
     bands: Bands = "",
     free_ranges: FreeRanges = "",
     min_rack_ids: MinRackIds = 0,
+    spread: Spread = False,
     pin: Pin = None,
     max_disk_use: MaxDiskUse = "90%",
     head_room: HeadRoom = "0",
@@ -97,6 +99,7 @@ def frontier(
         goal=goal_of(chosen),
         locality_scoped=locality_scoped,
         min_rack_ids=min_rack_ids,
+        spread=spread,
         max_disk_use=parse_percent(max_disk_use, "--max-disk-use"),
         head_room_bytes=parse_size(head_room, "--head-room"),
         pinned=pinned,
@@ -119,7 +122,7 @@ def frontier(
         words = [
             (name.replace("_", "-"), str(given[name])) for name in _REPEATED if given[name] not in ("", None, 0, "0")
         ]
-        words += [("locality-scoped", "")] * locality_scoped
+        words += [("locality-scoped", "")] * locality_scoped + [("spread", "")] * spread
         return _report(kit, seen, request, words, report)
 
 

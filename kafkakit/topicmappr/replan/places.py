@@ -58,7 +58,7 @@ class Places:
         live = set(row.live)
         usable = set(self.receivers)
         kept = [b for b in row.start if (b not in self.leaving if b in live else b in usable)]
-        if not self.rule.violates(map(self.racks.get, kept)):
+        if not self.rule.violates(map(self.racks.get, kept), max(0, self.wanted(row) - len(kept))):
             return tuple(kept)
         if self.strict:  # one copy a rack stays, the others are placed anew
             first = {self.racks.get(b) or b: b for b in reversed(kept)}
@@ -74,10 +74,12 @@ class Places:
     def rule_allows(self, new: Sequence[int], old: Sequence[int]) -> bool:
         """True when a set keeps the rack rule, or breaks it no worse than the set it replaces."""
         after, before = (Counter(r for b in row if (r := self.racks.get(b))) for row in (new, old))
-        if not self.rule.violates(map(self.racks.get, new)):
+        if not self.rule.violates(map(self.racks.get, new), max(0, len(old) - len(new))):
             return True
         if not self.rule.violates(map(self.racks.get, old)):
             return False
+        if self.rule.spread_over:
+            return not self.rule.crowds([self.racks.get(b) for b in old], [self.racks.get(b) for b in new])
         if self.rule.min_rack_ids:
             return len(after) >= len(before)
         return all(count <= max(1, before[rack]) for rack, count in after.items())
@@ -156,7 +158,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     return Places(
         rows=rows,
         racks=racks,
-        rule=RackRule(goal.min_rack_ids),
+        rule=RackRule(goal.min_rack_ids, _spread_now(rules, [b for b in targets if b in usable], racks)),
         targets=targets,
         receivers=tuple(sorted(b for b in may if b in usable and b not in leaving)),
         leaving=leaving,
@@ -171,6 +173,12 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     )
 
 
+def _spread_now(rules: PlacementRules, takers: Sequence[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
+    """The racks of an even spread: those of the targets that take copies now."""
+    names = tuple(sorted({r for b in takers if (r := racks.get(b))}))
+    return (names or rules.spread_over) if rules.spread_over else ()
+
+
 def rules_now(places: Places, goal: PlanGoal) -> PlacementRules:
     """The rules of the new plan: the old ones on today's brokers."""
     rules = places.rules
@@ -179,6 +187,12 @@ def rules_now(places: Places, goal: PlanGoal) -> PlacementRules:
     pinned = sorted({places.rows[i].key for i in places.stuck} - set(under_way) - set(later))
     givers = None if rules.givers is None else tuple(sorted({*rules.givers, *places.leaving}))
     return replace(
-        rules, min_rack_ids=goal.min_rack_ids, receivers=places.receivers, givers=givers, pinned=tuple(pinned),
-        under_way=under_way, later=later,
-    )  # fmt: skip
+        rules,
+        min_rack_ids=goal.min_rack_ids,
+        spread_over=places.rule.spread_over,
+        receivers=places.receivers,
+        givers=givers,
+        pinned=tuple(pinned),
+        under_way=under_way,
+        later=later,
+    )
