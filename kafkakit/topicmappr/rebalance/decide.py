@@ -17,7 +17,7 @@ from kafkakit.topicmappr.rebalance.free_range import free_change, with_range
 from kafkakit.topicmappr.rebalance.goal import Aim, aim_of, reach_aim
 from kafkakit.topicmappr.rebalance.layout import layout_of
 from kafkakit.topicmappr.rebalance.request import RebalanceRequest
-from kafkakit.topicmappr.rebalance.soft_goals import soften
+from kafkakit.topicmappr.rebalance.soft_goals import FreeChoices
 from kafkakit.topicmappr.rebalance.sources import Sources, choose_sources
 from kafkakit.topicmappr.rebalance.tries import Notebook, Tried
 from kafkakit.topicmappr.rebuild.request import RebuildRequest
@@ -96,32 +96,32 @@ def decide_rebalance(
     if not found.succeeded:
         raise _impossible(layout, masses, aim, found, tightness, racks, request)
     before = [p.current for p in scope.partitions]
-    softened = soften(
-        layout.fleet,
-        aim.family,
-        found,
-        scope.partitions,
-        change.targets,
-        stranded,
+    watch.phase("evenness that costs nothing")
+    choices = FreeChoices(
+        fleet=layout.fleet,
+        family=aim.family,
+        partitions=scope.partitions,
+        targets=change.targets,
+        stranded=stranded,
         every_leader=request.optimize_leadership,
     )
-    found, after = softened.found, softened.lists
-    decision = Decision(
-        replicas=after,
-        certificate=certify(layout, masses, found, request.minimize),
-        targets=change.targets,
-        rules=rules_of(layout, scope, request, sources),
-        storage={b: sizes.brokers[b] for b in change.targets},
-        storage_facts=sizes.facts,
-        notes=(*sizes.notes, *aim.notes(found, tightness), *softened.notes, *([STOPPED] if watch.stopped() else [])),
-        warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
-    )
-    plan = assemble(
-        snapshot,
-        request.words,
-        scope,
-        with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch),
-    )
+    warnings = tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded))))
+    for choose in (choices.made, choices.left_open):
+        chosen = choose(found)
+        decision = Decision(
+            replicas=chosen.lists,
+            certificate=certify(layout, masses, chosen.found, request.minimize),
+            targets=change.targets,
+            rules=rules_of(layout, scope, request, sources),
+            storage={b: sizes.brokers[b] for b in change.targets},
+            storage_facts=sizes.facts,
+            notes=(*sizes.notes, *aim.notes(found, tightness), *chosen.notes, *([STOPPED] if watch.stopped() else [])),
+            warnings=warnings,
+        )
+        decision = with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch)
+        if decision.warnings == warnings:
+            break  # else log dirs lack room for a copy; the plan as it was found may fit
+    plan = assemble(snapshot, request.words, scope, decision)
     change_of_free = free_change(plan, holding, change.targets)
     return Rebalance(
         plan=with_range(plan, change_of_free, request),
@@ -131,9 +131,9 @@ def decide_rebalance(
         sizes=sizes,
         aim=aim,
         tightness=tightness,
-        reached=aim.family.measure(layout.fleet.loads(found.at)),
+        reached=aim.family.measure(layout.fleet.loads(chosen.found.at)),
         before=tuple(before),
-        after=tuple(after),
+        after=tuple(chosen.lists),
         free=change_of_free,
         tried=tuple(notebook.tries),
         stopped=watch.stopped(),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rebalance.leaders import even_vacant_leaders, even_leaders, leaders_of
+from kafkakit.topicmappr.rebalance.leaders import even_leaders, even_vacant_leaders, leaders_of
 from kafkakit.topicmappr.storage.board import Board
 from kafkakit.topicmappr.storage.counting import counts_of, positions
 from kafkakit.topicmappr.storage.families import Bands, Family
@@ -76,46 +76,58 @@ class Softened:
         return (f"without more bytes or copies, spread more evenly{how}{ended}",)
 
 
-def soften(
-    fleet: Fleet,
-    family: Family,
-    found: Attempt,
-    partitions: Sequence[PlannedPartition],
-    targets: Sequence[int],
-    stranded: Collection[PlannedPartition],
-    *,
-    every_leader: bool,
-) -> Softened:
-    """Make the free choices of a plan that keeps its limits; `every_leader` evens the leaders of all lists.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeChoices:
+    """What free choices are made within: the arrays, the goal's family, and whose leaders may change.
 
-    What the plan reached (its range or band) gets no wider, no broker leaves its limits, no rule is broken.
-    0.1 s for each 10,000 moves.
+    `every_leader` evens the leaders of all lists but the `stranded`, else those of lists whose leader leaves.
     """
-    plain = lists_of(fleet, found.at)
-    topic = topic_numbers(partitions)
-    before = evenness_of(fleet, found.at, plain, targets, topic)
-    free = FreeMoves(board_of(fleet, family, found), counts_of(fleet, found.at))
-    level_counts(free)
-    lists = lists_of(fleet, positions(free.board))
-    if every_leader:
-        lists = even_leaders(partitions, lists, targets, stranded)
-    else:
-        lists = even_vacant_leaders(partitions, lists, targets)
-    left, free.looks = free.looks, looks_for(found.moves)
-    if free.board.moved:
-        leading = _leading(free.board, lists)
-        led = leaders_of(lists, targets)
-        leaders = Leaders([led.get(b, 0) for b in fleet.brokers], list(leading.values()))
-        spread_topics(free, Topics(free, topic, positions(free.board)), leaders)
-        lists = _led(lists_of(fleet, positions(free.board)), lists, leading, fleet)
-    at = positions(free.board)
-    return Softened(
-        found=replace(found, at=at),
-        lists=lists,
-        before=before,
-        after=evenness_of(fleet, at, lists, targets, topic),
-        complete=min(left, free.looks) > 0,
-    )
+
+    fleet: Fleet
+    family: Family
+    partitions: Sequence[PlannedPartition]
+    targets: Sequence[int]
+    stranded: Collection[PlannedPartition]
+    every_leader: bool
+
+    def made(self, found: Attempt) -> Softened:
+        """The plan with its free choices made. 1.5 s for 94,000 moves of 600,000 replicas.
+
+        What the plan reached (its range or band) gets no wider, no broker leaves its limits, no rule is broken.
+        """
+        fleet, targets, topic = self.fleet, self.targets, topic_numbers(self.partitions)
+        before = evenness_of(fleet, found.at, lists_of(fleet, found.at), targets, topic)
+        free = FreeMoves(board_of(fleet, self.family, found), counts_of(fleet, found.at))
+        level_counts(free)
+        plain = lists_of(fleet, positions(free.board))
+        lists = self._led(plain)
+        left, free.looks = free.looks, looks_for(found.moves)
+        if free.board.moved:
+            leading = _leading(free.board, plain, lists)
+            led = leaders_of(lists, targets)
+            leaders = Leaders([led.get(b, 0) for b in fleet.brokers], list(leading.values()))
+            spread_topics(free, Topics(free, topic, positions(free.board)), leaders)
+            lists = _put_in_front(lists_of(fleet, positions(free.board)), lists, leading, fleet)
+        at = positions(free.board)
+        return Softened(
+            found=replace(found, at=at),
+            lists=lists,
+            before=before,
+            after=evenness_of(fleet, at, lists, targets, topic),
+            complete=min(left, free.looks) > 0,
+        )
+
+    def left_open(self, found: Attempt) -> Softened:
+        """The plan as it was found; only leaders that were asked for are evened."""
+        plain = lists_of(self.fleet, found.at)
+        lists = self._led(plain) if self.every_leader else plain
+        evenness = evenness_of(self.fleet, found.at, lists, self.targets, topic_numbers(self.partitions))
+        return Softened(found=found, lists=lists, before=evenness, after=evenness)
+
+    def _led(self, lists: Lists) -> list[tuple[int, ...]]:
+        if self.every_leader:
+            return even_leaders(self.partitions, lists, self.targets, self.stranded)
+        return even_vacant_leaders(self.partitions, lists, self.targets)
 
 
 def board_of(fleet: Fleet, family: Family, found: Attempt) -> Board:
@@ -164,16 +176,13 @@ def _squares(numbers: Sequence[int]) -> int:
     return sum(n * n for n in numbers)
 
 
-def _leading(board: Board, lists: Lists) -> dict[int, int]:
-    """By changed partition, the slot whose broker comes first in its list."""
-    found = {}
-    for part in sorted({board.part(s) for s in board.moved}):
-        first, last = int(board.fleet.first[part]), int(board.fleet.first[part + 1])
-        found[part] = next(s for s in range(first, last) if board.fleet.brokers[board.broker(s)] == lists[part][0])
-    return found
+def _leading(board: Board, plain: Lists, lists: Lists) -> dict[int, int]:
+    """By changed partition, the slot whose broker comes first in its list; `plain` lists slots in order."""
+    first = board.fleet.first.tolist()
+    return {p: first[p] + plain[p].index(lists[p][0]) for p in sorted({board.part(s) for s in board.moved})}
 
 
-def _led(plain: Lists, chosen: Lists, leading: Mapping[int, int], fleet: Fleet) -> list[tuple[int, ...]]:
+def _put_in_front(plain: Lists, chosen: Lists, leading: Mapping[int, int], fleet: Fleet) -> list[tuple[int, ...]]:
     """The changed lists anew, each with the broker of its leading slot in front; the others as chosen."""
     lists = list(chosen)
     for part, slot in leading.items():
