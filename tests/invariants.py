@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.balance_invariants import verify_balance
+from tests.budget_invariants import spared_by, verify_budget
 from tests.certificates import Key, Racks, breaks_rack_rule, verify_certificate
 from tests.dir_invariants import verify_dir_levels, verify_dirs
 from tests.verb_invariants import verify_verb
@@ -34,6 +35,8 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
     stranded = _stranded(snapshot, scope, alive) if seen else set()
     assert not stranded & moved, "a partition without a live copy in sync is moved"
     placed = {key: new for key, new in after.items() if key not in stranded}
+    verify_budget(plan, scope, after, _sizes(snapshot), stranded)
+    spared = spared_by(plan, scope)
     forced = request.get("force-rebuild") == "true"
     command = request.get("command")
     if command == "topicmappr leaders":
@@ -46,6 +49,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
         verify_balance(plan, scope, after, racks, _sizes(snapshot))
     else:
         minimum_racks = int(request.get("min-rack-ids", "0"))
+        placed = {key: new for key, new in placed.items() if key not in spared}
         for key, new in placed.items():
             wanted = int(request.get("replication", "0")) or len(scope[key])
             _verify_set(key, scope[key], new, wanted, targets, racks, minimum_racks, forced, allow_unplaced)
@@ -89,7 +93,10 @@ def _verify_orders(plan: Mapping[str, Any], scope: Mapping[Key, list[int]], plac
     """A plan of leaders changes the order alone, and brings one broker that may lead to the front."""
     may = set(plan["rules"]["receivers"])
     pinned = {(topic, partition) for topic, partition in plan["rules"].get("pinned", [])}
+    spared = spared_by(plan, scope)
     for key, new in placed.items():
+        if key in spared:
+            continue
         if key in pinned:
             assert new == scope[key], f"{key}: pinned, and changed"
             assert not may & set(new), f"{key}: pinned, although {sorted(may & set(new))} may lead"

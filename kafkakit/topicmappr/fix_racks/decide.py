@@ -121,8 +121,9 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
 
 
 def _notes(problem: RackProblem) -> tuple[str, ...]:
-    verb = "breaks" if len(problem.standing) == 1 else "break"
-    notes = [*pinned_note(problem.standing, f"{verb} the rule and stay as they are")]
+    alone = len(problem.standing) == 1
+    fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
+    notes = [*pinned_note(problem.standing, fate)]
     if problem.receivers.by_rack.get(None):
         loose = problem.receivers.by_rack[None]
         notes.append(f"brokers {some(loose)} have no rack: they conflict with nobody and count as no rack")

@@ -159,8 +159,9 @@ def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
     if left.copies:
         size = "of unknown size" if left.bytes is None else f"({format_bytes(left.bytes)})"
         cost = f", {counted(left.copies, 'replica')} to copy {size}"
+    verb = "leaves" if None in (budget.max_moves, budget.max_moved_bytes) else "leave"
     notes = [
-        f"{budget.words} leaves {counted(left.partitions, 'partition')} for later{cost}; "
+        f"{budget.words} {verb} {counted(left.partitions, 'partition')} for later{cost}; "
         "carry this plan out and give the same command again to go on"
     ]
     if left.beyond:
@@ -176,7 +177,9 @@ def budget_argument(argument: str, served: Served) -> str:
     """The argument of a bound that holds for the partitions served: it says so when others were left."""
     if not served.left.partitions:
         return argument
-    return f"of what the budget takes, {argument}; {counted(served.left.partitions, 'partition')} are left for later"
+    left = served.left.partitions
+    verb = "is" if left == 1 else "are"
+    return f"of what the budget takes, {argument}; {counted(left, 'partition')} {verb} left for later"
 
 
 def left_data(left: LeftForLater) -> dict[str, object]:
