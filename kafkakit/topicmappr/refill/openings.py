@@ -124,7 +124,8 @@ def _mending_room(
 def _even_room(kept: Sequence[int], wanted: int, receivers: Receivers, racks: Racks, rule: RackRule) -> Room:
     """The room under even spread: the racks that hold the fewest copies take them first.
 
-    No other way to fill the racks is more even. Brokers without a rack take copies where that keeps the rule too.
+    No other way to fill the racks is more even. Brokers without a rack may take the last copies, one a rack at most,
+    where that keeps the rule too; more only where racks are too small.
     """
     held = [racks.get(b) or None for b in kept]
     free, units = receivers.beside(kept), wanted - len(kept)
@@ -162,7 +163,7 @@ def _lowest_first(
         able = [rack for rack, n in must.items() if n < len(free.get(rack, ()))]
         level = min((held.get(rack, 0) + must[rack] for rack in able), default=0)
         lowest = [rack for rack in able if held.get(rack, 0) + must[rack] == level]
-        if not lowest or len(lowest) > units:
+        if not lowest or len(lowest) >= units:
             return must, lowest, units
         for rack in lowest:
             must[rack] += 1
