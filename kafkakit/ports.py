@@ -259,8 +259,11 @@ class Record:
 class Producer(Protocol):
     """Writes records that count only when all in-sync replicas have them (acks=all, no duplicates)."""
 
-    def send(self, partition: TopicPartition, value: bytes, key: bytes | None = None) -> None:
-        """Queue a record; waits while the queue is full. Learn of its fate from `acknowledged` and `failed`."""
+    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+        """Queue a record, None for a tombstone; waits while the queue is full.
+
+        Learn of its fate from `acknowledged` and `failed`.
+        """
         ...
 
     @property

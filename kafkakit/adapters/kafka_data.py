@@ -106,7 +106,7 @@ class _ConfluentProducer:
     def last_error(self) -> str | None:
         return self._last_error
 
-    def send(self, partition: TopicPartition, value: bytes, key: bytes | None = None) -> None:
+    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
         from confluent_kafka import KafkaException
 
         while True:
