@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
+from kafkakit.reassign.cleanup.cli import cleanup
 from kafkakit.reassign.job.cli import DEFAULT_BATCH, Options, finish, open_job
 
 app = new_group("Carry out a plan: apply, status, verify, rollback.")
@@ -145,6 +146,9 @@ def status(
             rows=status_rows(look),
         )
     )
+
+
+app.command("cleanup", cls=KitCommand)(cleanup)
 
 
 def _run(kit: Kit, plan_file: str, options: Options, direction: str) -> None:

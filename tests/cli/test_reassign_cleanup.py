@@ -1,0 +1,194 @@
+"""`reassign cleanup` as an operator runs it: what it shows, what it takes away, and what it leaves alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.lock import FileLock
+from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.documents import encode_plan
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.reassign.store_journal import lock_path
+from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from tests.command_line import Home, Ran
+from tests.fakes import FakeClock, FakeCluster
+from tests.journal_invariants import verify_effects, verify_journal
+from tests.plans import make_plan
+
+MB = 1_000_000
+
+
+class Desk:
+    """An operator's host after a run that was cut while its move was under way."""
+
+    def __init__(self, folder: Path, *, line_rate: float = 10 * MB) -> None:
+        self.home = Home(folder)
+        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=line_rate)
+        self.cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=20 * MB, configs={FOLLOWER_LIST: "1:7"})
+        self.cluster.brokers[1].configs[LEADER_RATE] = "777"
+        self.clock = FakeClock()
+        self.clock.on_sleep.append(self.cluster.advance)
+        self.path = folder / "p.json"
+        self.path.write_bytes(encode_plan(make_plan(self.cluster, {("t", 0): (3, 2)})))
+        self.before = self.configs()
+
+    def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
+        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
+
+    def run(self, *words: str, stdin: str = "") -> Ran:
+        return self.home.run("--profile", "p", "reassign", *words, stdin=stdin)
+
+    def cut(self) -> None:
+        """A run that is stopped at its first pause after the move was sent."""
+
+        def press(_: float) -> None:
+            if self.cluster.reassignments():
+                self.clock.on_sleep.remove(press)
+                raise KeyboardInterrupt
+
+        self.clock.on_sleep.append(press)
+        assert self.run("apply", str(self.path), "--yes", "--throttle", "5MB").code == 130
+        assert self.configs() != self.before
+
+    def configs(self) -> dict[str, dict[str, str]]:
+        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
+        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+
+    def journal(self) -> Path:
+        (path,) = self.home.state.rglob("*.journal")
+        return path
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    return desk
+
+
+def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) -> None:
+    ran = desk.run("cleanup", "--yes")
+    assert (ran.code, desk.cluster.calls) == (0, [])
+    assert ran.stdout == (
+        "cluster fake-cluster: no throttle of a run on this host is set\n"
+        "left alone, not set by runs of this host:\n"
+        "  broker 1 rate for sending: 777 B/s\n"
+        "  topic t list of destinations: 1 entry\n"
+    )
+
+
+def test_it_shows_first_and_cleans_with_yes_also_without_the_plan(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    desk.path.unlink()
+    calls = len(desk.cluster.calls)
+    shown = desk.run("cleanup")
+    assert shown.code == 1
+    assert "broker 1 rate for sending: 5 MB/s, back to 777 B/s" in shown.stdout
+    assert "topic t list of destinations: 1 entry of ours, entries go" in shown.stdout
+    assert "hint: kafkakit --profile p reassign cleanup --yes" in shown.stderr
+    dry = desk.run("cleanup", "--dry-run", "--yes", "-o", "json")
+    assert (dry.code, dry.json["verdict"], dry.json["complete"]) == (1, "planned", False)
+    assert len(desk.cluster.calls) == calls
+    done = desk.run("cleanup", "--yes", "-o", "json")
+    assert (done.code, done.json["verdict"], done.json["left"]) == (0, "cleaned", [])
+    (run,) = done.json["runs"]
+    assert {(r["broker"], r["value"], r["back_to"]) for r in run["rates"]} == {
+        (1, "5000000", "777"),
+        (2, "5000000", None),
+        (3, "5000000", None),
+    }
+    assert desk.configs() == desk.before
+    verify_effects(verify_journal(desk.journal().read_bytes()), desk.cluster.calls)
+    again = desk.run("cleanup", "--yes", "-o", "tsv")
+    assert (again.code, again.stderr) == (0, "")
+    assert {line.split("\t")[5] for line in again.stdout.splitlines()} == {"other"}
+
+
+def test_throttles_of_moves_that_run_stay_unless_asked_for(desk: Desk) -> None:
+    desk.cut()
+    during = desk.configs()
+    kept = desk.run("cleanup", "--yes")
+    assert (kept.code, desk.configs()) == (1, during)
+    assert "1 move still run under them: t-0" in kept.stdout
+    assert "they stay; --unthrottle-running" in kept.stdout
+    lifted = desk.run("cleanup", "--yes", "--unthrottle-running")
+    assert (lifted.code, desk.configs()) == (0, desk.before)
+    assert desk.cluster.reassignments()
+
+
+def test_what_others_changed_since_is_left_alone_and_told(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    desk.cluster.brokers[3].configs[FOLLOWER_RATE] = "123"
+    desk.cluster.topics["t"].configs[LEADER_LIST] = "*"
+    ran = desk.run("cleanup", "--yes")
+    assert ran.code == 0
+    assert "broker 3 rate for taking in: changed by somebody else since, left alone" in ran.stdout
+    assert "topic t list of sources: all replicas (*)" in ran.stdout
+    assert desk.cluster.brokers[3].configs == {FOLLOWER_RATE: "123"}
+    assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "1:7", LEADER_LIST: "*"}
+    assert desk.run("cleanup", "--yes").stdout.startswith("cluster fake-cluster: no throttle of a run")
+
+
+def test_a_dead_broker_is_owed_until_it_is_back(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    desk.cluster.kill(3)
+    owed = desk.run("cleanup", "--yes", "-o", "json")
+    assert (owed.code, owed.json["verdict"]) == (1, "incomplete")
+    assert "broker 3, which is not alive" in owed.json["left"][0]
+    assert "broker 3" in owed.stderr
+    desk.cluster.revive(3)
+    assert desk.run("cleanup", "--yes").code == 0
+    assert desk.configs() == desk.before
+
+
+def test_a_refusal_is_named_with_its_reason(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    taken = ConfigChange(kind=ResourceKind.BROKER, name="2", key=LEADER_RATE, op=ConfigOp.DELETE)
+    desk.cluster.fail_item("alter_configs", taken, ItemError(name="ClusterAuthorizationFailedError"))
+    ran = desk.run("cleanup", "--yes")
+    assert ran.code == 1
+    assert "left: the replication rate on broker 2 (ClusterAuthorizationFailedError)" in ran.stdout
+    assert desk.run("cleanup", "--yes").code == 0
+
+
+def test_it_waits_for_nobody_who_changes_the_cluster(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    with FileLock(lock_path(desk.home.state, "fake-cluster"), "test"):
+        busy = desk.run("cleanup", "--yes")
+    assert (busy.code, busy.stdout) == (75, "")
+    assert desk.configs() != desk.before
+
+
+def test_a_damaged_journal_is_named_and_the_others_are_cleaned(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    bad = desk.journal().with_name("bad.journal")
+    bad.write_bytes(b"{}\n{}\n")
+    ran = desk.run("cleanup", "--yes")
+    assert (ran.code, desk.configs()) == (1, desk.before)
+    assert f"not read: {bad}: journal line 1 cannot be read" in ran.stdout
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_topic_that_is_gone_owes_nothing(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.delete_topic("t")
+    assert desk.run("cleanup", "--yes").code == 0
+    assert desk.configs() == {k: v for k, v in desk.before.items() if k != "topic t"}
+
+
+def test_a_foreign_move_on_a_partition_that_we_throttle_counts_as_running(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.cancel([TopicPartition("t", 0)])
+    desk.cluster.reassign({TopicPartition("t", 0): (2, 3)})
+    assert desk.run("cleanup", "--yes").code == 1
