@@ -22,7 +22,7 @@ from kafkakit.simulator.simulation import Simulation
 GB, MB = 10**9, 10**6
 DIRS = 4
 INTO_EACH, OUT_EACH = 5, 10
-THROTTLE = 60 * MB
+THROTTLE = 66 * MB
 
 
 def make(brokers: int, moves: int) -> tuple[SimCluster, list[SimMove]]:

@@ -1,0 +1,121 @@
+"""The simulator against real brokers: the same moves under the same throttle, with a change in the middle.
+
+Both runs are sampled; the total time and the time of each phase must agree within `TOLERANCE`.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from kafkakit.adapters.kafka_data import KafkaData
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ResourceKind
+from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMove, SimPartition, efficiency_of
+from kafkakit.simulator.simulation import Simulation
+from tests.integration.conftest import SandboxCluster, StartCluster
+
+pytestmark = pytest.mark.kafka
+
+A, B, C = 1001, 1002, 1003
+MB = 1_000_000
+PARTITIONS = 4
+KEYS = [TopicPartition("calibration", n) for n in range(PARTITIONS)]
+SIZE = 25 * MB
+FIRST, SECOND = 3 * MB, 6 * MB
+CHANGE_S = 12
+TOLERANCE = 0.15
+WINDOW_NUM, BACKOFF_MS = 3, 100  # what the sandbox gives its brokers
+PATIENCE_S = 90.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Bytes that were there at the change of the rate, and seconds until all was copied."""
+
+    at_change: float
+    total_s: float
+
+
+@pytest.fixture(scope="module")
+def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=3)
+    yield cluster
+    cluster.down()
+
+
+def set_value(admin: ClusterAdmin, kind: ResourceKind, name: str, key: str, value: str) -> None:
+    change = ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.SET, value=value)
+    assert admin.alter_configs([change])[change] is None
+    deadline = time.monotonic() + PATIENCE_S
+    while admin.dynamic_configs(kind, [name])[name].get(key) != value:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def set_rates(admin: ClusterAdmin, rate: int) -> None:
+    set_value(admin, ResourceKind.BROKER, str(A), LEADER_RATE, str(rate))
+    set_value(admin, ResourceKind.BROKER, str(C), FOLLOWER_RATE, str(rate))
+
+
+def arrived(admin: ClusterAdmin) -> int:
+    return sum(r.size_bytes for r in admin.log_dirs([C], KEYS)[C].replicas.values())
+
+
+def real_run(cluster: SandboxCluster, admin: ClusterAdmin) -> Timing:
+    assert admin.create_topic("calibration", dict.fromkeys(range(PARTITIONS), (A, B)), {}) is None
+    producer = KafkaData(cluster.bootstrap_servers, cluster.security).producer()
+    for key in KEYS:
+        for _ in range(SIZE // 100_000):
+            producer.send(key, bytes(100_000))
+    assert producer.flush(PATIENCE_S) == 0
+    for name, broker in ((LEADER_LIST, A), (FOLLOWER_LIST, C)):
+        entries = ",".join(f"{n}:{broker}" for n in range(PARTITIONS))
+        set_value(admin, ResourceKind.TOPIC, "calibration", name, entries)
+    set_rates(admin, FIRST)
+    began = time.monotonic()
+    assert set(admin.reassign(dict.fromkeys(KEYS, (C, B))).values()) == {None}
+    seen = []
+    for second in range(1, CHANGE_S + 1):
+        time.sleep(max(0.0, began + second - time.monotonic()))
+        seen.append(arrived(admin))
+    set_rates(admin, SECOND)
+    while admin.reassignments():
+        assert time.monotonic() - began < PATIENCE_S
+        time.sleep(0.1)
+    print("MB seconds by second:", [round(size / MB, 1) for size in seen])
+    return Timing(seen[-1], time.monotonic() - began)
+
+
+def simulated_run() -> Timing:
+    simulation = Simulation(
+        SimCluster(
+            brokers=tuple(SimBroker(id=b) for b in (A, B, C)),
+            partitions=tuple(SimPartition(key=k, replicas=(A, B), size_bytes=SIZE) for k in KEYS),
+            quota=QuotaModel(window_num=WINDOW_NUM, efficiency=efficiency_of(WINDOW_NUM, BACKOFF_MS)),
+        )
+    )
+    for rate, until in ((FIRST, CHANGE_S), (SECOND, 600)):
+        simulation.set_rates(A, into=None, out=rate)
+        simulation.set_rates(C, into=rate, out=None)
+        if not simulation.now_s:
+            simulation.submit(SimMove(key=k, target=(C, B)) for k in KEYS)
+        simulation.advance(until - simulation.now_s)
+        if rate == FIRST:
+            at_change = simulation.copied_bytes
+    return Timing(at_change, max(simulation.finished.values()))
+
+
+def test_moves_take_as_long_as_on_real_brokers(brokers: SandboxCluster) -> None:
+    admin = brokers.open_admin()
+    try:
+        real = real_run(brokers, admin)
+    finally:
+        admin.close()
+    simulated = simulated_run()
+    print(f"real {real}, simulated {simulated}, off by {simulated.total_s / real.total_s - 1:+.1%}")
+    assert simulated.total_s == pytest.approx(real.total_s, rel=TOLERANCE)
+    # One sample: lumps of 1 MB a partition may or may not have come.
+    assert simulated.at_change == pytest.approx(real.at_change, rel=TOLERANCE, abs=PARTITIONS * MB)

@@ -1,0 +1,269 @@
+"""ISR, leaders, disks, dead brokers, cancels: what the simulated cluster does in time."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from kafkakit.errors import UsageError
+from kafkakit.model import TopicPartition
+from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
+from kafkakit.simulator.observation import CopySeen, DiskSeen
+from kafkakit.simulator.simulation import Simulation
+
+MB = 1_000_000
+T0 = TopicPartition("t", 0)
+
+
+def broker(number: int, *dirs: SimDisk, line: float = 100 * MB) -> SimBroker:
+    return SimBroker(id=number, disks=dirs or (SimDisk(path="/a"),), line_into=line, line_out=line)
+
+
+def one_partition(*brokers: SimBroker, ingest: float = 0.0, min_isr: int = 1) -> SimCluster:
+    """`t-0` with 100 MB on brokers 1 and 2."""
+    partition = SimPartition(key=T0, replicas=(1, 2), size_bytes=100 * MB, ingest_bytes_per_s=ingest, min_isr=min_isr)
+    return SimCluster(brokers=brokers or tuple(broker(b) for b in (1, 2, 3, 4)), partitions=(partition,))
+
+
+def copies(simulation: Simulation) -> Mapping[int, CopySeen]:
+    return {c.broker: c for c in simulation.observe().copies}
+
+
+def disk(simulation: Simulation, number: int, path: str = "/a") -> DiskSeen:
+    return next(d for d in simulation.observe().disks if (d.broker, d.path) == (number, path))
+
+
+def test_each_new_copy_joins_when_caught_up_and_the_move_ends_with_the_last() -> None:
+    simulation = Simulation(one_partition())
+    simulation.set_rates(3, into=20 * MB, out=None)
+    simulation.set_rates(4, into=5 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 4))])
+    simulation.advance(10)
+    seen = copies(simulation)
+    assert [b for b, c in sorted(seen.items()) if c.in_isr] == [1, 2, 3]
+    assert seen[4].bytes == pytest.approx(40 * MB)
+    assert simulation.lists[T0] == (3, 4, 1, 2)
+    simulation.advance(14)
+    assert not simulation.finished
+    simulation.advance(3)
+    assert 24 < simulation.finished[T0] <= 27
+    assert simulation.lists[T0] == (3, 4)
+    assert simulation.in_flight == ()
+
+
+def test_space_of_old_copies_comes_back_after_the_deletion_delay() -> None:
+    start = SimDisk(path="/a", used_bytes=150 * MB, total_bytes=1000 * MB)
+    simulation = Simulation(one_partition(broker(1, start), broker(2), broker(3), broker(4)))
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(3)
+    assert T0 in simulation.finished
+    assert disk(simulation, 1).used_bytes == 150 * MB
+    assert disk(simulation, 3).used_bytes == 100 * MB
+    simulation.advance(50)
+    assert disk(simulation, 1).used_bytes == 150 * MB
+    simulation.advance(15)
+    assert disk(simulation, 1).used_bytes == 50 * MB
+
+
+def test_a_full_dir_fails_as_a_whole_and_the_move_hangs_until_it_is_cancelled() -> None:
+    small = (SimDisk(path="/a", total_bytes=60 * MB), SimDisk(path="/b", total_bytes=900 * MB))
+    simulation = Simulation(one_partition(broker(1), broker(2), broker(3, *small)))
+    simulation.set_rates(3, into=10 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 2), dirs={3: "/a"})])
+    simulation.advance(600)
+    assert disk(simulation, 3).failed
+    assert not disk(simulation, 3, "/b").failed
+    assert simulation.in_flight == (T0,)
+    assert copies(simulation)[1].in_isr
+    assert copies(simulation)[2].in_isr
+    simulation.cancel([T0])
+    assert simulation.in_flight == ()
+    assert simulation.lists[T0] == (2, 1)
+
+
+def test_ingest_and_other_partitions_fill_a_dir_too_and_leaders_leave_it() -> None:
+    filling = SimDisk(path="/a", total_bytes=400 * MB, used_bytes=100 * MB, growth_bytes_per_s=2 * MB)
+    simulation = Simulation(one_partition(broker(1, filling), broker(2), broker(3), ingest=1 * MB, min_isr=2))
+    simulation.advance(90)
+    assert disk(simulation, 1).used_bytes == pytest.approx(370 * MB)
+    simulation.advance(60)
+    seen = simulation.observe()
+    assert disk(simulation, 1).failed
+    assert (seen.under_replicated, seen.under_min_isr) == (1, 1)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(30)
+    assert simulation.lists[T0] == (3, 2)
+    assert simulation.observe().under_replicated == 0
+
+
+def test_a_copy_faster_than_its_throttle_never_catches_up() -> None:
+    simulation = Simulation(one_partition(ingest=5 * MB))
+    simulation.set_rates(3, into=6 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(3600)
+    assert simulation.in_flight == (T0,)
+    simulation.set_rates(3, into=20 * MB, out=None)
+    simulation.advance(3600)
+    assert T0 in simulation.finished
+
+
+def test_a_killed_destination_holds_the_move_up_and_goes_on_when_it_is_back() -> None:
+    simulation = Simulation(one_partition())
+    simulation.set_rates(3, into=5 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(10)
+    simulation.kill(3)
+    simulation.advance(300)
+    assert copies(simulation)[3].bytes == pytest.approx(40 * MB)
+    assert simulation.observe().under_replicated == 0
+    simulation.revive(3)
+    simulation.advance(16)
+    assert T0 in simulation.finished
+
+
+def test_a_killed_leader_leaves_the_isr_after_the_session_timeout() -> None:
+    simulation = Simulation(one_partition(ingest=1 * MB, min_isr=2))
+    simulation.submit([SimMove(key=T0, target=(1, 2, 3))])
+    simulation.set_rates(3, into=5 * MB, out=None)
+    simulation.kill(1)
+    simulation.advance(8)
+    assert copies(simulation)[1].in_isr
+    assert copies(simulation)[3].bytes == 0
+    simulation.advance(5)
+    assert not copies(simulation)[1].in_isr
+    assert copies(simulation)[3].bytes > 0
+    assert simulation.observe().under_min_isr == 1
+    simulation.revive(1)
+    simulation.advance(3)
+    assert simulation.observe().under_replicated == 0
+    simulation.advance(60)
+    assert simulation.lists[T0] == (1, 2, 3)
+    assert T0 in simulation.finished
+
+
+def test_the_last_member_stays_in_the_isr_and_leads_again() -> None:
+    simulation = Simulation(one_partition(ingest=1 * MB))
+    simulation.kill(1)
+    simulation.advance(20)
+    simulation.kill(2)
+    simulation.advance(20)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.revive(1)
+    simulation.advance(30)
+    assert simulation.in_flight == (T0,), "only broker 2 has everything that was acknowledged"
+    simulation.revive(2)
+    simulation.advance(30)
+    assert simulation.lists[T0] == (3, 2)
+
+
+def test_cancel_leaves_the_old_set_in_kafkas_order_and_frees_the_partial_copy() -> None:
+    simulation = Simulation(one_partition())
+    simulation.set_rates(3, into=5 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(10)
+    simulation.cancel([T0])
+    assert simulation.lists[T0] == (2, 1)
+    assert disk(simulation, 3).used_bytes == pytest.approx(40 * MB)
+    simulation.advance(66)
+    assert disk(simulation, 3).used_bytes == pytest.approx(0, abs=1)
+    assert not simulation.finished
+
+
+def test_a_new_submission_replaces_the_running_one_and_the_given_up_copy_goes_at_the_end() -> None:
+    simulation = Simulation(one_partition())
+    for number in (3, 4):
+        simulation.set_rates(number, into=5 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 4))])
+    simulation.advance(5)
+    simulation.submit([SimMove(key=T0, target=(3, 1))])
+    assert simulation.lists[T0] == (3, 1, 4, 2) or simulation.lists[T0] == (3, 1, 2, 4)
+    simulation.advance(60)
+    assert simulation.lists[T0] == (3, 1)
+
+
+def test_a_move_without_a_new_copy_ends_at_once() -> None:
+    simulation = Simulation(one_partition())
+    simulation.submit([SimMove(key=T0, target=(2, 1))])
+    simulation.advance(1)
+    assert simulation.lists[T0] == (2, 1)
+    assert simulation.copied_bytes == 0
+
+
+def test_the_controller_ends_a_limited_number_of_moves_a_second() -> None:
+    partitions = tuple(SimPartition(key=TopicPartition("e", n), replicas=(1,), size_bytes=0) for n in range(1000))
+    simulation = Simulation(SimCluster(brokers=(broker(1), broker(2)), partitions=partitions, finishes_per_s=100))
+    simulation.submit(SimMove(key=p.key, target=(2,)) for p in partitions)
+    simulation.advance(5)
+    assert 400 <= len(simulation.finished) <= 500
+    simulation.advance(10)
+    assert len(simulation.finished) == 1000
+
+
+def test_clients_share_the_line_and_the_queue_shows_when_it_is_too_short() -> None:
+    nodes = [SimBroker(id=b, background_into=60 * MB, line_into=100 * MB, line_out=100 * MB) for b in (1, 2, 3)]
+    simulation = Simulation(one_partition(*nodes))
+    simulation.set_rates(3, into=200 * MB, out=None)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(1)
+    seen = {b.id: b for b in simulation.observe().brokers}
+    assert seen[3].moved_into == pytest.approx(40 * MB)
+    assert seen[3].use_into == pytest.approx(1.0)
+    assert seen[3].queue > 0
+    assert seen[2].queue == 0
+
+
+def test_the_day_curve_scales_ingest() -> None:
+    given = one_partition(ingest=1 * MB)
+    curve = SimCluster(brokers=given.brokers, partitions=given.partitions, day_curve=(0.0, 2.0))
+    simulation = Simulation(curve)
+    simulation.advance(43_200)
+    assert disk(simulation, 1).used_bytes == 0
+    simulation.advance(1000)
+    assert disk(simulation, 1).used_bytes == pytest.approx(2000 * MB, rel=0.01)
+
+
+def test_the_same_calls_give_the_same_numbers() -> None:
+    def played() -> object:
+        simulation = Simulation(one_partition(ingest=1 * MB))
+        simulation.set_rates(3, into=6 * MB, out=None)
+        simulation.submit([SimMove(key=T0, target=(3, 2))])
+        simulation.advance(7)
+        simulation.set_rates(3, into=9 * MB, out=None)
+        simulation.advance(5)
+        return simulation.observe()
+
+    assert played() == played()
+
+
+def test_a_long_tick_and_many_short_ones_come_to_the_same() -> None:
+    found = []
+    for step in (1, 7, 400):
+        simulation = Simulation(one_partition(ingest=1 * MB))
+        simulation.set_rates(3, into=2.5 * MB, out=None)
+        simulation.submit([SimMove(key=T0, target=(3, 2))])
+        while simulation.now_s < 400:
+            simulation.advance(min(step, 400 - simulation.now_s))
+        found.append((simulation.finished, simulation.observe().disks))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        SimMove(key=T0, target=(9,)),
+        SimMove(key=T0, target=()),
+        SimMove(key=T0, target=(1, 1)),
+        SimMove(key=TopicPartition("no", 1), target=(1,)),
+    ],
+)
+def test_moves_that_make_no_sense_are_refused(move: SimMove) -> None:
+    with pytest.raises(UsageError):
+        Simulation(one_partition()).submit([move])
+
+
+def test_an_unknown_broker_is_refused() -> None:
+    with pytest.raises(UsageError, match="broker 9"):
+        Simulation(one_partition()).kill(9)
+
+
+def test_quota_defaults_are_kafkas() -> None:
+    assert QuotaModel().window_num == 11
