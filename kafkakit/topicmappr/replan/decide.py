@@ -150,6 +150,9 @@ def _assembled(
         notes.append(f"live broker(s) {others} have no part in this plan; one made anew could use them")
     if foreign:
         notes.append(f"{foreign} partition(s) that somebody else is moving are left out of the plan")
+    if places.rules.later:
+        waiting = len(places.rules.later)
+        notes.append(f"{waiting} partition(s) are left for another run of the plan's own command: its budget is spent")
     late = sum(1 for row in situation.rows if row.under_way and not places.leaving.isdisjoint(row.start))
     if late:
         notes.append(f"{late} running move(s) end on brokers that are to be left; replan again when they are done")
