@@ -51,6 +51,19 @@ def open_data(settings: Settings) -> DataPlane:
 
 def open_control(settings: Settings) -> ControlStore:
     """The control store that the settings name; connects on first use."""
+    if settings.control_store == "kafka":
+        from kafkakit.adapters.control_kafka import KafkaControl
+
+        return KafkaControl(open_data(settings), lambda: open_admin(settings))
+    if settings.control_store == "zookeeper":
+        from kafkakit.adapters.control_zookeeper import ZooKeeperControl
+
+        if not settings.zookeeper_addr:
+            raise UsageError(
+                "control_store is zookeeper, but no ZooKeeper address is configured",
+                hint="set zookeeper.addr in the profile, or KAFKAKIT_ZOOKEEPER_ADDR",
+            )
+        return ZooKeeperControl(settings.zookeeper_addr)
     from kafkakit.adapters.control_file import FileControl
 
     return FileControl(settings.state_dir / "control", write_file)

@@ -1,7 +1,6 @@
 """ZooKeeper through kazoo: reads the two znodes that kafka-kit's metricsfetcher writes."""
 
 import logging
-import re
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
-from kafkakit.errors import InputError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.errors import InputError, OperationFailedError, TryLaterError
 from kafkakit.metricsfetcher.znodes import (
     BROKER_STORAGE,
     PARTITION_SIZES,
@@ -18,12 +17,10 @@ from kafkakit.metricsfetcher.znodes import (
     decode_partition_sizes,
 )
 from kafkakit.ports import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.zookeeper_address import parse_zookeeper_address, znode_path
 
 CONNECT_TIMEOUT_S = 5.0  # kafka-kit gives up after 0.25 s, which a busy ensemble does not meet
 REQUEST_TIMEOUT_S = 5.0
-DEFAULT_PORT = 2181
-_HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?")
-_PATH_PART = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff]{1,255}")
 
 
 class ZooKeeperMetrics:
@@ -34,8 +31,8 @@ class ZooKeeperMetrics:
     """
 
     def __init__(self, address: str, prefix: str, *, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
-        self._hosts, self._chroot = _parse_address(address)
-        self._prefix = _path(prefix, "--zk-metrics-prefix")
+        self._hosts, self._chroot = parse_zookeeper_address(address, "--zk-addr")
+        self._prefix = znode_path(prefix, "--zk-metrics-prefix")
         self._timeout_s = timeout_s
         self._client: Any = None
 
@@ -104,30 +101,6 @@ class ZooKeeperMetrics:
 
 
 _HINT = "check --zk-addr and that a server is up, or take sizes from the brokers (--sizes-from brokers)"
-
-
-def _parse_address(address: str) -> tuple[str, str]:
-    hosts, slash, chroot = address.strip().partition("/")
-    named = []
-    for raw in hosts.split(","):
-        entry = raw.strip()
-        match = _HOST.fullmatch(entry)
-        if match is None or not 0 < int(match[1] or DEFAULT_PORT) <= 65535:
-            raise UsageError(
-                f"--zk-addr: {entry[:60]!r} is not HOST:PORT",
-                hint="give addresses separated by commas: zk1:2181,zk2:2181",
-            )
-        named.append(entry if match[1] else f"{entry}:{DEFAULT_PORT}")
-    return ",".join(named), _path(chroot, "--zk-addr") if slash else ""
-
-
-def _path(text: str, flag: str) -> str:
-    """The path below the root with a slash in front, or nothing for an empty one."""
-    parts = [part for part in text.strip("/").split("/") if part]
-    for part in parts:
-        if not _PATH_PART.fullmatch(part) or part in (".", ".."):
-            raise UsageError(f"{flag}: {part[:60]!r} is not a part of a znode's path")
-    return "".join(f"/{part}" for part in parts)
 
 
 def _time(milliseconds: int, source: str) -> datetime:
