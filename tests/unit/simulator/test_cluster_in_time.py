@@ -76,7 +76,7 @@ def test_a_full_dir_fails_as_a_whole_and_the_move_hangs_until_it_is_cancelled() 
     assert copies(simulation)[1].in_isr
     assert copies(simulation)[2].in_isr
     simulation.cancel([T0])
-    assert simulation.in_flight == ()
+    assert not list(simulation.in_flight)
     assert simulation.lists[T0] == (2, 1)
 
 

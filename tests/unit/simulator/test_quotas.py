@@ -8,7 +8,7 @@ from kafkakit.simulator.simulation import Simulation
 
 MB = 1_000_000
 KAFKAS = QuotaModel()
-FAST = QuotaModel(window_num=3, efficiency=efficiency_of(3, 100))
+FAST = QuotaModel(window_num=3, efficiency=efficiency_of(3, 100, 16_000))
 
 
 def cluster(quota: QuotaModel = KAFKAS, *, wildcard: bool = False, ingest: float = 0.0) -> SimCluster:
@@ -136,6 +136,10 @@ def test_a_wildcard_list_slows_the_recovery_of_other_followers() -> None:
 
 
 def test_efficiency_meets_the_measured_points() -> None:
-    assert efficiency_of(11, 1000) == pytest.approx(0.80, abs=0.01)
-    assert 0.70 <= efficiency_of(3, 1000) <= 0.75
-    assert 0.95 <= efficiency_of(3, 100) <= 1.05
+    small, large = 16_000, 900_000
+    assert efficiency_of(11, 1000, large) == pytest.approx(0.80, abs=0.01)
+    assert efficiency_of(11, 1000, small) == pytest.approx(0.93, abs=0.02)
+    assert 0.70 <= efficiency_of(3, 1000, small) <= 0.75
+    assert 0.95 <= efficiency_of(3, 100, small) <= 1.0
+    assert efficiency_of(3, 100, large) == pytest.approx(0.85, abs=0.02)
+    assert efficiency_of(3, 100, 5_000_000) > 0.95, "a batch above the limit comes whole"
