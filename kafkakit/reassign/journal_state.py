@@ -23,6 +23,10 @@ class ConfigKey(NamedTuple):
     name: str
     key: str
 
+    def as_data(self) -> dict[str, str]:
+        """The key as journal data."""
+        return {"kind": self.kind.value, "name": self.name, "key": self.key}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateHold:

@@ -9,26 +9,20 @@ from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.journal_state import ConfigKey
 from kafkakit.reassign.outcome import Voice
-from kafkakit.reassign.precheck import Live
+from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.rates import is_unlimited
 from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.store_configs import ConfigWriter
 from kafkakit.reassign.store_journal import Journal
+from kafkakit.reassign.store_lists import ThrottleLists
 from kafkakit.reassign.throttle import (
-    WILDCARD,
-    Configs,
     Room,
-    empty_list_changes,
     entries_of,
-    entry_changes,
     inside_rates,
     owed_words,
     rate_changes,
-    removal_changes,
     restore_changes,
-    room_for,
-    split_list,
     surplus_entries,
     wanted_entries,
     wanted_rates,
@@ -44,9 +38,11 @@ class Throttles:
         self._admin, self._clock, self._journal, self._voice = admin, clock, journal, voice
         self._patient = patient
         self._configs = ConfigWriter(admin, clock, journal, patient)
+        self._lists = ThrottleLists(self._configs, journal, voice)
         self._set: dict[ConfigKey, int] = {}
         self._told: set[ConfigKey] = set()
         self._goals: dict[TopicPartition, Goal] = {}
+        self._entered: set[TopicPartition] = set()
         self._inside: set[int] = set()
         self._reasons: dict[ConfigKey, str] = {}
 
@@ -61,12 +57,16 @@ class Throttles:
         self._append(goals, rates)
 
     def impose_rates(self, goals: Sequence[Goal], rates: Rates | int, live: Live) -> None:
-        """Set the rates on the brokers involved that are alive and answer; others get theirs on a later call.
+        """Keep moves in flight throttled: brokers that came back get their rate, moves without entries get theirs.
 
-        Costs no request where all have theirs.
+        Costs no request where nothing is missing. Moves whose entries do not fit go on unthrottled, which is said.
         """
+        rates = _as_rates(rates)
         self._goals |= {g.key: g for g in goals}
-        self._set_rates(wanted_rates(goals, _as_rates(rates)), _alive_in(live))
+        self._set_rates(wanted_rates(goals, rates), _alive_in(live))
+        if fresh := [g for g in goals if g.key not in self._entered]:
+            for words in self._append_fitting(fresh, rates):
+                self._voice.warn(words)
 
     def impose_inside(self, brokers: Collection[int], rates: Rates, live: Live) -> None:
         """Limit the copying between log dirs on these brokers, before their copies are told to change dirs.
@@ -78,28 +78,45 @@ class Throttles:
 
     def room(self, goals: Sequence[Goal], rates: Rates) -> Room:
         """Which goals' entries fit into their topics' lists now; one request for each 500 topics."""
-        if is_unlimited(rates) or not goals:
-            return Room(fits=tuple(goals))
-        topics = self._configs.topics({g.key.topic for g in goals})
-        return room_for(goals, rates, topics, self._journal.state.entries)
+        return self._lists.room(goals, rates)
 
-    def change(self, rates: Rates, live: Live) -> None:
-        """Go over to other rates while moves run, for all that was imposed and not lifted yet.
+    def change(
+        self, rates: Rates, live: Live, goals: Sequence[Goal] = (), inside: Collection[int] = ()
+    ) -> tuple[str, ...]:
+        """Go over to other rates while moves run; returns what could not be done, in words.
 
-        New rates are set first, then entries come and go, and last the rates that are not wanted any more go back to
-        their earlier values. Every value of ours is in the journal, so a run that is cut here restores as any other.
-        A broker averages over about 10 s: a higher rate lets a burst through, a lower one stops copying for a while.
+        It is for all that was imposed and not lifted yet, and for the goals and brokers (`inside`: their copies change
+        dirs) given here. New rates are set first, then entries come and go, and last the rates that are not wanted any
+        more go back to their earlier values. Every value of ours is in the journal before, so a run that is cut here
+        restores as any other. A broker averages over about 10 s: a higher rate lets a burst through, a lower one stops
+        copying for a while.
         """
-        goals = list(self._goals.values())
-        wanted = wanted_rates(goals, rates) | inside_rates(sorted(self._inside), rates)
-        self._set_rates(wanted, _alive_in(live))
-        self._append(goals, rates)
+        self._goals |= {g.key: g for g in goals}
+        self._inside |= set(inside)
+        self._reasons.clear()
+        known = list(self._goals.values())
+        wanted = wanted_rates(known, rates) | inside_rates(sorted(self._inside), rates)
+        silent, refused = self._try_rates(wanted, _alive_in(live))
+        words = [*_refusals(refused), *self._append_fitting(known, rates)]
         held = self._journal.state.entries
         if is_unlimited(rates):
-            self._remove(held)
+            self._note(self._lists.remove(held))
         else:
-            self._remove(surplus_entries(entries_of(goals, held), wanted_entries(goals, rates)))
+            self._note(self._lists.remove(surplus_entries(entries_of(known, held), wanted_entries(known, rates))))
         self._lift_rates(live, keep=wanted)
+        return (*words, *self._undone(wanted, silent, live))
+
+    def _undone(self, wanted: Mapping[ConfigKey, int], silent: Collection[int], live: Live) -> tuple[str, ...]:
+        state = self._journal.state
+        dead = sorted({int(k.name) for k in wanted if not live.is_alive(int(k.name))})
+        words = [f"broker {b} is not alive and keeps the rate that it has" for b in dead]
+        words += [f"broker {b} does not answer and keeps the rate that it has" for b in sorted(silent)]
+        theirs = sorted(self._told & set(wanted))
+        words += [f"broker {k.name}: {k.key} was changed by somebody else and stays" for k in theirs]
+        surplus = {k: h for k, h in state.rates.items() if k not in wanted}
+        gone = {int(k.name) for k in surplus if not live.is_alive(int(k.name))}
+        lists = [k for k in state.entries if k in self._reasons]
+        return (*words, *owed_words(surplus, lists, gone, self._reasons))
 
     def lift_entries(self, goals: Sequence[Goal] | None = None) -> None:
         """Take our list entries away: those of the goals' partitions, or all of them."""
@@ -107,7 +124,8 @@ class Throttles:
         wanted = dict(held) if goals is None else entries_of(goals, held)
         gone = set(self._goals) if goals is None else {g.key for g in goals}
         self._goals = {k: g for k, g in self._goals.items() if k not in gone}
-        self._remove(wanted)
+        self._entered -= gone
+        self._note(self._lists.remove(wanted))
 
     def lift(self, live: Live) -> tuple[str, ...]:
         """Take away every throttle of ours; returns what could not be removed, in words (empty = all gone).
@@ -131,7 +149,7 @@ class Throttles:
             return ()
         dead = {int(k.name) for k in state.rates if not live.is_alive(int(k.name))}
         owed += owed_words(state.rates, state.entries, dead, self._reasons)
-        self._journal.check(What.OWED, {"keys": [_key_data(k) for k in sorted([*state.rates, *state.entries])]})
+        self._journal.check(What.OWED, {"keys": [k.as_data() for k in sorted([*state.rates, *state.entries])]})
         return tuple(owed)
 
     def _insist(self, wanted: Mapping[ConfigKey, int], live: Live) -> None:
@@ -147,10 +165,19 @@ class Throttles:
             alive = self._alive()
 
     def _set_rates(self, wanted: Mapping[ConfigKey, int], alive: Collection[int]) -> list[int]:
-        """Set the rates; returns the brokers that did not tell theirs."""
+        """Set the rates; returns the brokers that did not tell theirs, raises when one refuses."""
+        silent, refused = self._try_rates(wanted, alive)
+        for words in _refusals(refused):
+            raise OperationFailedError(words)
+        return silent
+
+    def _try_rates(
+        self, wanted: Mapping[ConfigKey, int], alive: Collection[int]
+    ) -> tuple[list[int], dict[ConfigChange, ItemError]]:
+        """Set the rates; returns brokers that did not tell theirs, and what living brokers refuse."""
         todo = {k: r for k, r in wanted.items() if int(k.name) in alive and self._set.get(k) != r}
         if not todo:
-            return []
+            return [], {}
         now = self._configs.brokers({k.name for k in todo})
         # A rate that could not be read is not unset: giving it back would delete what somebody else set there.
         silent = {k for k in todo if k.name not in now}
@@ -160,33 +187,26 @@ class Throttles:
             self._voice.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
             self._told.add(key)
         refused = self._configs.write(What.THROTTLE, changes)
-        still = self._alive() if refused else set()
-        for change, error in refused.items():
-            if int(change.name) in still:
-                raise OperationFailedError(f"broker {change.name} does not take the throttle: {error}")
         failed = {ConfigKey(c.kind, c.name, c.key) for c in refused}
         self._set |= {k: r for k, r in todo.items() if k not in failed}
-        return sorted({int(k.name) for k in silent})
+        still = self._alive() if refused else set()
+        return sorted({int(k.name) for k in silent}), {c: e for c, e in refused.items() if int(c.name) in still}
 
     def _append(self, goals: Sequence[Goal], rates: Rates) -> None:
-        wanted = wanted_entries(goals, rates)
-        changes = entry_changes(wanted, self._configs.topics({k.name for k in wanted}))
-        refused = self._configs.write(What.THROTTLE, [(c, None) for c in changes])
-        present = self._configs.topics({c.name for c in refused})
-        for change, error in refused.items():
-            if change.name in present:
-                raise OperationFailedError(f"topic {change.name} does not take the throttle: {error}")
+        """Add entries; raises `OperationFailedError` when a topic refuses."""
+        for change, error in self._lists.append(goals, rates).items():
+            raise OperationFailedError(f"topic {change.name} does not take the throttle: {error}")
+        self._entered |= {g.key for g in goals}
 
-    def _remove(self, wanted: Mapping[ConfigKey, Sequence[str]]) -> None:
-        """Subtract entries of ours, and delete lists that this leaves empty."""
-        if not wanted:
-            return
-        topics = self._configs.topics({k.name for k in wanted})
-        self._note(self._configs.write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)]))
-        # A run that was cut may have emptied a list without writing that down: what is there now decides.
-        topics = self._configs.topics({k.name for k in wanted})
-        self._note(self._configs.write(What.RESTORE, [(c, None) for c in empty_list_changes(list(wanted), topics)]))
-        self._release_lists(topics, [k for k in wanted if k in self._journal.state.entries])
+    def _append_fitting(self, goals: Sequence[Goal], rates: Rates) -> list[str]:
+        """Add what the lists have room for, since moves in flight cannot wait; returns what is missing, in words."""
+        room = self.room(goals, rates)
+        fits = {g.key for g in room.fits}
+        refused = self._lists.append(room.fits, rates)
+        self._entered |= {g.key for g in goals}
+        without = [str(g.key) for g in goals if g.key not in fits]
+        words = [f"without a throttle, as the lists of their topics are full: {listed(without)}"] if without else []
+        return [*words, *(f"topic {c.name} does not take the throttle: {e}" for c, e in refused.items())]
 
     def _alive(self) -> set[int]:
         return {b.id for b in self._patient.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
@@ -206,21 +226,9 @@ class Throttles:
         self._told -= set(held)
         self._set = {k: r for k, r in self._set.items() if k in self._journal.state.rates or k in keep}
 
-    def _release_lists(self, topics: Configs, keys: Sequence[ConfigKey]) -> None:
-        """Forget lists that hold nothing of ours any more: the topic is gone, or only others' entries are left."""
-        released = []
-        for key in keys:
-            there = set(split_list(topics.get(key.name, {}).get(key.key)))
-            ours = set(self._journal.state.entries[key])
-            if WILDCARD in there and ours:
-                self._voice.warn(f"topic {key.name}: {key.key} was set to * meanwhile; left as it is")
-            if not ours & there and topics.get(key.name, {}).get(key.key) != "":
-                released.append(key)
-        self._release(released)
-
     def _release(self, keys: Sequence[ConfigKey]) -> None:
         if keys:
-            self._journal.check(What.RELEASED, {"keys": [_key_data(k) for k in keys]})
+            self._journal.check(What.RELEASED, {"keys": [k.as_data() for k in keys]})
 
     def _note(self, refused: Mapping[ConfigChange, ItemError]) -> None:
         self._reasons |= {ConfigKey(c.kind, c.name, c.key): str(e) for c, e in refused.items()}
@@ -234,5 +242,5 @@ def _alive_in(live: Live) -> set[int]:
     return {b for b in live.brokers if live.is_alive(b)}
 
 
-def _key_data(key: ConfigKey) -> dict[str, str]:
-    return {"kind": key.kind.value, "name": key.name, "key": key.key}
+def _refusals(refused: Mapping[ConfigChange, ItemError]) -> list[str]:
+    return [f"broker {c.name} does not take the throttle: {e}" for c, e in refused.items()]
