@@ -61,19 +61,18 @@ class Softened:
         if self.before.measure == self.after.measure:
             return ()
         parts = [
-            f"{name} {_range(before)} -> {_range(after)}"
-            for name, before, after in (
-                ("replicas per receiving broker", self.before.counts, self.after.counts),
-                ("leaders per broker", self.before.leaders, self.after.leaders),
+            f"{name} {_range(was)} -> {_range(now)}" if was != now else f"{name} {_range(now)} as before, more alike"
+            for name, place, was, now in (
+                ("replicas per receiving broker", 0, self.before.counts, self.after.counts),
+                ("leaders per broker", 1, self.before.leaders, self.after.leaders),
             )
-            if before != after
+            if self.before.measure[place] != self.after.measure[place]
         ]
         pairs = (self.before.measure[2], self.after.measure[2])
         if pairs[0] != pairs[1]:
             parts.append(f"pairs of replicas of one topic on one broker {pairs[0]} -> {pairs[1]}")
-        how = f" ({'; '.join(parts)})" if parts else ""
         ended = "" if self.complete else "; the search for more ended at its limit of work"
-        return (f"without more bytes or copies, spread more evenly{how}{ended}",)
+        return (f"without more bytes or copies, spread more evenly ({'; '.join(parts)}){ended}",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,3 +143,15 @@ def test_a_mended_set_stays_mended() -> None:
         free = free_moves(fleet, {2: 3}, ceiling=[99] * 6)
         assert free.may_go(2, 4)
         assert free.may_go(2, 5) is allowed
+
+
+def test_nothing_moves_where_nothing_is_won() -> None:
+    """Counts one apart; two topics of which one would sit as badly after an exchange as the other does before."""
+    fleet = fleet_of([(1,)] * 3, [5] * 3, [None] * 3)
+    free = free_moves(fleet, {0: 1, 1: 1, 2: 2}, ceiling=[0, 99, 99])
+    level_counts(free)
+    assert (free.counts, free.steps) == ([0, 2, 1], 0)
+    fleet = fleet_of([(1,), (1,), (1,), (2,), (3,)], [5, 5, 5, 1, 1], [None] * 3)
+    free = free_moves(fleet, {0: 1, 1: 1, 2: 2}, ceiling=[0, 11, 6])
+    # Topic 1 has its only slot on broker 3, and would meet another of its own on broker 2.
+    assert spread(free, [0, 0, 1, 1, 2]) == [1, 1, 2, 1, 2]
