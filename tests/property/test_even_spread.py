@@ -1,6 +1,6 @@
 """Drains under an even spread over racks: no set becomes uneven, none stays without need, small answers are the best.
 
-Balances of bytes under it are in test_balance.py.
+Balances of bytes with fewer racks than copies, too; more of them, with no more copies than racks, in test_balance.py.
 """
 
 import json
@@ -13,16 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import UsageError
-from kafkakit.model import ClusterSnapshot
+from kafkakit.errors import InfeasibleError, UsageError
+from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.topicmappr.broker_list import BrokerList
 from kafkakit.topicmappr.drain.decide import decide_drain
 from kafkakit.topicmappr.drain.request import DrainRequest
 from kafkakit.topicmappr.planned.change import PlannedChange
+from kafkakit.topicmappr.problem import Minimize
+from kafkakit.topicmappr.rebalance.decide import decide_rebalance
+from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
 from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 from tests.certificates import Racks
+from tests.exact_balance import balance_of, cheapest_in_range
 from tests.invariants import verify_plan
-from tests.strategies import snapshots
+from tests.strategies import TAKEN_AT, snapshots
 
 RUNS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -184,3 +188,83 @@ def test_a_drain_by_bytes_keeps_sets_even_and_free_bytes_closest(data: st.DataOb
     elif not any("no live copy" in w for w in change.plan.warnings):
         after = [b.free_bytes for b in change.plan.after.brokers if b.broker in before and b.free_bytes is not None]
         assert max(after) - min(after) == min(ranges)
+
+
+@st.composite
+def crowded_clusters(draw: st.DrawFn) -> ClusterSnapshot:
+    """Up to six brokers on two or three racks, some perhaps on none, and sets of three to five copies."""
+    racks = ["a", "b", *draw(st.lists(st.sampled_from(["a", "b", "b", "c", None]), min_size=2, max_size=4))]
+    ids = range(1, len(racks) + 1)
+    row = st.lists(st.sampled_from(ids), min_size=3, max_size=min(5, len(racks) - 1), unique=True)
+    lists = draw(st.lists(row, min_size=1, max_size=4))
+    return ClusterSnapshot(
+        cluster_id="c1",
+        taken_at=TAKEN_AT,
+        source="test",
+        sizes_taken=True,
+        brokers=tuple(
+            Broker(id=b, rack=r, storage_free_bytes=draw(st.integers(500, 530)))
+            for b, r in zip(ids, racks, strict=True)
+        ),
+        topics=(
+            Topic(
+                name="t",
+                partitions=tuple(
+                    Partition(partition=n, replicas=tuple(r), size_bytes=draw(st.integers(0, 12)))
+                    for n, r in enumerate(lists)
+                ),
+            ),
+        ),
+    )
+
+
+@RUNS
+@given(crowded_clusters(), st.integers(0, 40), st.sampled_from(Minimize))
+def test_a_balance_with_fewer_racks_than_copies_costs_the_least(
+    snapshot: ClusterSnapshot, width: int, minimize: Minimize
+) -> None:
+    request = RebalanceRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=(".*",),
+        goal=Goal(free_range_bytes=width),
+        spread=True,
+        minimize=minimize,
+        words={"command": "topicmappr rebalance", "spread": "true"},
+    )
+    least = cheapest_in_range(balance_of(snapshot, request), width, copies=minimize is Minimize.MOVES)
+    try:
+        plan = decide_rebalance(snapshot, request).plan
+    except InfeasibleError:
+        assert least is None
+        return
+    verify_plan(json.loads(encode_plan(plan)), json.loads(encode_snapshot(snapshot)))
+    assert plan.certificate.objective == least
+
+
+@RUNS
+@given(crowded_clusters(), st.integers(0, 2))
+def test_uneven_sets_are_mended_down_to_a_number(snapshot: ClusterSnapshot, most: int) -> None:
+    request = RebalanceRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=(".*",),
+        goal=Goal(max_moved_bytes=1 << 20),
+        spread=True,
+        max_rack_violations=most,
+        words={"command": "topicmappr rebalance", "spread": "true"},
+    )
+    racks = {b.id: b.rack for b in snapshot.brokers}
+    over = sorted({r for r in racks.values() if r})
+    ids = sorted(racks)
+    fixed = sum(
+        not any(even([racks[b] for b in s], over) for s in combinations(ids, len(p.replicas)))
+        for _, p in snapshot.partitions()
+    )
+    try:
+        plan = decide_rebalance(snapshot, request).plan
+    except InfeasibleError:
+        assert fixed > most
+        return
+    verify_plan(json.loads(encode_plan(plan)), json.loads(encode_snapshot(snapshot)))
+    new = {m.partition: m.after for m in plan.moves}
+    after = [new.get(e.partition, e.replicas) for e in plan.scope]
+    assert sum(not even([racks[b] for b in row], over) for row in after) <= most
