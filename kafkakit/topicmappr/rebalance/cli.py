@@ -91,8 +91,9 @@ def rebalance(
     """Balance bytes over brokers, copying as little as possible, with a proof of how little is possible.
 
     Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is levelled as far as
-    they allow. A goal of your own (--band, --free-range, or a budget alone) lets any broker give. Writes map
-    files (and a plan with --plan) and changes nothing on the cluster. Ctrl-C once asks for the best plan so
+    they allow. A goal of your own (--band, --free-range, or a budget alone) lets any broker give. In this order:
+    fewest bytes, fewest copies, then for no more of either even counts, even leaders, each topic spread. Writes
+    map files (and a plan with --plan) and changes nothing on the cluster. Ctrl-C once asks for the best plan so
     far, twice ends. Exits 4 when the goal cannot be reached, naming the nearest that can.
 
     Examples:

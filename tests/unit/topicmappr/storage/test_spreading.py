@@ -155,3 +155,4 @@ def test_nothing_moves_where_nothing_is_won() -> None:
     free = free_moves(fleet, {0: 1, 1: 1, 2: 2}, ceiling=[0, 11, 6])
     # Topic 1 has its only slot on broker 3, and would meet another of its own on broker 2.
     assert spread(free, [0, 0, 1, 1, 2]) == [1, 1, 2, 1, 2]
+    assert free.steps == 0
