@@ -24,16 +24,17 @@ def first_passings(passings: Sequence[Passing], led: Mapping[int, int], most: in
     First those on brokers that must not lead. Then always the one whose giver leads most above its taker at that
     moment, which lowers the sum of squares of the counts most; equals by broker ids, then in the order given.
     As part of a choice with the fewest changes, none of these steps makes the counts less even than they were.
-    O(n d log n), where d is with how many others a broker exchanges leaderships.
+    O(n log n), and as many entries more as brokers both get and give leaderships.
     """
     loads = defaultdict(int, led)
     waiting: dict[Pair, list[int]] = defaultdict(list)
     for passing in reversed(passings):
         waiting[passing.giver, passing.taker].append(passing.index)
-    touching: dict[int, list[Pair]] = defaultdict(list)
+    giving: dict[int, list[Pair]] = defaultdict(list)
+    taking: dict[int, list[Pair]] = defaultdict(list)
     for pair in waiting:
-        for broker in pair:
-            touching[broker].append(pair)
+        giving[pair[0]].append(pair)
+        taking[pair[1]].append(pair)
 
     def urgency(pair: Pair) -> Urgency:
         giver, taker = pair
@@ -44,14 +45,17 @@ def first_passings(passings: Sequence[Passing], led: Mapping[int, int], most: in
     taken: set[int] = set()
     while heap and len(taken) < most:
         known, pair = heappop(heap)
-        if not waiting[pair] or known != urgency(pair):
-            continue  # all are passed on, or the counts have changed since, and a newer entry is in the heap
+        if not waiting[pair]:
+            continue
+        if known != urgency(pair):  # it has become less urgent: back into the queue
+            heappush(heap, (urgency(pair), pair))
+            continue
         taken.add(waiting[pair].pop())
         giver, taker = pair
         loads[giver] -= 1
         loads[taker] += 1
-        changed = touching[taker] if giver < 0 else [*touching[giver], *touching[taker]]
-        for other in changed:
+        # More urgent are those alone whose taker leads less now, or whose giver leads more.
+        for other in (pair, *taking[giver], *giving[taker]):
             if waiting[other]:
                 heappush(heap, (urgency(other), other))
     return frozenset(taken)

@@ -1,5 +1,6 @@
 """`topicmappr set-replication` as a pure function: the rebuild of these topics on their own cluster, with a factor."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -21,12 +22,14 @@ from kafkakit.topicmappr.planned.budget import (
     serve,
 )
 from kafkakit.topicmappr.planned.change import PlannedChange
+from kafkakit.topicmappr.rack_rule import RackRule, fill_room
 from kafkakit.topicmappr.rebalance.pins import pinned_indices
 from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
 from kafkakit.topicmappr.rebuild.request import MAX_REPLICATION, RebuildRequest
 from kafkakit.topicmappr.refill.fleet import fleet_of
 from kafkakit.topicmappr.refill.words import some
 from kafkakit.topicmappr.scope import scope_of
+from kafkakit.topicmappr.stranded import set_stranded_apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays, rack
     repeats go first, then copies out of sync, then those of the fullest brokers. Copies on brokers that are
     not alive are replaced, or are the first to go. A budget serves the partitions that lack most copies first;
-    what needs no copy is always served. See `place_minimal` for the proof and the cost (twice with a budget).
+    what needs no copy is always served. See `place_minimal` for the proof and the cost.
     """
     asked = RebuildRequest(
         brokers=BrokerList(ids=(), everything=True),
@@ -71,10 +74,8 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         partitions = scope_of(snapshot, asked).partitions
         pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
         asked = replace(asked, untouched=frozenset(pinned))
-    rebuild = decide_rebuild(snapshot, asked)
-    served = _serve(snapshot, rebuild, request)
-    if served.later:
-        rebuild = decide_rebuild(snapshot, replace(asked, untouched=asked.untouched.union(served.later)))
+    served = _serve(snapshot, asked, request.budget)
+    rebuild = decide_rebuild(snapshot, replace(asked, untouched=asked.untouched.union(served.later)))
     extra = (*_min_isr_warnings(snapshot, rebuild, request.replication), *_closed_warnings(snapshot, rebuild))
     plan = _told(rebuild, request, served, pinned)
     plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
@@ -90,24 +91,33 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     )
 
 
-def _serve(snapshot: ClusterSnapshot, rebuild: Rebuild, request: ReplicationRequest) -> Served:
-    """Choose what the budget takes of a plan for everything."""
-    if not request.budget.given:
+def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> Served:
+    """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
+
+    O(partitions): what fits follows from the racks of the replicas that stay.
+    """
+    if not budget.given:
         return Served(indices=frozenset())
-    targets = frozenset(rebuild.change.targets)
-    wishes = [
-        Wish(
-            index=i,
-            key=p.key,
-            copies=len({*new} - {*p.current}),
-            size_bytes=p.size_bytes,
-            rank=sum(1 for b in p.current if b in targets) - p.wanted,
-        )
-        for i, (p, new) in enumerate(zip(rebuild.scope.partitions, rebuild.after, strict=True))
-        if new != p.current
-    ]
-    refuse_unsized(snapshot, request.budget, wishes)
-    return serve(wishes, request.budget)
+    racks = {b.id: b.rack or "" for b in snapshot.brokers}
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    able, _ = set_stranded_apart(scope_of(snapshot, asked).partitions, live)
+    offered = Counter(racks[b] for b in live)
+    known: dict[tuple[str, ...], int] = {}
+    wishes = []
+    for i, p in enumerate(able):
+        stay = tuple(sorted(racks[b] for b in p.current if b in live))
+        if p.wanted <= len(stay) or p.key in asked.untouched:
+            continue
+        if stay not in known:
+            free = offered - Counter(stay)
+            beside = {rack: n for rack, n in free.items() if rack}
+            room = fill_room(RackRule(asked.min_rack_ids), [r or None for r in stay], beside, free[""], p.wanted)
+            known[stay] = room.units
+        if known[stay]:
+            rank = len(stay) - p.wanted
+            wishes.append(Wish(index=i, key=p.key, copies=known[stay], size_bytes=p.size_bytes, rank=rank))
+    refuse_unsized(snapshot, budget, wishes)
+    return serve(wishes, budget)
 
 
 def _told(rebuild: Rebuild, request: ReplicationRequest, served: Served, pinned: tuple[TopicPartition, ...]) -> Plan:
