@@ -9,6 +9,7 @@ import typer
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
 from kafkakit.reassign.cleanup.cli import cleanup
 from kafkakit.reassign.job.cli import DEFAULT_BATCH, Options, finish, open_job
+from kafkakit.reassign.retune.cli import throttle
 
 app = new_group("Carry out a plan: apply, status, verify, rollback.")
 
@@ -148,6 +149,7 @@ def status(
     )
 
 
+app.command("throttle", cls=KitCommand)(throttle)
 app.command("cleanup", cls=KitCommand)(cleanup)
 
 

@@ -1,0 +1,173 @@
+"""`reassign throttle` as an operator runs it: asking a run at work, and setting rates where none is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.files import write_file
+from kafkakit.adapters.own_process import life_of, this_holder
+from kafkakit.control.store_lease import Lease, lease_path
+from kafkakit.control.store_wish import Wishes
+from kafkakit.model import TopicPartition
+from kafkakit.reassign.schedule.work import Rates
+from kafkakit.reassign.throttle import FOLLOWER_RATE, LEADER_RATE
+from tests.cli.test_reassign_cleanup import Desk
+from tests.journal_invariants import verify_effects, verify_journal
+
+MB = 1_000_000
+CLUSTER = "fake-cluster"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path, line_rate=MB / 100)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    return desk
+
+
+@contextmanager
+def executor(desk: Desk, *, answers: bool = True, refused: str = "") -> Iterator[list[Rates | None]]:
+    """A run at work: it holds the lease and takes wishes up whenever time passes."""
+    store = FileControl(desk.home.state / "control", write_file)
+    lease = Lease(
+        store,
+        desk.clock,
+        lease_path(CLUSTER),
+        this_holder("reassign apply"),
+        what="cluster",
+        life_of=life_of,
+        say=lambda _: None,
+    )
+    token = lease.acquire()
+    wishes = Wishes(store, desk.clock, CLUSTER)
+    taken: list[Rates | None] = []
+
+    def look(_: float) -> None:
+        asked = wishes.read(token)
+        if asked is not None and answers:
+            taken.append(asked.wish.rates)
+            wishes.answer(token, asked.version, refused)
+
+    desk.clock.on_sleep.append(look)
+    try:
+        yield taken
+    finally:
+        desk.clock.on_sleep.remove(look)
+        lease.release()
+        store.close()
+
+
+def rates_set(desk: Desk) -> dict[int, dict[str, str]]:
+    return {b.id: dict(b.configs) for b in desk.cluster.brokers.values()}
+
+
+def test_a_run_at_work_is_asked_and_takes_the_rates_up(desk: Desk) -> None:
+    with executor(desk) as taken:
+        ran = desk.run("throttle", "40MB", "--throttle-broker", "3:in=10MB", "-o", "json")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert taken[-1] == Rates(into=40 * MB, out=40 * MB, into_of={3: 10 * MB})
+    assert ran.json["rates"]["into_of"] == {"3": 10 * MB}
+    assert "reassign apply" in ran.json["taken_up_by"]
+    assert desk.cluster.calls == []
+
+
+def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: Desk) -> None:
+    with executor(desk) as taken:
+        unknown = desk.run("throttle", "same", "--throttle-broker", "3:in=10MB")
+        assert (unknown.code, unknown.stdout) == (2, "")
+        assert "is not known on this host" in unknown.stderr
+        assert desk.run("throttle", "40MB").code == 0
+        ran = desk.run("throttle", "same", "--throttle-broker", "3:in=10MB", "--throttle-dirs", "5MB", "-o", "tsv")
+    assert taken[-1] == Rates(into=40 * MB, out=40 * MB, inside=5 * MB, into_of={3: 10 * MB})
+    assert ran.stdout == "*\t40000000\t40000000\t5000000\n3\t10000000\t40000000\t5000000\n"
+
+
+def test_a_run_that_does_not_answer_or_refuses(desk: Desk) -> None:
+    with executor(desk, answers=False):
+        silent = desk.run("throttle", "40MB", "--wait", "5s")
+    assert (silent.code, silent.stdout) == (75, "")
+    assert "did not take the rates up within 5s" in silent.stderr
+    with executor(desk, refused="not while it is aborted"):
+        refused = desk.run("throttle", "40MB")
+    assert (refused.code, refused.stdout) == (1, "")
+    assert "the run refuses: not while it is aborted" in refused.stderr
+
+
+def test_the_run_of_another_plan_is_not_changed(desk: Desk) -> None:
+    with executor(desk) as taken:
+        ran = desk.run("throttle", str(desk.path), "40MB")
+    assert (ran.code, taken) == (2, [])
+    assert "the run at work is not one of this plan" in ran.stderr
+
+
+def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -> None:
+    desk.cut()
+    ran = desk.run("throttle", "9MB", "--throttle-broker", "3:in=2MB")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(
+        f"throttle: 9 MB/s per broker; broker 3: in 2 MB/s\nset for 1 moves in flight of apply of {desk.path}\n"
+    )
+    assert rates_set(desk) == {
+        1: {LEADER_RATE: "9000000"},
+        2: {LEADER_RATE: "9000000"},
+        3: {FOLLOWER_RATE: "2000000"},
+    }
+    named = desk.run("throttle", str(desk.path), "same", "--throttle-broker", "1:out=1MB")
+    assert named.code == 0
+    assert rates_set(desk)[1] == {LEADER_RATE: "1000000"}
+    assert rates_set(desk)[3] == {FOLLOWER_RATE: "2000000"}
+    assert desk.run("throttle", "none").stdout.startswith("throttle lifted\n")
+    assert desk.configs() == desk.before
+    assert desk.cluster.reassignments()
+    assert desk.run("throttle", "4MB").code == 0
+    desk.cluster.replication.line_rate = 10.0 * MB
+    desk.cluster.advance(60)
+    assert desk.run("cleanup", "--yes").code == 0
+    assert desk.configs() == desk.before
+    verify_effects(verify_journal(desk.journal().read_bytes()), desk.cluster.calls)
+
+
+def test_a_dead_broker_keeps_its_rate_and_is_told(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.kill(3)
+    ran = desk.run("throttle", "9MB", "-o", "json")
+    assert (ran.code, ran.json["problems"]) == (1, ["broker 3 is not alive and keeps the rate that it has"])
+    assert rates_set(desk)[3] == {FOLLOWER_RATE: "5000000"}
+    lifted = desk.run("throttle", "none", "-o", "json")
+    assert lifted.code == 1
+    assert "broker 3, which is not alive, can only be removed once it is back" in lifted.json["problems"][0]
+
+
+def test_a_rate_that_somebody_else_set_since_stays(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.brokers[2].configs[LEADER_RATE] = "123"
+    ran = desk.run("throttle", "9MB")
+    assert ran.code == 1
+    assert f"problem: broker 2: {LEADER_RATE} was changed by somebody else and stays" in ran.stdout
+    assert rates_set(desk)[2] == {LEADER_RATE: "123"}
+    assert rates_set(desk)[1] == {LEADER_RATE: "9000000"}
+
+
+def test_nothing_to_change_is_refused(desk: Desk) -> None:
+    nobody = desk.run("throttle", "9MB")
+    assert (nobody.code, nobody.stdout) == (2, "")
+    assert "no run is at work here, and no moves of an interrupted run are under way" in nobody.stderr
+    for words in (["same"], ["a", "b", "c"], ["fast"], ["9MB", "--throttle-broker", "3"], ["9MB", "--wait", "soon"]):
+        ran = desk.run("throttle", *words)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "Traceback" not in ran.stderr
+    assert desk.cluster.calls == []
+
+
+def test_other_peoples_moves_are_not_throttled(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.cancel([TopicPartition("t", 0)])
+    desk.cluster.reassign({TopicPartition("t", 0): (2, 3)})
+    during = desk.configs()
+    assert desk.run("throttle", "9MB").code == 2
+    assert desk.configs() == during
