@@ -10,8 +10,10 @@ from kafkakit.command import Kit, KitCommand, kit_of, new_group
 from kafkakit.reassign.cleanup.cli import cleanup
 from kafkakit.reassign.job.cli import DEFAULT_BATCH, Options, finish, open_job
 from kafkakit.reassign.retune.cli import throttle
+from kafkakit.reassign.simulate.cli import simulate
 
 app = new_group("Carry out a plan: apply, status, verify, rollback.")
+app.command("simulate", cls=KitCommand)(simulate)
 
 PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")]

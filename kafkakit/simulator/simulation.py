@@ -13,11 +13,11 @@ from kafkakit.model import TopicPartition
 from kafkakit.simulator.cluster import DAY_S, SimCluster, SimMove
 from kafkakit.simulator.control import Controller
 from kafkakit.simulator.flows import Flows
-from kafkakit.simulator.observation import Observation
+from kafkakit.simulator.observation import DiskSeen, Observation
 from kafkakit.simulator.quota import UNLIMITED, QuotaWindows
 from kafkakit.simulator.sharing import share
 from kafkakit.simulator.state import State
-from kafkakit.simulator.view import Traffic, observe
+from kafkakit.simulator.view import Traffic, disks_of, observe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +73,11 @@ class Simulation:
     def waiting_bytes(self) -> float:
         """Bytes of deleted copies that still take space."""
         return self._control.waiting_bytes
+
+    @property
+    def disks(self) -> tuple[DiskSeen, ...]:
+        """Every log dir as it is now."""
+        return disks_of(self._state)
 
     @property
     def lists(self) -> Mapping[TopicPartition, tuple[int, ...]]:

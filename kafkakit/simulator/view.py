@@ -32,26 +32,31 @@ def observe(
         at_s=now_s,
         copies=_copies(state),
         brokers=_brokers(state, traffic, factor),
-        disks=tuple(
-            DiskSeen(
-                broker=state.broker_ids[broker],
-                path=path,
-                used_bytes=round(min(used, total)),
-                total_bytes=None if total == float("inf") else round(total),
-                failed=failed,
-            )
-            for broker, path, used, total, failed in zip(
-                state.disk_broker.tolist(),
-                state.disk_path,
-                state.disk_used.tolist(),
-                state.disk_total.tolist(),
-                state.disk_failed.tolist(),
-                strict=True,
-            )
-        ),
+        disks=disks_of(state),
         finished=dict(finished),
         under_replicated=state.under_replicated,
         under_min_isr=state.under_min_isr,
+    )
+
+
+def disks_of(state: State) -> tuple[DiskSeen, ...]:
+    """Every log dir, by broker; O(dirs)."""
+    return tuple(
+        DiskSeen(
+            broker=state.broker_ids[broker],
+            path=path,
+            used_bytes=round(min(used, total)),
+            total_bytes=None if total == float("inf") else round(total),
+            failed=failed,
+        )
+        for broker, path, used, total, failed in zip(
+            state.disk_broker.tolist(),
+            state.disk_path,
+            state.disk_used.tolist(),
+            state.disk_total.tolist(),
+            state.disk_failed.tolist(),
+            strict=True,
+        )
     )
 
 
