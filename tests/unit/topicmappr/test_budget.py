@@ -205,12 +205,12 @@ def test_set_replication_serves_what_lacks_most_first_and_shrinks_for_nothing() 
 
 
 def test_copies_of_a_part_stay_even_with_what_is_left() -> None:
-    snapshot = world([[1], [1], [3], [3], [3], [5]], [9, 1, 9, 9, 9, 9], racks="abcdef")
+    snapshot = world([[6], [6], [1], [2], [3], [4]], [9, 1, 9, 9, 9, 9], racks="abcdef")
     words = {"command": "topicmappr set-replication", "replication": "2", "max-moves": "1"}
     request = ReplicationRequest(replication=2, topics=(".*",), budget=Budget(max_moves=1), words=words)
     (move,) = decide_set_replication(snapshot, request).plan.moves
     assert move.partition == 1
-    assert move.adding[0] in (2, 4, 6)  # the others hold copies of partitions that are left alone
+    assert move.adding == (5,)  # the others hold copies of partitions that are left alone
 
 
 def test_leaders_take_what_evens_most_and_finish_in_further_runs() -> None:
@@ -249,6 +249,13 @@ def test_leaderships_that_must_go_pass_on_first_then_the_greatest_difference() -
     assert first_passings(passings, led, 3) == {2, 1, 4}
     assert first_passings(passings, led, 4) == {2, 1, 4, 3}
     assert first_passings(passings, led, 9) == {0, 1, 2, 3, 4}
+
+
+def test_a_broker_that_got_leaderships_gives_earlier() -> None:
+    passings = [Passing(0, 1, 2), Passing(1, 1, 2), Passing(2, 1, 2), Passing(3, 2, 3), Passing(4, 4, 3)]
+    led = {1: 10, 2: 5, 3: 5, 4: 7}
+    assert first_passings(passings, led, 2) == {0, 1}
+    assert first_passings(passings, led, 3) == {0, 1, 3}
 
 
 def test_explain_says_what_waits() -> None:
