@@ -8,51 +8,47 @@ import typer
 
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
 from kafkakit.reassign.cleanup.cli import cleanup
-from kafkakit.reassign.job.cli import DEFAULT_BATCH, Options, finish, open_job
+from kafkakit.reassign import options
+from kafkakit.reassign.job.cli import (
+    DEFAULT_DISK_USE,
+    DEFAULT_IN_EACH,
+    DEFAULT_MOVES,
+    DEFAULT_OUT_EACH,
+    Options,
+    finish,
+    open_job,
+)
+from kafkakit.reassign.orders.cli import abort, go_on, pause
 from kafkakit.reassign.retune.cli import throttle
 from kafkakit.reassign.simulate.cli import simulate
 
-app = new_group("Carry out a plan: apply, status, verify, rollback.")
-app.command("simulate", cls=KitCommand)(simulate)
-
-PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
-]
-Throttle = Annotated[
-    str | None,
-    typer.Option(
-        "--throttle",
-        metavar="RATE",
-        help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
-        "replicas only; `none` drops a throttle that an interrupted run left. Without it an interrupted run's is kept.",
-    ),
-]
-BatchSize = Annotated[int, typer.Option("--batch-size", min=1, max=5000, help="Partitions that move at the same time.")]
-AllowDrift = Annotated[
-    bool, typer.Option("--allow-drift", help="Go on although other partitions or racks changed since the plan.")
-]
-StallTimeout = Annotated[
-    str, typer.Option("--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long.")
-]
-
+app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
 @app.command("apply", cls=KitCommand)
 def apply(
     ctx: typer.Context,
-    plan_file: PlanFile,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    throttle: Throttle = None,
-    batch_size: BatchSize = DEFAULT_BATCH,
-    allow_drift: AllowDrift = False,
-    stall_timeout: StallTimeout = "5m",
+    plan_file: options.PlanFile,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    throttle: options.Throttle = None,
+    throttle_broker: options.ThrottleBroker = None,
+    throttle_dirs: options.ThrottleDirs = None,
+    max_in: options.MaxIn = DEFAULT_IN_EACH,
+    max_out: options.MaxOut = DEFAULT_OUT_EACH,
+    max_moves: options.MaxMoves = DEFAULT_MOVES,
+    one_replica: options.OneReplica = False,
+    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
+    disk_headroom: options.DiskHeadroom = "0",
+    ingest_sample: options.IngestSample = "5s",
+    wait_for_others: options.Others = False,
+    allow_drift: options.AllowDrift = False,
+    stall_timeout: options.StallTimeout = "5m",
 ) -> None:
     """Move replicas as the plan says, and make sure that they arrived.
 
-    The cluster is read again first: another cluster, or one that changed since the plan, is refused. The
-    changes are shown and need a typed `yes`. Can be stopped at any time and run again: it resumes. A
+    The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the
+    moves are put in an order that never fills a log dir, and the time they will take is told before the first
+    byte. The changes are shown and need a typed `yes`. Can be stopped at any time and run again: it resumes. A
     second run of a finished plan does nothing. Every effect is journaled before it is made.
 
     Examples:
@@ -61,25 +57,101 @@ def apply(
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     """
-    options = Options(yes, dry_run, throttle, batch_size, allow_drift, stall_timeout)
-    _run(kit_of(ctx), plan_file, options, "apply")
+    given = Options(
+        yes=yes,
+        dry_run=dry_run,
+        throttle=throttle,
+        throttle_broker=throttle_broker or (),
+        throttle_dirs=throttle_dirs,
+        max_in=max_in,
+        max_out=max_out,
+        max_moves=max_moves,
+        one_replica=one_replica,
+        max_disk_use=max_disk_use,
+        disk_headroom=disk_headroom,
+        ingest_sample=ingest_sample,
+        wait_for_others=wait_for_others,
+        allow_drift=allow_drift,
+        stall_timeout=stall_timeout,
+    )
+    _run(kit_of(ctx), plan_file, given, "apply")
+
+
+@app.command("resume", cls=KitCommand)
+def resume(
+    ctx: typer.Context,
+    plan_file: options.PlanFile,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    throttle: options.Throttle = None,
+    throttle_broker: options.ThrottleBroker = None,
+    throttle_dirs: options.ThrottleDirs = None,
+    max_in: options.MaxIn = DEFAULT_IN_EACH,
+    max_out: options.MaxOut = DEFAULT_OUT_EACH,
+    max_moves: options.MaxMoves = DEFAULT_MOVES,
+    one_replica: options.OneReplica = False,
+    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
+    disk_headroom: options.DiskHeadroom = "0",
+    ingest_sample: options.IngestSample = "5s",
+    wait_for_others: options.Others = False,
+    allow_drift: options.AllowDrift = False,
+    stall_timeout: options.StallTimeout = "5m",
+) -> None:
+    """Go on with a run that was stopped or killed, in its direction, with its throttle.
+
+    Refused when no run of the plan was begun here, and when it is paused (`reassign continue` lets it go on).
+
+    Examples:
+
+    \b
+    kafkakit --profile prod reassign resume p.json
+    kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
+    """
+    given = Options(
+        yes=yes,
+        dry_run=dry_run,
+        throttle=throttle,
+        throttle_broker=throttle_broker or (),
+        throttle_dirs=throttle_dirs,
+        max_in=max_in,
+        max_out=max_out,
+        max_moves=max_moves,
+        one_replica=one_replica,
+        max_disk_use=max_disk_use,
+        disk_headroom=disk_headroom,
+        ingest_sample=ingest_sample,
+        wait_for_others=wait_for_others,
+        allow_drift=allow_drift,
+        stall_timeout=stall_timeout,
+    )
+    _run(kit_of(ctx), plan_file, given, "resume")
 
 
 @app.command("rollback", cls=KitCommand)
 def rollback(
     ctx: typer.Context,
-    plan_file: PlanFile,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    throttle: Throttle = None,
-    batch_size: BatchSize = DEFAULT_BATCH,
-    allow_drift: AllowDrift = False,
-    stall_timeout: StallTimeout = "5m",
+    plan_file: options.PlanFile,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    throttle: options.Throttle = None,
+    throttle_broker: options.ThrottleBroker = None,
+    throttle_dirs: options.ThrottleDirs = None,
+    max_in: options.MaxIn = DEFAULT_IN_EACH,
+    max_out: options.MaxOut = DEFAULT_OUT_EACH,
+    max_moves: options.MaxMoves = DEFAULT_MOVES,
+    one_replica: options.OneReplica = False,
+    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
+    disk_headroom: options.DiskHeadroom = "0",
+    ingest_sample: options.IngestSample = "5s",
+    wait_for_others: options.Others = False,
+    allow_drift: options.AllowDrift = False,
+    stall_timeout: options.StallTimeout = "5m",
 ) -> None:
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
     Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is
-    left as it is and named. Throttles of an apply are removed.
+    left as it is and named. The way back is ordered like the way there: no log dir is filled. Throttles of an
+    apply are removed.
 
     Examples:
 
@@ -87,12 +159,33 @@ def rollback(
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    options = Options(yes, dry_run, throttle, batch_size, allow_drift, stall_timeout)
-    _run(kit_of(ctx), plan_file, options, "rollback")
+    given = Options(
+        yes=yes,
+        dry_run=dry_run,
+        throttle=throttle,
+        throttle_broker=throttle_broker or (),
+        throttle_dirs=throttle_dirs,
+        max_in=max_in,
+        max_out=max_out,
+        max_moves=max_moves,
+        one_replica=one_replica,
+        max_disk_use=max_disk_use,
+        disk_headroom=disk_headroom,
+        ingest_sample=ingest_sample,
+        wait_for_others=wait_for_others,
+        allow_drift=allow_drift,
+        stall_timeout=stall_timeout,
+    )
+    _run(kit_of(ctx), plan_file, given, "rollback")
+
+
+app.command("abort", cls=KitCommand)(abort)
+app.command("pause", cls=KitCommand)(pause)
+app.command("continue", cls=KitCommand)(go_on)
 
 
 @app.command("verify", cls=KitCommand)
-def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
+def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
     Exits with 0 only then, and when no throttle of ours is left; with 1 otherwise. Throttles that a run
@@ -153,11 +246,13 @@ def status(
 
 app.command("throttle", cls=KitCommand)(throttle)
 app.command("cleanup", cls=KitCommand)(cleanup)
+app.command("simulate", cls=KitCommand)(simulate)
 
 
-def _run(kit: Kit, plan_file: str, options: Options, direction: str) -> None:
+def _run(kit: Kit, plan_file: str, given: Options, command: str) -> None:
     from kafkakit.reassign.run import Run
 
-    with open_job(kit, plan_file, options) as job:
-        run = Run(job.plan, job.admin, job.clock, job.journal, kit.output, job.request, job.leftovers)
-        finish(job, run.apply() if direction == "apply" else run.rollback())
+    with open_job(kit, plan_file, given, command=command) as job:
+        run = Run(job.plan, job.admin, job.clock, job.journal, kit.output, job.request, job.leftovers, job.orders)
+        verbs = {"apply": run.apply, "rollback": run.rollback, "resume": run.resume}
+        finish(job, verbs[command]())
