@@ -12,6 +12,7 @@ from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topi
 from kafkakit.topicmappr.broker_list import parse_broker_list
 from kafkakit.topicmappr.drain.decide import decide_drain
 from kafkakit.topicmappr.drain.request import DrainRequest
+from kafkakit.topicmappr.planned.budget import Budget, LeftForLater
 from kafkakit.topicmappr.planned.change import PlannedChange
 from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 from tests.invariants import verify_plan
@@ -35,8 +36,10 @@ def cluster(free: dict[int, int], racks: str = "aabb") -> ClusterSnapshot:
     )
 
 
-def drain(snapshot: ClusterSnapshot, brokers: str = "1", **more: object) -> PlannedChange:
-    words = {"command": "topicmappr drain", "brokers": brokers, "placement": "storage"}
+def drain(
+    snapshot: ClusterSnapshot, brokers: str = "1", limits: dict[str, str] | None = None, **more: object
+) -> PlannedChange:
+    words = {"command": "topicmappr drain", "brokers": brokers, "placement": "storage", **(limits or {})}
     request = DrainRequest(
         leaving=parse_broker_list(brokers),
         topics=("a",),
@@ -60,6 +63,16 @@ def test_copies_go_where_free_bytes_end_closest() -> None:
     after = {b.broker: b.free_bytes for b in change.plan.after.brokers if b.broker != 1}
     assert after == {2: 60, 3: 60, 4: 60}
     assert change.plan.certificate.objective == change.plan.certificate.lower_bound == 3
+
+
+def test_a_budget_and_pins_hold_by_bytes_too() -> None:
+    snapshot = cluster({1: 500, 2: 80, 3: 100, 4: 90}, racks="")
+    change = drain(snapshot, limits={"max-moved-bytes": "50B"}, budget=Budget(max_moved_bytes=50))
+    assert sorted(targets(change)) == [1, 2]
+    assert change.later == LeftForLater(partitions=1, copies=1, bytes=40)
+    change = drain(snapshot, limits={"pin": "a/0"}, pinned=("a/0",))
+    assert sorted(targets(change)) == [1, 2]
+    assert not change.later.partitions
 
 
 def test_what_has_no_room_stays_and_is_named() -> None:
