@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.work import Bottleneck, DirTask, Limits, Rates, Speeds, Task
 from kafkakit.reassign.schedule.flow import Ends
+from kafkakit.reassign.schedule.work import Bottleneck, DirTask, Limits, Rates, Speeds, Task
 
 
 def lower_bound(
@@ -23,31 +23,36 @@ def lower_bound(
     """
     brokers = sorted({b for t in tasks for b in (*t.adding, *_served(t))} | {d.broker for d in dir_tasks})
     ends = Ends(brokers, Limits(), rates, speeds)
-    loads: dict[tuple[int, str], int] = {}
-    longest: tuple[float, Bottleneck | None] = (0.0, None)
+    loads: dict[tuple[int, str], float] = {}
+    largest: dict[tuple[int, int], float] = {}
 
-    def add(broker: int, direction: str, count: int) -> None:
+    def add(broker: int, direction: str, count: float) -> None:
         loads[broker, direction] = loads.get((broker, direction), 0) + count
 
     for task in tasks:
-        if task.leader is None or not task.adding:
+        adding = task.adding
+        if task.leader is None or not adding:
             continue
-        left = max(0, task.size_bytes * len(task.adding) - task.copied_bytes)
-        each = left // len(task.adding)
-        for broker in task.adding:
+        left = max(0, task.size_bytes * len(adding) - task.copied_bytes)
+        each = left / len(adding)
+        for broker in adding:
             add(broker, "into", each)
-            source = None if task.key in served_elsewhere else task.leader
-            longest = max(longest, _one_copy(broker, source, each, ends), key=lambda x: x[0])
+            if each > largest.get((task.leader, broker), 0) and task.key not in served_elsewhere:
+                largest[task.leader, broker] = each
         if task.key not in served_elsewhere:
-            add(task.leader, "out", each * len(task.adding))
+            add(task.leader, "out", each * len(adding))
     for item in dir_tasks:
         add(item.broker, "inside", max(0, item.size_bytes - item.copied_bytes))
-    busiest = longest
+    busiest: tuple[float, Bottleneck | None] = (0.0, None)
+    for (source, broker), count in sorted(largest.items()):
+        alone = _one_copy(broker, source, count, ends)
+        if count / alone.bytes_per_s > busiest[0]:
+            busiest = (count / alone.bytes_per_s, alone)
     for (broker, direction), count in sorted(loads.items()):
         rate = ends.rate[{"into": ends.into, "out": ends.out, "inside": ends.inside}[direction](broker)]
-        found = Bottleneck(broker=broker, direction=direction, bytes=count, bytes_per_s=rate)
-        if found.seconds >= busiest[0] and count:
-            busiest = (found.seconds, found)
+        if count and count / rate >= busiest[0]:
+            found = Bottleneck(broker=broker, direction=direction, bytes=int(count), bytes_per_s=rate)
+            busiest = (count / rate, found)
     return busiest
 
 
@@ -55,9 +60,7 @@ def _served(task: Task) -> tuple[int, ...]:
     return () if task.leader is None else (task.leader,)
 
 
-def _one_copy(broker: int, source: int | None, count: int, ends: Ends) -> tuple[float, Bottleneck]:
-    into = ends.rate[ends.into(broker)]
-    out = float("inf") if source is None else ends.rate[ends.out(source)]
-    slow, direction = (source, "out") if source is not None and out < into else (broker, "into")
-    found = Bottleneck(broker=slow, direction=direction, bytes=count, bytes_per_s=min(into, out))
-    return found.seconds, found
+def _one_copy(broker: int, source: int, count: float, ends: Ends) -> Bottleneck:
+    into, out = ends.rate[ends.into(broker)], ends.rate[ends.out(source)]
+    slow, direction = (source, "out") if out < into else (broker, "into")
+    return Bottleneck(broker=slow, direction=direction, bytes=int(count), bytes_per_s=min(into, out))

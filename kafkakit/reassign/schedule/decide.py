@@ -15,7 +15,7 @@ from kafkakit.reassign.schedule.work import DirTask, Disk, Limits, Rates, Schedu
 
 EXACT_JOBS = 2000  # above that, time goes in steps of at least bound / QUANTA
 QUANTA = 3000
-TRIES = 6
+TRIES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,14 @@ class _World:
     speeds: Speeds
     racks: Mapping[int, str | None]
     spares: tuple[int, ...]
+
+    def without(self, keys: Collection[TopicPartition]) -> "_World":
+        """The same without some partitions."""
+        return replace(
+            self,
+            tasks=tuple(t for t in self.tasks if t.key not in keys),
+            dir_tasks=tuple(d for d in self.dir_tasks if d.key not in keys),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +73,22 @@ def plan_schedule(
     """
     stuck, world = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
     horizon_s = 1.1 * lower_bound(world.tasks, world.dir_tasks, rates, speeds)[0] + limits.deletion_delay_s
-    grows = any(d.growth_bytes_per_s for d in disks) or any(t.ingest_bytes_per_s for t in world.tasks)
+    grows = any(d.growth_bytes_per_s for d in disks) or any(t.ingest_bytes_per_s for t in tasks)
+    grows = grows or any(d.ingest_bytes_per_s for d in dir_tasks)
     unbreakable: frozenset[TopicPartition] = frozenset()
     for attempt in range(TRIES):
-        last = attempt == TRIES - 1
         found = _attempt(world, horizon_s, unbreakable)
         # A partition that stays somewhere on its way is worse than one that never leaves.
-        halfway = {j.key for j in found.jobs if not j.is_done and j.last_step is not None}
+        halfway = {j.key for j in found.jobs if not j.is_done and j.legs_done}
         late = grows and found.makespan_s > horizon_s
         if not halfway and not late:
             break
         if late:
             horizon_s = 1.2 * found.makespan_s
-        if halfway:
-            everyone = frozenset(j.key for j in found.jobs)
-            unbreakable = everyone if attempt >= TRIES - 2 or last else unbreakable | halfway
+        hopeless = halfway & unbreakable | {j.key for j in found.jobs if j.key in halfway and j.singly}
+        stuck |= {k: found.stuck[k] for k in sorted(hopeless)}
+        world = world.without(hopeless)
+        unbreakable |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
     return _schedule(world, found, {**stuck, **found.stuck}, late=late)
 
 
@@ -166,9 +175,8 @@ def _schedule(world: _World, found: _Try, stuck: dict[TopicPartition, str], *, l
         world.speeds,
         served_elsewhere=elsewhere,
     )
-    steps = tuple(replace(s, key=s.key) for s in found.rolling.steps)
     return Schedule(
-        steps=steps,
+        steps=tuple(found.rolling.steps),
         makespan_s=found.makespan_s,
         bound_s=min(bound_s, found.makespan_s),
         bottleneck=bottleneck,

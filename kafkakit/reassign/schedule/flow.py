@@ -1,4 +1,4 @@
-"""Copies on their way as flows: each leaves one end and reaches another, and ends share their rate among their flows."""
+"""Copies on their way as flows: each leaves one end and reaches another; ends share their rate among their flows."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

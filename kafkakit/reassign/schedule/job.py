@@ -48,6 +48,7 @@ class Job:
     dir_broker: int | None = None
     dir_target: str = ""
     last_step: int | None = None
+    legs_done: int = 0
 
     @property
     def is_done(self) -> bool:
@@ -64,7 +65,7 @@ class Job:
         if self.singly and len(adds) > 1 and not self.running:
             return self.part_leg(adds[0], None, "one new copy at a time")
         removes = tuple(b for b in self.current if b not in self.target)
-        kind = StepKind.PART if self.singly and self.last_step is not None else StepKind.MOVE
+        kind = StepKind.PART if self.legs_done else StepKind.MOVE
         why = "the last of several requests" if kind is StepKind.PART else ""
         return Leg(kind=kind, target=self.target, adds=adds, removes=removes, why=why)
 
@@ -99,6 +100,7 @@ class Job:
         for broker in leg.removes:
             self.where.pop(broker, None)
         self.running, self.copied = False, 0
+        self.legs_done += 1
         if leg.kind is StepKind.INSIDE:
             return
         self.current = leg.target
@@ -137,6 +139,7 @@ def dir_job_of(task: DirTask, where: dict[int, str], *, unbreakable: bool) -> Jo
         where=where,
         leader=task.broker,
         size=task.size_bytes,
+        ingest=task.ingest_bytes_per_s,
         running=task.running,
         copied=task.copied_bytes,
         unbreakable=unbreakable,

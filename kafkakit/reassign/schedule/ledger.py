@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkakit.reassign.schedule.work import Disk, Limits, Place
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 
 class Ledger:

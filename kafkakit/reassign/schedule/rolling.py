@@ -154,14 +154,34 @@ class Rolling:
         rows = rows[self._fits(rows)]
         if not len(rows):
             return
+        pressing = self._pressing(rows)
+        while len(rows) and self._in_flight < self._limits.cluster:
+            # Few of many candidates start at a time: sort only as many as may.
+            few = 4 * (self._limits.cluster - self._in_flight) + 64
+            chosen = np.argpartition(pressing[:, 0], few)[:few] if few < len(rows) else np.arange(len(rows))
+            keys = pressing[chosen].T
+            for index in rows[chosen[np.lexsort((keys[2], keys[1], keys[0]))]].tolist():
+                if self._in_flight >= self._limits.cluster:
+                    return
+                if self.waiting[index] and self._fits_one(index):
+                    self._launch(index, self.legs[index])
+            if self._quantum_s:
+                return  # who was passed over has the next look, a quantum later
+            rest = np.ones(len(rows), dtype=bool)
+            rest[chosen] = False
+            rows, pressing = rows[rest], pressing[rest]
+            fits = self._fits(rows) & self.waiting[rows]
+            rows, pressing = rows[fits], pressing[fits]
+
+    def _pressing(self, rows: "np.ndarray") -> "np.ndarray":
+        """Sort keys, least first: urgent or not and the seconds of the busier end; of the other; the copy's bytes."""
+        import numpy as np
+
         seconds = self._load / self._rate
         at, to = seconds[self._source[rows]], seconds[self._sink[rows]].max(axis=1)
-        order = np.lexsort((-self._weight[rows], -np.minimum(at, to), -np.maximum(at, to), ~self._urgent[rows]))
-        for index in rows[order].tolist():
-            if self._in_flight >= self._limits.cluster:
-                return
-            if self.waiting[index] and self._fits_one(index):
-                self._launch(index, self.legs[index])
+        first = -np.maximum(at, to)
+        first[self._urgent[rows]] -= 1 + 2 * float(seconds.max())
+        return np.stack([first, -np.minimum(at, to), -self._weight[rows]], axis=1)
 
     def _fits(self, rows: "np.ndarray") -> "np.ndarray":
         source, sink = self._source[rows], self._sink[rows]

@@ -71,8 +71,7 @@ def _wanted_room(rolling: Rolling, blocked: list[int]) -> dict[int, list[tuple[i
     wanted: dict[int, list[tuple[int, float]]] = {}
     for index in blocked:
         weight = rolling.weight_of(index)
-        for slot in rolling.slots_of(index, rolling.legs[index]):
-            slot = rolling.ledger.settle(slot)
+        for slot in map(rolling.ledger.settle, rolling.slots_of(index, rolling.legs[index])):
             if slot < rolling.ledger.anywhere and rolling.ledger.room[slot] < weight:
                 wanted.setdefault(slot, []).append((index, weight))
     return wanted

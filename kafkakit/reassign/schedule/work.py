@@ -78,6 +78,7 @@ class DirTask:
     source_dir: str
     target_dir: str
     size_bytes: int
+    ingest_bytes_per_s: float = 0.0
     running: bool = False
     copied_bytes: int = 0
 
