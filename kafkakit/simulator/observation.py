@@ -59,3 +59,4 @@ class Observation:
     finished: Mapping[TopicPartition, int]
     under_replicated: int
     under_min_isr: int
+    offline: int

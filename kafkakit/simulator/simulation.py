@@ -53,6 +53,7 @@ class Simulation:
         self.sent: Floats = np.zeros(brokers)
         self.under_replicated_s = 0
         self.under_min_isr_s = 0
+        self.offline_s = 0
 
     @property
     def finished(self) -> Mapping[TopicPartition, int]:
@@ -221,6 +222,7 @@ class Simulation:
         self.now_s += seconds
         self.under_replicated_s += state.under_replicated * seconds
         self.under_min_isr_s += state.under_min_isr * seconds
+        self.offline_s += state.offline * seconds
         self._settle(seconds)
 
     def _by_broker(self, got: "Floats") -> "tuple[Floats, Floats]":

@@ -22,7 +22,7 @@ class State:
     An empty slot has broker -1. A *tracking* copy has all of its partition's bytes and gets each new one; any other
     has `have` of `log_end` bytes and must fetch the rest. `in_isr` is what the controller believes. What tracking
     copies take in is summed up in `produce_into`, `follow_into`, `follow_out` and `disk_growth`, all before the day's
-    curve, and so are partitions that are `under_replicated` or `under_min_isr`: `untally` rows (each once) before they
+    curve, and so are partitions that are `under_replicated`, `under_min_isr` or `offline` (no leader): `untally` rows (each once) before they
     change, `tally` them after.
     """
 
@@ -61,7 +61,7 @@ class State:
         self.follow_into: Floats = np.zeros(brokers)
         self.follow_out: Floats = np.zeros(brokers)
         self.disk_growth: Floats = np.zeros(len(self.disk_broker))
-        self.under_replicated = self.under_min_isr = 0
+        self.under_replicated = self.under_min_isr = self.offline = 0
         self.tally(range(count))
 
     def _add_disks(self, cluster: SimCluster) -> None:
@@ -140,6 +140,7 @@ class State:
         in_sync = self.in_isr[picked].sum(axis=1)
         self.under_replicated += int(sign) * int((in_sync < self.factor[picked]).sum())
         self.under_min_isr += int(sign) * int((in_sync < self.min_isr[picked]).sum())
+        self.offline += int(sign) * int((self.leader[picked] == NOBODY).sum())
         picked = picked[(self.ingest[picked] > 0) & (self.leader[picked] != NOBODY)]
         if not len(picked):
             return

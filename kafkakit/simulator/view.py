@@ -36,6 +36,7 @@ def observe(
         finished=dict(finished),
         under_replicated=state.under_replicated,
         under_min_isr=state.under_min_isr,
+        offline=state.offline,
     )
 
 

@@ -10,7 +10,8 @@ from kafkakit.topicmappr.frontier.text_plot import Bar, text_plot
 
 COLUMNS = (
     "order", "throttle", "done", "seconds", "eta_seconds", "bound_seconds", "copied_bytes", "filled_dirs", "peak_use",
-    "under_replicated_partition_seconds", "under_min_isr_partition_seconds", "hanging",
+    "under_replicated_partition_seconds", "under_min_isr_partition_seconds",
+    "offline_partition_seconds", "hanging",
 )  # fmt: skip
 _LINES = 16
 _SHOWN = 5
@@ -31,6 +32,7 @@ def case_rows(cases: Sequence[Case]) -> tuple[tuple[object, ...], ...]:
             round(max((p.use for p in c.peaks), default=0.0), 4),
             c.under_replicated_s,
             c.under_min_isr_s,
+            c.offline_s,
             len(c.hanging),
         )
         for c in cases
@@ -62,6 +64,7 @@ def _case_data(case: Case) -> dict[str, object]:
         "detours": case.detours,
         "under_replicated_partition_seconds": case.under_replicated_s,
         "under_min_isr_partition_seconds": case.under_min_isr_s,
+        "offline_partition_seconds": case.offline_s,
         "hanging": [str(k) for k in case.hanging],
         "stuck": {str(k): why for k, why in sorted(case.stuck.items())},
         "log_dirs": [
@@ -169,10 +172,10 @@ def _remarks(case: Case) -> Iterable[str]:
         yield f"{counted(len(case.stuck), 'partition')} cannot move, first {key}: {why}"
     elif case.hanging:
         yield f"{counted(len(case.hanging), 'partition')} not in place at the end, first {case.hanging[0]}"
-    if case.under_replicated_s:
+    if case.under_replicated_s or case.offline_s:
         yield (
-            f"under-replicated: {case.under_replicated_s} partition-seconds, "
-            f"below min ISR: {case.under_min_isr_s} partition-seconds"
+            f"partition-seconds under-replicated: {case.under_replicated_s}, "
+            f"below min ISR: {case.under_min_isr_s}, without a leader: {case.offline_s}"
         )
 
 

@@ -59,6 +59,7 @@ class Case:
     peaks: tuple[DirPeak, ...]
     under_replicated_s: int
     under_min_isr_s: int
+    offline_s: int
     hanging: tuple[TopicPartition, ...]
     stuck: Mapping[TopicPartition, str]
     detours: int
@@ -97,6 +98,7 @@ def play(scene: Scene, request: SimulateRequest, order: Order, throttle: int | N
         peaks=tuple(player.peaks[place] for place in sorted(player.peaks)),
         under_replicated_s=player.simulation.under_replicated_s,
         under_min_isr_s=player.simulation.under_min_isr_s,
+        offline_s=player.simulation.offline_s,
         hanging=() if duration is not None else tuple(sorted(player.unfinished)),
         stuck=schedule.stuck if order is Order.SCHEDULE else {},
         detours=len(schedule.detours) if order is Order.SCHEDULE else 0,

@@ -9,6 +9,8 @@ from kafkakit.reassign.simulate.request import Order
 from kafkakit.simulator.cluster import SimMove
 from kafkakit.simulator.observation import DiskSeen
 
+MOST_REFUSED = 2000  # so many in a row, and the rest waits for the next look
+
 
 class Starter:
     """Hands out steps in their order as places become free; a partition's next step waits for the one before.
@@ -48,14 +50,20 @@ class Starter:
         seen = {Place(d.broker, d.path): d for d in disks}
         held_back: set[Place] = set()
         kept, chosen = [], []
-        for index in self._waiting:
+        refused = 0
+        for position, index in enumerate(self._waiting):
+            if refused >= MOST_REFUSED and (chosen or self._running):
+                kept += self._waiting[position:]
+                break
             step = self._steps[index]
             if self._may_start(step, into, out, coming, seen, held_back):
                 self._count(step, into, out, coming)
                 self._running[step.key] = index
                 chosen.append(self._move(step))
+                refused = 0
             else:
                 kept.append(index)
+                refused += 1
                 held_back.update(step.adding)
         self._waiting = kept
         return chosen

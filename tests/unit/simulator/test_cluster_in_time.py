@@ -128,10 +128,12 @@ def test_a_killed_leader_leaves_the_isr_after_the_session_timeout() -> None:
     simulation.advance(8)
     assert copies(simulation)[1].in_isr
     assert copies(simulation)[3].bytes == 0
+    assert simulation.observe().offline == 1
     simulation.advance(5)
     assert not copies(simulation)[1].in_isr
     assert copies(simulation)[3].bytes > 0
     assert simulation.observe().under_min_isr == 1
+    assert simulation.offline_s == 9
     simulation.revive(1)
     simulation.advance(3)
     assert simulation.observe().under_replicated == 0
