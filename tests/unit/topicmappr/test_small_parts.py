@@ -56,6 +56,34 @@ def test_topic_patterns(patterns: str, selected: tuple[str, ...]) -> None:
     assert select_topics(existing, parse_patterns(patterns)).selected == selected
 
 
+@pytest.mark.parametrize(
+    ("racks", "openings", "broken"),
+    [
+        ("ab", 0, False),
+        ("aab", 0, True),  # c holds none, a two
+        ("aab", 1, False),
+        ("aaa", 1, True),
+        ("aabb", 0, True),
+        ("aabbc", 0, False),
+        ("aabbcx", 0, False),  # x is not looked at
+        ("", 0, False),
+    ],
+)
+def test_even_spread(racks: str, openings: int, broken: bool) -> None:
+    rule = RackRule(spread_over=("a", "b", "c"))
+
+    assert rule.violates([*racks, None], openings) == broken
+
+
+def test_an_uneven_set_may_stay_and_no_rack_gets_more_than_its_share() -> None:
+    rule = RackRule(spread_over=("a", "b"))
+    assert not rule.crowds([*"aaa", None], [*"aaa", None])
+    assert not rule.crowds([*"aaab"], [*"aabb"])
+    assert rule.crowds([*"aaab"], [*"aaaa"])
+    assert rule.crowds([*"aaax"], [*"bbba"])
+    assert RackRule(spread_over=("a", "b", "c")).share(4) == 2
+
+
 def test_rack_rule() -> None:
     every = RackRule(0)
     assert not every.violates(["a", "b", None, None])

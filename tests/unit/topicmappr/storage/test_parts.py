@@ -103,7 +103,9 @@ def test_the_board_moves_only_as_the_rules_allow(fleet: Fleet, data: st.DataObje
             assert before == after
         elif fleet.rule.violates(after):
             assert fleet.rule.violates(before), "a set that breaks the rule anew"
-            if fleet.rule.min_rack_ids:
+            if fleet.rule.spread_over:
+                assert not fleet.rule.crowds(before, after)
+            elif fleet.rule.min_rack_ids:
                 assert len({r for r in after if r}) >= len({r for r in before if r})
             else:
                 assert all(after.count(r) <= max(1, before.count(r)) for r in after if r)

@@ -16,7 +16,7 @@ def fleet_of(lists: Sequence[Sequence[int]], sizes: Sequence[int], racks: Sequen
     ids = range(1, len(racks) + 1)
     how.setdefault("receivers", ids)
     how.setdefault("fixed", dict.fromkeys(ids, 0))
-    rule = RackRule(how.pop("min_rack_ids", 0))
+    rule = RackRule(how.pop("min_rack_ids", 0), how.pop("spread_over", ()))
     return make_fleet(lists, sizes, dict(zip(ids, racks, strict=True)), rule, **how)
 
 
@@ -46,7 +46,9 @@ def fleets(draw: st.DrawFn, *, brokers: int = 4, partitions: int = 4, rules: boo
     sizes = draw(st.lists(st.integers(0, 9), min_size=len(lists), max_size=len(lists)))
     how: dict[str, Any] = {}
     if rules:
-        how["min_rack_ids"] = draw(st.integers(0, 3))
+        spread = draw(st.sampled_from([(), (), ("a", "b"), ("a", "b", "c")]))
+        how["spread_over"] = spread
+        how["min_rack_ids"] = 0 if spread else draw(st.integers(0, 3))
         how["locality_scoped"] = draw(st.booleans())
         how["pinned"] = draw(st.sampled_from([(), (), (0,)]))
         how["receivers"] = draw(st.sampled_from([ids, ids, ids[1:]]))
