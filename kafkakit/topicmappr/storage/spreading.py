@@ -14,7 +14,7 @@ from kafkakit.topicmappr.storage.raising import Step
 
 MOST_LOOKS = 150_000
 """Looks at most for one goal, 0.3 s: one for each place weighed, some more for each that is tried."""
-_FEWEST_LOOKS = 20_000
+_FEWEST_LOOKS = 8_000
 _LOOKS_PER_MOVE = 16
 _TRIED = 8  # looks that asking the rules about a place is worth
 _ROUNDS = 4
