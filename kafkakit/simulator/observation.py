@@ -39,11 +39,13 @@ class BrokerSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSeen:
-    """One log dir; `used_bytes` includes deleted copies whose space is not free yet."""
+    """One log dir; `used_bytes` includes deleted copies whose space is not free yet, `arriving_bytes` is what copies
+    in it still have to fetch."""
 
     broker: int
     path: str
     used_bytes: int
+    arriving_bytes: int
     total_bytes: int | None
     failed: bool
 

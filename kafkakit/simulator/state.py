@@ -22,8 +22,8 @@ class State:
     An empty slot has broker -1. A *tracking* copy has all of its partition's bytes and gets each new one; any other
     has `have` of `log_end` bytes and must fetch the rest. `in_isr` is what the controller believes. What tracking
     copies take in is summed up in `produce_into`, `follow_into`, `follow_out` and `disk_growth`, all before the day's
-    curve, and so are partitions that are `under_replicated`, `under_min_isr` or `offline` (no leader): `untally` rows (each once) before they
-    change, `tally` them after.
+    curve; partitions that are `under_replicated`, `under_min_isr` or `offline` (no leader) are counted. For all that,
+    `untally` rows (each once) before they change, and `tally` them after.
     """
 
     def __init__(self, cluster: SimCluster, slots: int) -> None:

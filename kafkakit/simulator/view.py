@@ -41,19 +41,26 @@ def observe(
 
 
 def disks_of(state: State) -> tuple[DiskSeen, ...]:
-    """Every log dir, by broker; O(dirs)."""
+    """Every log dir, by broker; O(dirs + copies)."""
+    import numpy as np
+
+    behind = (state.broker != NOBODY) & ~state.tracking
+    missing = (state.log_end[:, None] - state.have)[behind]
+    arriving = np.bincount(state.disk[behind], missing, len(state.disk_used))
     return tuple(
         DiskSeen(
             broker=state.broker_ids[broker],
             path=path,
             used_bytes=round(min(used, total)),
+            arriving_bytes=round(left),
             total_bytes=None if total == float("inf") else round(total),
             failed=failed,
         )
-        for broker, path, used, total, failed in zip(
+        for broker, path, used, left, total, failed in zip(
             state.disk_broker.tolist(),
             state.disk_path,
             state.disk_used.tolist(),
+            arriving.tolist(),
             state.disk_total.tolist(),
             state.disk_failed.tolist(),
             strict=True,

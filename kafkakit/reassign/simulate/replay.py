@@ -12,7 +12,7 @@ from kafkakit.reassign.simulate.starting import Starter
 from kafkakit.simulator.observation import DiskSeen
 from kafkakit.simulator.simulation import Simulation
 
-LOOKS = 1500  # about so many looks at a case
+LOOKS = 600  # about so many looks at a case
 LONGEST_LOOK_S = 60
 HANG_S = 3600
 
