@@ -72,13 +72,14 @@ class Job:
     def part_leg(self, add: int, free: Callable[[int], float] | None, why: str) -> Leg:
         """A request that brings one copy only, and sends one home unless the list has to grow.
 
-        The copy that goes is the one for which `free` is highest; the leader's goes last, so that the source stays.
+        The copy that goes is the one for which `free` is highest; of equals the leader's goes last, so that the source
+        stays.
         """
         removes = [b for b in self.current if b not in self.target]
         grows = len(self.current) < len(self.target) and free is None
         if grows or not removes:
             return Leg(kind=StepKind.PART, target=(*self.current, add), adds=(add,), removes=(), why=why)
-        gone = min(removes, key=lambda b: (b == self.leader, -(free(b) if free else 0.0)))
+        gone = min(removes, key=lambda b: (-(free(b) if free else 0.0), b == self.leader))
         if gone == self.leader and len(self.current) < len(self.target):
             return Leg(kind=StepKind.PART, target=(*self.current, add), adds=(add,), removes=(), why=why)
         after = tuple(add if b == gone else b for b in self.current)

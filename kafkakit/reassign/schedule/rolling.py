@@ -61,6 +61,7 @@ class Rolling:
         self._weight = np.zeros(count)
         self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
         self.waiting = np.zeros(count, dtype=bool)
+        self._modest = np.zeros(count, dtype=bool)
         self.legs: list[Leg] = []
         self._flow_left = np.zeros(0)
         self._flow_ends = np.zeros((2, 0), dtype=np.int64)
@@ -91,6 +92,8 @@ class Rolling:
                 self._flow()
             elif self._deletions:
                 self.now_s = max(self.now_s, self._deletions[0][0])
+            elif self._modest.any():
+                self._modest[:] = False  # nobody else can use the room
             else:
                 return
 
@@ -151,7 +154,7 @@ class Rolling:
         rows = np.flatnonzero(self.waiting)
         if not len(rows) or self._in_flight >= self._limits.cluster:
             return
-        rows = rows[self._fits(rows)]
+        rows = rows[self._fits(rows) & ~self._yields(rows)]
         if not len(rows):
             return
         pressing = self._pressing(rows)
@@ -170,8 +173,21 @@ class Rolling:
             rest = np.ones(len(rows), dtype=bool)
             rest[chosen] = False
             rows, pressing = rows[rest], pressing[rest]
-            fits = self._fits(rows) & self.waiting[rows]
+            fits = self._fits(rows) & self.waiting[rows] & ~self._yields(rows)
             rows, pressing = rows[fits], pressing[fits]
+
+    def _yields(self, rows: "np.ndarray") -> "np.ndarray":
+        """Which rows leave contested room to others: a copy on a detour frees nothing when it goes on."""
+        import numpy as np
+
+        modest = self._modest[rows]
+        if not modest.any():
+            return modest
+        contested = np.zeros(len(self.ledger.room), dtype=bool)
+        contested[self._slot[rows[~modest]]] = True
+        contested[self.ledger.anywhere] = False
+        yields: np.ndarray = modest & contested[self._slot[rows]].any(axis=1)
+        return yields
 
     def _pressing(self, rows: "np.ndarray") -> "np.ndarray":
         """Sort keys, least first: urgent or not and the seconds of the busier end; of the other; the copy's bytes."""
@@ -320,6 +336,7 @@ class Rolling:
             self.jobs[other].last_step = flight.step
             self.waiting[other] = not self.jobs[other].is_done
         if not job.is_done:
+            self._modest[index] = job.detoured
             self.legs[index] = job.next_leg()
             self._set_row(index, self.legs[index])
 
