@@ -69,6 +69,8 @@ def _judge(visit: Visit) -> Iterator[Check]:
     yield from _protocol(visit.listeners, visit.security)
     yield from _cluster(visit)
     yield from _data(visit)
+    if visit.cluster is not None and visit.data_brokers is not None:
+        yield _control(visit)
 
 
 def _installation(visit: Visit) -> Iterator[Check]:
@@ -175,6 +177,17 @@ def _data(visit: Visit) -> Iterator[Check]:
         yield Check(name="data client", status=Status.OK, detail=f"sees {len(visit.data_brokers)} brokers")
     else:
         yield _fail("data client", visit.data_error or "unknown", _login_hint(visit))
+
+
+def _control(visit: Visit) -> Check:
+    if visit.control_error is not None:
+        return _fail(
+            "control store",
+            f"{visit.control_store}: {visit.control_error}",
+            "correct it, or set control_store to another one",
+        )
+    reach = "this host only" if visit.control_store == "file" else "all hosts that use it"
+    return Check(name="control store", status=Status.OK, detail=f"{visit.control_store}, for {reach}")
 
 
 def _login_hint(visit: Visit) -> str:

@@ -56,6 +56,7 @@ def _instruments(kit: Kit) -> "Instruments":
             bootstrap_servers=settings.bootstrap_servers,
             pinned_cluster=settings.cluster_id,
             load_security=lambda: wiring.usable_security(settings),
+            control_store=settings.control_store,
         )
 
     return Instruments(
@@ -66,4 +67,5 @@ def _instruments(kit: Kit) -> "Instruments":
         probe=wiring.probe_listener,
         open_admin=lambda: wiring.open_admin(kit.settings, read_only=True, check_pin=False),
         open_data=lambda: wiring.open_data(kit.settings),
+        open_control=lambda: wiring.open_control(kit.settings),
     )

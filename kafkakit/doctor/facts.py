@@ -60,3 +60,5 @@ class Visit:
     cluster_error: str | None = None
     data_brokers: tuple[int, ...] | None = None
     data_error: str | None = None
+    control_store: str = ""
+    control_error: str | None = None

@@ -1,12 +1,13 @@
 """Making the visit: asks everything through what it is handed, and turns every failure into a fact."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from kafkakit.doctor.addresses import parse_addresses
 from kafkakit.doctor.facts import Listener, Visit
 from kafkakit.errors import KafkakitError, UsageError
-from kafkakit.ports import ClusterAdmin, DataPlane
+from kafkakit.ports import ClusterAdmin, ControlStore, DataPlane
 from kafkakit.security import Security
 from kafkakit.version.facts import Versions
 
@@ -21,6 +22,7 @@ class Configured:
     bootstrap_servers: str
     pinned_cluster: str | None
     load_security: Callable[[], Security]
+    control_store: str = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class Instruments:
     probe: Callable[[str, int, float, Security], Listener]
     open_admin: Callable[[], ClusterAdmin]
     open_data: Callable[[], DataPlane]
+    open_control: Callable[[], ControlStore]
 
 
 def make_visit(instruments: Instruments) -> Visit:
@@ -53,6 +56,7 @@ def make_visit(instruments: Instruments) -> Visit:
         config_origin=configured.origin,
         bootstrap_servers=configured.bootstrap_servers,
         pinned_cluster=configured.pinned_cluster,
+        control_store=configured.control_store,
     )
     try:
         security = configured.load_security()
@@ -77,6 +81,14 @@ def _ask_cluster(visit: Visit, instruments: Instruments) -> Visit:
     except KafkakitError as error:
         visit = replace(visit, cluster_error=error.message)
     try:
-        return replace(visit, data_brokers=instruments.open_data().reach(PROBE_TIMEOUT_S))
+        visit = replace(visit, data_brokers=instruments.open_data().reach(PROBE_TIMEOUT_S))
     except KafkakitError as error:
-        return replace(visit, data_error=error.message)
+        visit = replace(visit, data_error=error.message)
+    if visit.cluster_error is not None or visit.data_error is not None:
+        return visit
+    try:
+        with closing(instruments.open_control()) as store:
+            store.children("clusters")
+    except KafkakitError as error:
+        visit = replace(visit, control_error=str(error))
+    return visit

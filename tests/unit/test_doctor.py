@@ -21,6 +21,7 @@ from kafkakit.model import Broker, BrokerState
 from kafkakit.ports import ClusterAdmin, ClusterInfo, DataPlane
 from kafkakit.security import Mechanism, Protocol, Secret, Security
 from kafkakit.version.facts import Versions
+from tests.fake_control import FakeControlStore
 
 VERSIONS = Versions(
     kafkakit="1", python="3.11.7", librdkafka="2.16", packages={"kafka-python": "3.0.12"}, schemas={"plan": 1}
@@ -60,7 +61,7 @@ def test_a_healthy_visit_has_only_good_checks() -> None:
     assert exit_code_of(checks) is ExitCode.DONE
     names = [check.name for check in checks]
     assert names[:5] == ["python", "packages", "extras", "sandbox java", "configuration"]
-    assert names[5:] == ["reach a:1", "protocol", "admin client", "brokers", "rights", "data client"]
+    assert names[5:] == ["reach a:1", "protocol", "admin client", "brokers", "rights", "data client", "control store"]
     assert check_of(HEALTHY, "extras").detail == "installed: sandbox; not installed: spark"
 
 
@@ -155,6 +156,15 @@ def test_the_pinned_cluster_is_compared() -> None:
     assert faults(replace(HEALTHY, pinned_cluster="c2")) == [("cluster id", "the profile pins c2, this is c1")]
 
 
+def test_the_control_store_is_asked_once_the_cluster_answers() -> None:
+    assert check_of(replace(HEALTHY, control_store="file"), "control store").detail == "file, for this host only"
+    detail = check_of(replace(HEALTHY, control_store="kafka"), "control store").detail
+    assert detail == "kafka, for all hosts that use it"
+    broken = replace(HEALTHY, control_store="zookeeper", control_error="gave no answer")
+    assert faults(broken) == [("control store", "zookeeper: gave no answer")]
+    assert "control store" not in [check.name for check in judge(replace(broken, data_brokers=None))]
+
+
 def test_an_old_python_and_a_missing_package_fail() -> None:
     versions = replace(VERSIONS, python="3.10.1", packages={"kazoo": None})
     assert faults(replace(HEALTHY, versions=versions)) == [("python", "3.10.1"), ("packages", "missing: kazoo")]
@@ -203,6 +213,7 @@ def instruments(listener: Listener, cluster: Cluster) -> Instruments:
         probe=lambda host, port, timeout_s, security: replace(listener, host=host, port=port),
         open_admin=admin,
         open_data=data,
+        open_control=FakeControlStore,
     )
 
 
@@ -213,6 +224,24 @@ def test_a_visit_turns_failures_into_facts_and_lets_go() -> None:
     assert visit.cluster == HEALTHY.cluster
     assert visit.data_error == "cannot reach the cluster"
     assert cluster.closed
+    assert visit.control_error is None
+
+
+def test_a_control_store_that_is_away_is_a_finding() -> None:
+    class Willing(Data):
+        def reach(self, timeout_s: float) -> tuple[int, ...]:
+            return (1,)
+
+    store = FakeControlStore()
+    store.away = True
+    asking = replace(
+        instruments(PLAIN, Cluster()),
+        open_data=Willing,  # type: ignore[arg-type]
+        open_control=lambda: store,
+    )
+    assert make_visit(asking).control_error == "the control store is away"
+    store.away = False
+    assert make_visit(asking).control_error is None
 
 
 def test_where_nobody_speaks_kafka_no_client_is_made() -> None:
