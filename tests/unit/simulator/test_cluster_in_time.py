@@ -149,6 +149,7 @@ def test_the_last_member_stays_in_the_isr_and_leads_again() -> None:
     simulation.kill(2)
     simulation.advance(20)
     simulation.submit([SimMove(key=T0, target=(3, 2))])
+    assert [b for b, c in copies(simulation).items() if c.in_isr] == [2]
     simulation.revive(1)
     simulation.advance(30)
     assert simulation.in_flight == (T0,), "only broker 2 has everything that was acknowledged"
@@ -211,6 +212,17 @@ def test_clients_share_the_line_and_the_queue_shows_when_it_is_too_short() -> No
     assert seen[3].use_into == pytest.approx(1.0)
     assert seen[3].queue > 0
     assert seen[2].queue == 0
+
+
+def test_producers_and_followers_use_the_line() -> None:
+    simulation = Simulation(one_partition(ingest=10 * MB))
+    simulation.advance(5)
+    seen = {b.id: (round(b.use_into, 3), round(b.use_out, 3)) for b in simulation.observe().brokers}
+    assert seen == {1: (0.1, 0.1), 2: (0.1, 0.0), 3: (0.0, 0.0), 4: (0.0, 0.0)}
+    simulation.submit([SimMove(key=T0, target=(2, 3))])
+    simulation.advance(60)
+    seen = {b.id: (round(b.use_into, 3), round(b.use_out, 3)) for b in simulation.observe().brokers}
+    assert seen == {1: (0.0, 0.0), 2: (0.1, 0.1), 3: (0.1, 0.0), 4: (0.0, 0.0)}
 
 
 def test_the_day_curve_scales_ingest() -> None:

@@ -11,13 +11,17 @@ KAFKAS = QuotaModel()
 FAST = QuotaModel(window_num=3, efficiency=efficiency_of(3, 100, 16_000))
 
 
-def cluster(quota: QuotaModel = KAFKAS, *, wildcard: bool = False, ingest: float = 0.0) -> SimCluster:
+def cluster(
+    quota: QuotaModel = KAFKAS, *, wildcard: bool = False, ingest: float = 0.0, follower: int = 2
+) -> SimCluster:
     """Four partitions of 600 MB on brokers 1 and 2, led by 1; broker 3 is empty, lines are of 200 MB/s."""
     return SimCluster(
         brokers=tuple(SimBroker(id=b, line_into=200 * MB, line_out=200 * MB) for b in (1, 2, 3)),
         partitions=(
             *(SimPartition(key=TopicPartition("t", n), replicas=(1, 2), size_bytes=600 * MB) for n in range(4)),
-            SimPartition(key=TopicPartition("busy", 0), replicas=(1, 2), size_bytes=MB, ingest_bytes_per_s=ingest),
+            SimPartition(
+                key=TopicPartition("busy", 0), replicas=(1, follower), size_bytes=MB, ingest_bytes_per_s=ingest
+            ),
         ),
         quota=quota,
         wildcard=wildcard,
@@ -118,6 +122,18 @@ def test_in_sync_traffic_counts_only_with_a_wildcard_list() -> None:
     starved = moving(cluster(ingest=5 * MB, wildcard=True), 4 * MB)
     assert sum(seconds(exact, 30)) / 30 == pytest.approx(3.2, rel=0.02)
     assert sum(seconds(starved, 30)) == 0
+
+
+@pytest.mark.parametrize(("into", "out", "follower"), [(False, True, 2), (True, False, 3)])
+def test_either_side_of_a_wildcard_list_counts_in_sync_traffic_also_after_a_change(
+    into: bool, out: bool, follower: int
+) -> None:
+    starved = moving(cluster(ingest=5 * MB, wildcard=True, follower=follower), 4 * MB, into=into, out=out)
+    assert sum(seconds(starved, 20)) == 0
+    set_rate(starved, 4.4 * MB, into=into, out=out)
+    assert sum(seconds(starved, 20)) == 0
+    set_rate(starved, 40 * MB, into=into, out=out)
+    assert sum(seconds(starved, 20)) > 0
 
 
 def test_a_wildcard_list_slows_the_recovery_of_other_followers() -> None:
