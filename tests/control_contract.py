@@ -61,12 +61,13 @@ class ControlContract:
         self, store: ControlStore, other: ControlStore, folder: str
     ) -> None:
         path = f"{folder}/a"
-        with pytest.raises(ConflictError, match="found nothing"):
-            store.cas(path, b"x", 7)
+        for expected in (-1, 0, 7):
+            with pytest.raises(ConflictError, match="found nothing"):
+                store.cas(path, b"x", expected)
         version = store.cas(path, b"one", None)
-        for expected in (None, version + 1, version - 1):
+        for late in (None, version + 1, version - 1):
             with pytest.raises(ConflictError, match="was changed by someone else"):
-                other.cas(path, b"x", expected)
+                other.cas(path, b"x", late)
         with pytest.raises(ConflictError):
             other.delete(path, version + 1)
         found = other.get(path)

@@ -8,7 +8,8 @@ from kafkakit.ports import Record
 
 
 class FakeLog:
-    """`fate` says what happens to the next records: `lost` (never written), `unsaid` (written, not acknowledged)."""
+    """`fate` says what happens to the next records: `lost` (never written), `unsaid` (written, not acknowledged),
+    `late` (written only when the same producer is used again)."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -51,11 +52,18 @@ class FakeProducer:
     def __init__(self, log: FakeLog, on_acknowledged: Callable[[Record], None]) -> None:
         self._log, self._tell = log, on_acknowledged
         self._told: list[Record] = []
+        self._late: list[Record] = []
         self.acknowledged = self.failed = 0
         self.last_error: str | None = None
 
     def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
         fate = self._log.fate.pop(0) if self._log.fate else ""
+        for late in self._late:
+            self._log.append(late)
+        self._late = []
+        if fate == "late":
+            self._late = [Record(partition=partition, offset=-1, value=value or b"", key=key)]
+            return
         if self._log.away or fate == "lost":
             self.last_error = "no broker"
             return

@@ -162,12 +162,40 @@ def test_records_of_others_are_passed_over_and_newer_ones_refused(rig: LogRig) -
 def test_a_guess_of_a_version_to_come_never_wins(rig: LogRig) -> None:
     store = rig.open()
     version = store.cas("a", b"one", None)
-    for guess in range(version + 1, version + 40):
+    for guess in range(version + 20, version + 140):
         with pytest.raises(ConflictError):
             store.cas("a", b"guessed", guess)
-    for _ in range(10):
+    for _ in range(40):
         found = store.get("a")
         assert found is not None
         assert found.value == b"one"
         version = store.cas("a", b"one", found.version)
     assert value_of(rig.open(), "a") == b"one"
+    assert version > 140
+
+
+def test_what_was_given_up_is_not_written_later(rig: LogRig) -> None:
+    store = rig.open()
+    version = store.cas("a", b"one", None)
+    rig.log.fate = ["late"]
+    with pytest.raises(TryLaterError):
+        store.cas("a", b"two", version)
+    for _ in range(3):
+        assert value_of(store, "a") == b"one"
+
+
+def test_made_and_removed_in_between_is_still_nothing(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, other = rig.open(), rig.open()
+    store.delete("a", store.cas("a", b"one", None))
+    append, times = store._append, [1]
+
+    def interrupted(key: bytes, value: bytes) -> int:
+        if key.startswith(b"change/") and times:
+            times.pop()
+            other.delete("a", other.cas("a", b"between", None))
+        return append(key, value)
+
+    monkeypatch.setattr(store, "_append", interrupted)
+    store.cas("a", b"two", None)
+    assert times == []
+    assert value_of(other, "a") == b"two"
