@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkakit.reassign.outcome import Commands, Outcome, Request
+from kafkakit.reassign.rates import RateRequest
 from kafkakit.reassign.run import Run
+from kafkakit.reassign.schedule.work import Limits
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.topicmappr.plan import Plan
@@ -84,6 +86,13 @@ class Bench:
         return Journal(self.file, self.clock, cluster_id=self.plan.cluster_id, fingerprint=self.plan.fingerprint)
 
     def run(self, **options: Any) -> Run:
+        """A run; `rate`, `throttle_off` and `batch_size` are short for the rates and limits that they give."""
+        rate, off = options.pop("rate", None), options.pop("throttle_off", False)
+        if rate is not None or off:
+            options["rates"] = RateRequest(given=True, rate=rate)
+        if "batch_size" in options:
+            size = options.pop("batch_size")
+            options["limits"] = Limits(cluster=size, into_each=size, out_each=size)
         request = Request(
             commands=Commands(program="kafkakit --profile p", plan="p.json"),
             **{"confirm": lambda: True, "plan_path": "/plans/p.json", **options},

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
-from kafkakit.reassign.cleanup.cli import cleanup
 from kafkakit.reassign import options
+from kafkakit.reassign.cleanup.cli import cleanup
 from kafkakit.reassign.job.cli import (
     DEFAULT_DISK_USE,
     DEFAULT_IN_EACH,
@@ -23,6 +23,7 @@ from kafkakit.reassign.retune.cli import throttle
 from kafkakit.reassign.simulate.cli import simulate
 
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
+
 
 @app.command("apply", cls=KitCommand)
 def apply(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.model import TopicPartition
-from kafkakit.reassign.precheck import Assessment, Live, MoveState, MoveStatus
+from kafkakit.reassign.precheck import Assessment, Live, MoveState, MoveStatus, Trail
 
 DEFAULT_BATCH = 500
 MAX_BATCH = 10_000  # Kafka answers UnknownError for each change above this in one request
@@ -80,6 +80,17 @@ def rollback_goals(assessment: Assessment, live: Live) -> tuple[tuple[Goal, ...]
         else:
             stuck.append(status)
     return tuple(goals), tuple(stuck)
+
+
+def reorder_goals(assessment: Assessment, trail: Trail) -> tuple[Goal, ...]:
+    """Partitions that have the brokers of a list we know in another order, with that list: no copy is made."""
+    goals = []
+    for status in assessment.having(MoveState.SHUFFLED):
+        move = status.move
+        known = (move.before, move.after, *trail.get(move.key, ()))
+        target = next(found for found in known if set(found) == set(status.holders))
+        goals.append(Goal(key=move.key, target=target, holders=status.holders, topic_id=move.topic_id))
+    return tuple(goals)
 
 
 def batches(

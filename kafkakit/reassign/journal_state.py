@@ -167,6 +167,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             unsettled=True,
             token=data.get("token"),
             promise=None,
+            paused=False,
             # Applying again after a rollback starts afresh.
             cancelled=state.cancelled and state.unsettled,
             trail=state.trail if state.unsettled else {},

@@ -1,7 +1,7 @@
 """From what a cluster shows to what the scheduler asks for: tasks, disks, and what the logs take in meanwhile."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kafkakit.model import TopicPartition
 from kafkakit.ports import BrokerLogDirs
@@ -9,7 +9,12 @@ from kafkakit.reassign.dir_work import DirWork, look_at_dirs
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.precheck import Live
 from kafkakit.reassign.progress import has_source, source_bytes
+from kafkakit.reassign.schedule.efficiency import throttle_share
 from kafkakit.reassign.schedule.work import DirTask, Disk, Place, Task
+
+WINDOW_KEY = "replication.quota.window.num"
+BACKOFF_KEY = "replica.fetch.backoff.ms"
+SHARE_KEYS = (WINDOW_KEY, BACKOFF_KEY)
 
 Dirs = Mapping[int, BrokerLogDirs]
 
@@ -90,6 +95,24 @@ def scene_of(
             for found in sorted(answer.log_dirs, key=lambda d: d.path)
         ),
     )
+
+
+def free_choice(scene: Scene, keys: Collection[TopicPartition]) -> Scene:
+    """The same scene, where new copies of these partitions may go to any log dir; itself when none named one."""
+    bound = {t.key for t in scene.tasks if t.key in keys and t.wanted_dirs and not t.running}
+    if not bound:
+        return scene
+    return replace(scene, tasks=tuple(replace(t, wanted_dirs={}) if t.key in bound else t for t in scene.tasks))
+
+
+def share_of(settings: Mapping[int, Mapping[str, str]]) -> float:
+    """The share of a throttle that the slowest of these brokers reaches; Kafka's defaults where they tell nothing."""
+    shares = [throttle_share(_number(s.get(WINDOW_KEY)), _number(s.get(BACKOFF_KEY))) for s in settings.values()]
+    return min(shares, default=throttle_share())
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
 
 
 def _task(goal: Goal, live: Live, dirs: Dirs, intake: Intake, min_isr: Mapping[str, int]) -> Task:

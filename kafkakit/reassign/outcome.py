@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from kafkakit.reassign.goals import DEFAULT_BATCH
+from kafkakit.reassign.journal_state import Promise
+from kafkakit.reassign.rates import RateRequest
+from kafkakit.reassign.schedule.work import Limits, Rates
 from kafkakit.reassign.verdict import PartitionVerdict
 
 
@@ -15,6 +17,7 @@ class Direction(StrEnum):
 
     APPLY = "apply"
     ROLLBACK = "rollback"
+    ABORT = "abort"
     VERIFY = "verify"
 
 
@@ -64,15 +67,20 @@ class Commands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How to run; `rate` in bytes/s a broker, None = keep the throttle of an interrupted run (or none)."""
+    """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
+
+    With `wait_for_others` moves of somebody else on planned partitions are waited for, else refused. `ingest_sample_s`
+    is how long is measured what logs take in (0: not at all).
+    """
 
     commands: Commands
     plan_path: str
     confirm: Callable[[], bool]
     pinned_cluster_id: str | None = None
-    rate: int | None = None
-    throttle_off: bool = False
-    batch_size: int = DEFAULT_BATCH
+    rates: RateRequest = field(default_factory=RateRequest)
+    limits: Limits = field(default_factory=Limits)
+    wait_for_others: bool = False
+    ingest_sample_s: float = 0.0
     allow_drift: bool = False
     dry_run: bool = False
     stall_timeout_s: float = 300.0
@@ -84,8 +92,9 @@ class Outcome:
     """What a run came to.
 
     `verdict` is one of `applied`, `already applied`, `rolled back`, `nothing to roll back`, `planned` (dry
-    run), `declined`, `incomplete`; from `verify`: `complete`, `incomplete`. `owed` names throttles of ours
-    that could not be removed. `dirs_moved` counts copies that changed their log dir inside a broker.
+    run), `aborted`, `nothing to abort`, `declined`, `incomplete`; from `verify`: `complete`, `incomplete`. `owed`
+    names throttles of ours that could not be removed. `dirs_moved` counts copies that changed their log dir inside
+    a broker. `promise` is what the run said before its first byte.
     """
 
     direction: Direction
@@ -97,7 +106,8 @@ class Outcome:
     copied_bytes: int = 0
     dirs_moved: int = 0
     seconds: float = 0.0
-    rate: int | None = None
+    rates: Rates | None = None
+    promise: Promise | None = None
     next_commands: tuple[str, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kafkakit.model import TopicPartition
+from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, PartitionState
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.precheck import Live, listed
@@ -36,7 +36,9 @@ class Look:
     `done` and `gone` partitions need nothing more. `pending` are in flight, `blocked` those of them that
     wait for a broker that is not alive (with that broker), `sourceless` those that no living broker can
     serve (with the brokers that could, see `without_source`). `idle` are neither in flight nor at their
-    target. Bytes are those copied for the goals and those to copy in all.
+    target. `broken` are in flight to a broker with a log dir newly offline, which shows no copy of them. `inside`
+    are copies on their way between the log dirs of a broker. Bytes are those copied for the goals and those to
+    copy in all.
     """
 
     done: frozenset[TopicPartition]
@@ -48,6 +50,13 @@ class Look:
     total_bytes: int
     sourceless: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     offline_dirs: tuple[str, ...] = ()
+    broken: frozenset[TopicPartition] = frozenset()
+    inside: frozenset[TopicPartitionReplica] = frozenset()
+
+    @property
+    def hopeless(self) -> frozenset[TopicPartition]:
+        """Partitions in flight that make no progress until a broker or a log dir comes back."""
+        return frozenset(self.blocked) | frozenset(self.sourceless) | self.broken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +99,8 @@ def look(
     idle: set[TopicPartition] = set()
     blocked: dict[TopicPartition, int] = {}
     sourceless: dict[TopicPartition, tuple[int, ...]] = {}
+    broken: set[TopicPartition] = set()
+    offline = offline_dirs(goals, dirs) - set(offline_before)
     copied = total = 0
     for goal in goals:
         state, running = live.states.get(goal.key), live.running.get(goal.key)
@@ -99,15 +110,17 @@ def look(
             gone.add(goal.key)
             continue
         total += share
-        if running is not None:
+        if running is not None and running.target == goal.target:
             pending.add(goal.key)
+            if any(_is_lost(dirs, b, goal.key, offline) for b in goal.adding):
+                broken.add(goal.key)
             dead = [b for b in running.adding if not live.is_alive(b)]
             if dead:
                 blocked[goal.key] = dead[0]
             if not has_source(state, live):
                 sourceless[goal.key] = _could_serve(goal, state, live)
             copied += sum(min(size, _held(dirs, b, goal.key)) for b in goal.adding)
-        elif state.replicas == goal.target:
+        elif running is None and state.replicas == goal.target:
             done.add(goal.key)
             copied += share
         else:
@@ -121,7 +134,8 @@ def look(
         copied_bytes=copied,
         total_bytes=total,
         sourceless=sourceless,
-        offline_dirs=tuple(sorted(offline_dirs(goals, dirs) - set(offline_before))),
+        offline_dirs=tuple(sorted(offline)),
+        broken=frozenset(broken),
     )
 
 
@@ -129,16 +143,16 @@ def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) ->
     """Take a look into account and decide.
 
     A partition that is idle for `SETTLE_S` was cancelled or changed by somebody else: it counts as
-    withdrawn and is not waited for. Blocked and stalled are decided only when nothing else moves.
+    withdrawn and is not waited for. Blocked, stalled and a broken disk are decided only when nothing else moves.
     """
     idle_since = {k: watch.idle_since_s.get(k, now_s) for k in seen.idle}
     withdrawn = frozenset(k for k, since in idle_since.items() if now_s - since >= SETTLE_S)
-    mark = (seen.copied_bytes, seen.pending, seen.done, seen.gone)
+    mark = (seen.copied_bytes, seen.pending, seen.done, seen.gone, seen.inside)
     changed_at = watch.changed_at_s if mark == watch.mark else now_s
-    waiting = seen.pending | (seen.idle - withdrawn)
-    all_blocked = bool(waiting) and waiting <= seen.blocked.keys() | seen.sourceless.keys()
+    waiting: frozenset[object] = frozenset(seen.pending | (seen.idle - withdrawn)) | seen.inside
+    all_blocked = bool(waiting) and waiting <= seen.hopeless
     blocked_since = (watch.blocked_since_s if watch.blocked_since_s is not None else now_s) if all_blocked else None
-    if seen.offline_dirs:
+    if seen.offline_dirs and waiting <= seen.hopeless:
         decision = Decision.DISK
     elif not waiting:
         decision = Decision.DONE
@@ -201,6 +215,14 @@ def offline_dirs(goals: Sequence[Goal], dirs: Mapping[int, BrokerLogDirs]) -> se
     """Log dirs in error on the brokers that receive copies, as `broker:path`."""
     brokers = {b for g in goals for b in g.adding}
     return {f"{b}:{d.path}" for b in brokers if b in dirs for d in dirs[b].log_dirs if d.error}
+
+
+def _is_lost(dirs: Mapping[int, BrokerLogDirs], broker: int, key: TopicPartition, offline: Collection[str]) -> bool:
+    """True when the broker lost a log dir and shows no copy: it was in that dir, or nobody knows."""
+    answer = dirs.get(broker)
+    if answer is None or key in answer.replicas:
+        return False
+    return any(f"{broker}:{d.path}" in offline for d in answer.log_dirs)
 
 
 def _could_serve(goal: Goal, state: PartitionState, live: Live) -> tuple[int, ...]:

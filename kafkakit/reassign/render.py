@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkakit.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.quantities import counted, format_bytes, format_rough_time
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Commands, Direction, Outcome
 from kafkakit.reassign.precheck import Live, ids
+from kafkakit.reassign.rates import rate_words, rates_to_data
+from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.verdict import PartitionVerdict
 from kafkakit.topicmappr.plan import Plan
 
@@ -14,13 +16,13 @@ SHOWN_CHANGES = 20
 PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")
 
 
-def render_changes(
-    plan: Plan, goals: Sequence[Goal], direction: Direction, *, rate: int | None, live: Live
-) -> list[str]:
+def render_changes(plan: Plan, goals: Sequence[Goal], direction: Direction, *, rates: Rates, live: Live) -> list[str]:
     """The diff shown before asking: totals, what each broker receives and gives, the first changed lists."""
     copies = sum(len(g.adding) for g in goals)
     total = sum((g.size_bytes or 0) * len(g.adding) for g in goals)
     unknown = sum(1 for g in goals if g.adding and g.size_bytes is None)
+    if direction is Direction.ABORT:
+        return [f"cluster {plan.cluster_id}: running moves of the plan are cancelled, finished ones stay"]
     verb = "to change" if direction is Direction.APPLY else "to put back"
     done = len(plan.moves) - len(goals)
     lines = [
@@ -29,7 +31,7 @@ def render_changes(
         + (f" (size of {unknown} partitions unknown)" if unknown else "")
         + (f"; {done} of {len(plan.moves)} are in place or have no share" if done else "")
     ]
-    lines.append(f"throttle: {format_rate(rate) + ' per broker' if rate else 'none'}")
+    lines.append(f"throttle: {rate_words(rates)}")
     lines += _broker_lines(goals, live)
     for goal in goals[:SHOWN_CHANGES]:
         now = live.states.get(goal.key)
@@ -67,9 +69,11 @@ def render_outcome(outcome: Outcome) -> str:
     complete = sum(v.complete for v in outcome.partitions)
     lines = [f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"]
     if outcome.submitted:
+        promise = outcome.promise
+        foretold = f" ({format_rough_time(promise.promised_s)} were foretold)" if promise else ""
         lines.append(
             f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
-            f"{format_rough_time(outcome.seconds)}"
+            f"{format_rough_time(outcome.seconds)}{foretold}"
         )
     if outcome.dirs_moved:
         lines.append(f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers")
@@ -89,7 +93,7 @@ def stop_words(direction: Direction, moving: int, planned: int, state: RunState,
     if not state.throttled:
         return message, f"go on: {resume}; undo: {undo}"
     brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
-    rate = f" of {format_rate(state.rate)}" if state.rate else ""
+    rate = f" of {rate_words(state.wanted).removesuffix(' per broker')}" if state.wanted else ""
     on = f" on brokers {brokers}" if brokers else ""
     return (
         f"{message}, the throttle{rate} stays set{on} until the run is resumed",
@@ -108,12 +112,21 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "bytes_copied": outcome.copied_bytes,
         "copies_moved_between_log_dirs": outcome.dirs_moved,
         "seconds": round(outcome.seconds, 3),
-        "throttle_bytes_per_s": outcome.rate,
+        "throttle_bytes_per_s": _one_rate(outcome.rates),
+        "throttle": None if outcome.rates is None else rates_to_data(outcome.rates),
+        "promised_seconds": None if outcome.promise is None else outcome.promise.promised_s,
         "throttles_left": list(outcome.owed),
         "problems": list(outcome.problems),
         "partitions": [partition_data(v) for v in outcome.partitions],
         "next_commands": list(outcome.next_commands),
     }
+
+
+def _one_rate(rates: Rates | None) -> int | None:
+    """The rate where it is the same for all brokers and both directions."""
+    if rates is None or rates.into != rates.out or rates.into_of or rates.out_of:
+        return None
+    return rates.into
 
 
 def state_counts(verdicts: Iterable[PartitionVerdict]) -> Mapping[str, int]:

@@ -1,13 +1,20 @@
-"""`reassign apply` and `reassign rollback`: observe, decide, act, verify, batch after batch.
+"""`reassign apply`, `rollback`, `resume` and `abort`: observe, decide, act, verify, in a rolling window.
 
 Everything decided here comes from the pure modules; everything done to the cluster is in the journal
 before it is done, so that a run cut at any point can be resumed or undone.
 """
 
-from kafkakit.errors import InterruptedRunError, KafkakitError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.errors import (
+    InterruptedRunError,
+    KafkakitError,
+    LeaseLostError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+)
 from kafkakit.ports import Clock, ClusterAdmin
-from kafkakit.reassign.dir_work import DirWork, dir_words, dir_work
-from kafkakit.reassign.goals import Goal, apply_goals, rollback_goals
+from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_words, dir_work
+from kafkakit.reassign.goals import Goal, rollback_goals
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
 from kafkakit.reassign.precheck import (
@@ -16,31 +23,37 @@ from kafkakit.reassign.precheck import (
     Assessment,
     Live,
     MoveState,
-    assess,
     listed,
     require_applicable,
     require_rights,
     require_same_cluster,
 )
 from kafkakit.reassign.progress import SETTLE_S, sources_told, without_source
+from kafkakit.reassign.rates import is_unlimited, rates_to_data
 from kafkakit.reassign.render import render_changes, stop_words
+from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.service import Lookout, Patient
-from kafkakit.reassign.space import require_space
-from kafkakit.reassign.store_batches import Batches
+from kafkakit.reassign.store_course import Navigator
 from kafkakit.reassign.store_dirs import LogDirs
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.reassign.store_moves import Moves
+from kafkakit.reassign.store_orders import Orders
+from kafkakit.reassign.store_scene import Surveyor
+from kafkakit.reassign.store_sight import Sight
 from kafkakit.reassign.store_throttle import Throttles
+from kafkakit.reassign.store_undo import Undo, in_flight
+from kafkakit.reassign.store_window import AbortWishedError, Window
 from kafkakit.reassign.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.topicmappr.plan import Plan
 
 STOP_PATIENCE_S = 3.0
-_UNTOUCHED = frozenset({"already applied", "nothing to roll back", "planned", "declined"})
+_UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
+_DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
 
 
 class Run:
-    """One run of one plan in one direction; made for a single call of `apply` or `rollback`."""
+    """One run of one plan in one direction; made for a single call."""
 
     def __init__(
         self,
@@ -51,26 +64,31 @@ class Run:
         voice: Voice,
         request: Request,
         leftovers: Leftovers,
+        orders: Orders | None = None,
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
         self._journal, self._voice, self._request = journal, voice, request
         self._leftovers = leftovers
+        self._orders = orders or Orders(None, None, voice)
         self._patient = Patient(clock, voice, request.patience_s)
         self._lookout = Lookout(admin, clock, self._patient)
         self._throttles = Throttles(admin, clock, journal, voice, self._patient)
-        self._topics = {e.topic for e in plan.scope}
         self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
         self._dirs = LogDirs(admin, clock, journal, voice, self._patient, stall_timeout_s=request.stall_timeout_s)
-        self._batches = Batches(
-            admin, clock, voice, self._patient, self._lookout, self._moves, self._throttles, self._dirs, request
+        self._window = Window(
+            clock, voice, self._lookout, self._moves, self._throttles, self._dirs, self._orders, request
         )
-        self._problems = self._batches.problems
+        self._problems = self._window.problems
+        self._sight = Sight(plan, clock, self._lookout, self._dirs, journal)
+        surveyor = Surveyor(admin, clock, self._patient)
+        self._navigator = Navigator(plan, clock, surveyor, self._window, self._sight, journal, voice, request)
+        self._undo = Undo(clock, journal, voice, self._lookout, self._moves, self._sight, self._problems)
         self._owed: tuple[str, ...] = ()
 
     def apply(self) -> Outcome:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
-        live, assessment, goals = self._decide_apply()
-        inside = self._inside(live, Direction.APPLY)
+        self._require_not_paused()
+        live, assessment, goals, inside = self._decide(Direction.APPLY)
         if not goals and not inside and not to_elect(assessment) and not self._journal.state.throttled:
             short = lacking(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
@@ -78,74 +96,110 @@ class Run:
                 self._voice.warn(line)
             self._settle_journal()
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
-        self._dirs.require_space(inside)
-        return self._begin(Direction.APPLY, live, assessment, goals)
-
-    def _decide_apply(self) -> tuple[Live, Assessment, tuple[Goal, ...]]:
-        """Look, refuse what must not be done, and give what is left to do."""
-        live, assessment = self._look(settle=True)
-        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
-        require_applicable(assessment, live, allow_drift=self._request.allow_drift)
-        goals = self._lookout.sized(apply_goals(assessment), live)
-        require_space(goals, self._lookout.dirs(goals, live))
-        return live, assessment, goals
-
-    def _inside(self, live: Live, direction: Direction) -> tuple[DirWork, ...]:
-        """The moves between log dirs that are left to do."""
-        return self._dirs.left(dir_work(self._plan, live, undone=direction is Direction.ROLLBACK))
+        return self._begin(Direction.APPLY, live, assessment, goals, inside)
 
     def rollback(self) -> Outcome:
         """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
-        live, assessment = self._look(settle=True)
+        live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
+        _, stuck = rollback_goals(assessment, live)
+        if not goals and not inside and not stuck and not self._journal.state.throttled:
+            self._settle_journal()
+            return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
+        return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
+
+    def resume(self) -> Outcome:
+        """Go on with the run that was begun last, in its direction; raises `RefusedError` when there is none."""
+        state = self._journal.state
+        if not state.runs:
+            raise RefusedError(
+                "no run of this plan was begun here", hint=f"begin one: {self._request.commands.line('apply')}"
+            )
+        if state.unsettled and state.direction == Direction.ABORT:
+            raise RefusedError(
+                "the last run was an abort",
+                hint=f"finish it: {self._request.commands.run(Direction.ABORT)}; "
+                f"or carry the plan out after all: {self._request.commands.run(Direction.APPLY)}",
+            )
+        if state.unsettled and state.direction == Direction.ROLLBACK:
+            return self.rollback()
+        return self.apply()
+
+    def abort(self) -> Outcome:
+        """Cancel what is in flight, put the order of the cancelled lists back, and take the throttles away."""
+        live, assessment = self._sight.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
-        foreign = assessment.having(*FOREIGN)
-        if foreign and not self._request.allow_drift:
+        running = in_flight(assessment)
+        if not running and not self._journal.state.throttled and not self._journal.state.unsettled:
+            return self._outcome(Direction.ABORT, "nothing to abort", live, assessment)
+        return self._begin(Direction.ABORT, live, assessment, (), ())
+
+    def _decide(self, direction: Direction) -> tuple[Live, Assessment, tuple[Goal, ...], tuple[DirWork, ...]]:
+        """Look, refuse what must not be done, and give what is left to do."""
+        live, assessment = self._sight.look(settle=True)
+        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        if direction is Direction.APPLY:
+            if self._request.wait_for_others:
+                live, assessment = self._sight.after_others(self._voice, live, assessment)
+            require_applicable(assessment, live, allow_drift=self._request.allow_drift)
+        elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
             names = listed([str(s.move.key) for s in foreign])
             raise RefusedError(
                 f"{len(foreign)} planned partitions were changed by somebody else: {names}",
                 hint="undo the others with --allow-drift, which leaves these alone",
             )
-        goals, stuck = rollback_goals(assessment, live)
-        inside = self._inside(live, Direction.ROLLBACK)
-        if not goals and not inside and not stuck and not self._journal.state.throttled:
-            self._settle_journal()
-            return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
-        self._dirs.require_space(inside)
-        goals = self._lookout.sized(goals, live)
-        require_space(goals, self._lookout.dirs(goals, live))
-        return self._begin(Direction.ROLLBACK, live, assessment, goals)
+        return live, assessment, *self._sight.left(direction, live, assessment)
+
+    def _require_not_paused(self) -> None:
+        state = self._journal.state
+        if state.paused and state.unsettled:
+            raise RefusedError(
+                "the run of this plan is paused", hint=f"let it go on: {self._request.commands.line('continue')}"
+            )
 
     def _settle_journal(self) -> None:
         """Close a run that was cut after its last effect."""
         if self._journal.state.unsettled and not self._request.dry_run:
             self._journal.check(What.END, {"verdict": "complete", "problems": self._problems, "owed": []})
 
-    def _begin(self, direction: Direction, live: Live, assessment: Assessment, goals: tuple[Goal, ...]) -> Outcome:
-        require_rights(live, throttled=self._rate() is not None or self._journal.state.throttled)
+    def _begin(
+        self,
+        direction: Direction,
+        live: Live,
+        assessment: Assessment,
+        goals: tuple[Goal, ...],
+        inside: tuple[DirWork, ...],
+    ) -> Outcome:
+        rates = self._rates()
+        require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
         self._leftovers.require_idle(live)
-        for line in render_changes(self._plan, goals, direction, rate=self._rate(), live=live):
+        for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
             self._voice.say(line)
-        if inside := self._inside(live, direction):
+        if inside:
             self._voice.say(dir_words(inside))
-        if sourceless := without_source(goals, live):
+        sourceless = without_source(goals, live)
+        if sourceless:
             self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
+        if goals or inside:
+            self._navigator.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
         if self._request.dry_run:
             return self._outcome(direction, "planned", live, assessment)
         if not self._request.confirm():
             return self._outcome(direction, "declined", live, assessment)
         if direction is Direction.APPLY:  # the answer may have taken a while
-            live, assessment, goals = self._decide_apply()
+            live, assessment, _, _ = self._decide(direction)
         started = self._clock.monotonic()
-        rate = self._rate()
         try:
             self._leftovers.lift(live, self._request.patience_s)
-            self._journal.check(
-                What.START, {"direction": direction.value, "plan_path": self._request.plan_path, "rate": rate}
-            )
-            verdict = self._carry(direction, goals, rate)
+            self._journal.check(What.START, self._start_data(direction, rates))
+            verdict = self._carry(direction, rates)
             live, assessment = self._finish(direction)
         except KeyboardInterrupt:
             raise self._interrupted(direction) from None
+        except LeaseLostError as error:
+            raise TryLaterError(
+                f"{error.message}; this run does nothing more: its moves go on by themselves, its throttles stay set",
+                hint=f"go on: {self._request.commands.run(direction)}",
+            ) from error
         except TryLaterError as error:
             raise TryLaterError(
                 f"{error.message}; the run stopped and its throttles may still be set",
@@ -156,57 +210,73 @@ class Run:
                 f"{error.message}; the run stopped, its moves may still run and its throttles may be set",
                 hint=f"go on: {self._request.commands.run(direction)}",
             ) from error
-        return self._outcome(direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rate=rate)
+        return self._outcome(
+            direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rates=self._window.rates
+        )
 
-    def _rate(self) -> int | None:
-        """The throttle of this run: what was asked for, else what an interrupted run has still set."""
+    def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
+        same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None
+        return {
+            "direction": direction.value,
+            "plan_path": self._request.plan_path,
+            "rate": same,
+            "rates": None if is_unlimited(rates) else rates_to_data(rates),
+            "token": self._orders.token,
+        }
+
+    def _rates(self) -> Rates:
+        """The throttle of this run: what is asked for, laid over what an interrupted run has still set."""
         state = self._journal.state
-        if self._request.throttle_off:
-            return None
-        return self._request.rate or (state.rate if state.unsettled else None)
+        return self._request.rates.over(state.wanted or Rates() if state.unsettled else Rates())
 
-    def _carry(self, direction: Direction, goals: tuple[Goal, ...], rate: int | None) -> str:
-        """Do all batches; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
-        done = "applied" if direction is Direction.APPLY else "rolled back"
+    def _carry(self, direction: Direction, rates: Rates) -> str:
+        """Do it; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
         try:
-            if direction is Direction.ROLLBACK:
-                goals = self._cancel_running()
-            if rate is None and self._journal.state.throttled:
-                self._throttles.lift(self._lookout.live(self._topics))
-            self._batches.carry(goals, direction.value, rate)
-            self._elect(direction)
-            self._problems += self._dirs.carry(self._inside(self._lookout.live(self._topics), direction))
+            kept = self._undo.cancel_running(direction)
+            if is_unlimited(rates) and self._journal.state.throttled:
+                self._throttles.lift(self._sight.live())
+            if direction is not Direction.ABORT:
+                self._navigator.rounds(direction, rates, kept)
+                self._elect(direction)
+        except AbortWishedError:
+            self._problems.append("aborted on request")
+            self._undo.cancel_running(Direction.ABORT)
+            return "aborted"
         except OperationFailedError as error:
             self._problems.append(error.message)
             return "stopped"
-        return done
+        return _DONE[direction]
 
     def _elect(self, direction: Direction) -> None:
         """Give leadership to the first replicas, where they are in sync."""
         undone = direction is Direction.ROLLBACK
-        wanted = to_elect(self._look()[1], undone=undone)
-        for key, error in sorted(self._moves.elect(wanted).items()):
-            self._voice.warn(f"{key}: leader not elected: {error}")
+        self._undo.elect(to_elect(self._sight.look()[1], undone=undone))
         deadline = self._clock.monotonic() + SETTLE_S
-        while to_elect(self._look()[1], undone=undone) and self._clock.monotonic() < deadline:
+        while to_elect(self._sight.look()[1], undone=undone) and self._clock.monotonic() < deadline:
             self._clock.sleep(0.5)
 
     def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""
-        live, assessment = self._look()
+        live, assessment = self._sight.look()
         self._owed = self._throttles.lift(live)
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
-        while not self._problems and (short := lacking(assessment, undone=undone)):
+        while direction is not Direction.ABORT and not self._problems and (short := lacking(assessment, undone=undone)):
             if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
                 self._problems += shortcomings(short, live)
                 break
             self._clock.sleep(0.5)
-            live, assessment = self._look()
-        moving = sum(s.running is not None for s in assessment.statuses)
+            live, assessment = self._sight.look()
+        if not self._problems and direction is not Direction.ABORT:
+            self._problems += dir_problems(self._dirs.look(dir_work(self._plan, live, undone=undone)))
+        moving = len(in_flight(assessment))
         if moving:
             self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")
-        verdict = "incomplete" if self._problems else "complete"
+        between = assessment.having(MoveState.BETWEEN) if direction is Direction.ABORT else ()
+        if between:
+            names = listed([str(s.move.key) for s in between])
+            self._voice.warn(f"left between their old and new lists, complete and in sync: {names}")
+        verdict = "incomplete" if self._problems or between else "complete"
         self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
         return live, assessment
 
@@ -217,9 +287,9 @@ class Run:
         try:
             self._journal.reload()
             patient = Patient(self._clock, self._voice, STOP_PATIENCE_S)
-            live = Lookout(self._admin, self._clock, patient).live(self._topics)
-            moving = [s for s in assess(self._plan, live).statuses if s.running is not None]
+            live = Lookout(self._admin, self._clock, patient).live({e.topic for e in self._plan.scope})
             state = self._journal.state
+            moving = in_flight(self._sight.assess(live))
             if not moving:
                 owed = self._throttles.lift(live)
                 left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"
@@ -233,34 +303,6 @@ class Run:
         message, hint = stop_words(direction, len(moving), len(self._plan.moves), state, commands)
         return InterruptedRunError(message, hint=hint)
 
-    def _cancel_running(self) -> tuple[Goal, ...]:
-        """Cancel the plan's running moves; returns what is to be submitted then."""
-        _, assessment = self._look()
-        refused = self._moves.cancel([s.move.key for s in assessment.having(MoveState.TO_AFTER)])
-        self._problems += [f"{key} cannot be cancelled now: {error}" for key, error in refused.items()]
-        live, assessment = self._look(settle=True)
-        goals, stuck = rollback_goals(assessment, live)
-        goals = tuple(g for g in goals if g.key not in refused)
-        for status in stuck:
-            if status.move.key in refused:
-                continue
-            lost = [str(b) for b in status.move.before if b not in status.holders and not live.is_alive(b)]
-            self._problems.append(
-                f"{status.move.key} stays as it is: its old list needs a copy on broker {', '.join(lost)}, not alive"
-            )
-        return self._lookout.sized(goals, live)
-
-    def _look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
-        """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
-        state = self._journal.state
-        for attempt in range(4):
-            live = self._lookout.live(self._topics)
-            assessment = assess(self._plan, live, cancelled_by_us=state.cancelled and bool(state.submitted))
-            if not settle or attempt == 3 or not assessment.having(MoveState.DRIFTED):
-                break
-            self._clock.sleep(0.5)
-        return live, assessment
-
     def _outcome(
         self,
         direction: Direction,
@@ -269,13 +311,16 @@ class Run:
         assessment: Assessment,
         *,
         seconds: float = 0.0,
-        rate: int | None = None,
+        rates: Rates | None = None,
     ) -> Outcome:
         undone = direction is Direction.ROLLBACK
         problems = tuple(self._problems)
         commands = self._request.commands
         next_commands: tuple[str, ...] = ()
-        if problems:
+        if direction is Direction.ABORT:
+            again = (commands.run(Direction.ABORT),) if problems or self._owed else ()
+            next_commands = (*again, commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
+        elif problems:
             next_commands = (commands.run(direction), commands.line("verify"), commands.run(Direction.ROLLBACK))
         elif self._owed:  # all is in place, only a throttle is left: nothing here may undo the moves
             next_commands = (commands.run(direction) if undone else commands.line("verify"),)
@@ -285,10 +330,11 @@ class Run:
             partitions=judge(assessment, undone=undone),
             problems=problems,
             owed=self._owed,
-            submitted=self._batches.submitted,
-            copied_bytes=self._batches.copied_bytes,
-            dirs_moved=self._dirs.moved,
+            submitted=self._window.submitted,
+            copied_bytes=self._window.copied_bytes,
+            dirs_moved=self._window.dirs_moved,
             seconds=seconds,
-            rate=rate,
+            rates=rates,
+            promise=self._journal.state.promise if seconds else None,
             next_commands=tuple(dict.fromkeys(next_commands)),
         )

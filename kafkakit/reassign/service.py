@@ -1,27 +1,18 @@
-"""Looking at the cluster patiently, and the loop that waits for a batch."""
+"""Looking at the cluster patiently, and telling how a run is doing."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.errors import LeaseLostError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin
 from kafkakit.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.reassign.board import Board
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.outcome import ProgressBar, Voice
 from kafkakit.reassign.precheck import Live, listed
-from kafkakit.reassign.progress import (
-    Decision,
-    Look,
-    Watch,
-    follow,
-    look,
-    offline_dirs,
-    poll_interval_s,
-    source_bytes,
-    sources_told,
-)
+from kafkakit.reassign.progress import Decision, Look, Watch, source_bytes, sources_told
 
 R = TypeVar("R")
 
@@ -42,6 +33,8 @@ class Patient:
         while True:
             try:
                 answer = action()
+            except LeaseLostError:
+                raise  # whoever has it now may be acting already
             except TryLaterError as error:
                 now = self._clock.monotonic()
                 if first_failure is None:
@@ -85,52 +78,59 @@ class Lookout:
         keys = [g.key for g in goals if g.adding]
         return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
 
+    def dirs_of(
+        self, brokers: Collection[int], keys: Collection[TopicPartition], live: Live
+    ) -> Mapping[int, BrokerLogDirs]:
+        """Log dirs of those of the brokers that are alive, with the copies of the named partitions only."""
+        alive = sorted(b for b in brokers if live.is_alive(b))
+        if not alive:
+            return {}
+        return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(alive, keys))
+
+    def offline(self, brokers: Collection[int]) -> frozenset[str]:
+        """Log dirs of the brokers that are offline now, as `broker:path`."""
+        if not brokers:
+            return frozenset()
+        wanted = sorted(brokers)
+        found = self._patient.call("reading log dirs", lambda: self._admin.log_dirs(wanted, ()))
+        return frozenset(f"{b}:{d.path}" for b, answer in found.items() for d in answer.log_dirs if d.error)
+
+    def with_states(self, live: Live, keys: Collection[TopicPartition]) -> Live:
+        """The same look with the states of more partitions' topics, read only where they are not there."""
+        missing = sorted({k.topic for k in keys if k not in live.states})
+        if not missing:
+            return live
+        more = self._patient.call("reading topics", lambda: self._admin.partition_states(missing))
+        return replace(live, states={**live.states, **more})
+
     def sized(self, goals: Sequence[Goal], live: Live) -> tuple[Goal, ...]:
         """The goals with their live sizes, where brokers tell them."""
         dirs = self.dirs(goals, live)
         return tuple(replace(g, size_bytes=source_bytes(g, dirs) or None) for g in goals)
 
 
-class BatchWatch:
-    """Waits until a batch is through, telling progress; raises when waiting has no end."""
+class Teller:
+    """Tells how a run is doing: the bar, and once for each broker or partition what holds it up."""
 
-    def __init__(self, lookout: Lookout, clock: Clock, voice: Voice, *, stall_timeout_s: float) -> None:
-        self._lookout, self._clock, self._voice = lookout, clock, voice
-        self._stall_timeout_s = stall_timeout_s
-        self.copied_bytes = 0
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
         self._told: set[int] = set()
         self._told_sourceless: set[TopicPartition] = set()
 
-    def wait(self, goals: Sequence[Goal], label: str, on_look: Callable[[Live], None]) -> tuple[Look, Watch]:
-        """Poll until each goal is done, gone or withdrawn by somebody else; `on_look` sees every observation.
+    def show(self, bar: ProgressBar, board: Board, seen: Look, watch: Watch, *, done: int, total: int) -> None:
+        """Move the bar: bytes where there are any, else steps."""
+        steps, over = len(board.schedule.steps), len(board.done) + len(board.dropped)
+        words = [f"{over}/{steps} steps, {len(board.flying)} in flight"]
+        if not total:
+            bar.update(over, steps, words[0])
+            return
+        words.append(f"{format_bytes(done)} of {format_bytes(total)}")
+        if rate := watch.bytes_per_s:
+            words.append(f"{format_rate(rate)}, {format_rough_time(max(0, total - done) / rate)} left")
+        bar.update(min(done, total), total, ", ".join(words))
 
-        `copied_bytes` is kept up to date, also for a wait that fails.
-        Raises `OperationFailedError` when what is left waits for a dead broker or has no source, makes no
-        progress for the stall timeout, or a destination's log dir goes offline. The moves stay on the cluster then.
-        """
-        self.copied_bytes = 0
-        topics = {g.key.topic for g in goals}
-        live = self._lookout.live(topics)
-        offline = offline_dirs(goals, self._lookout.dirs(goals, live))
-        started = self._clock.monotonic()
-        watch = Watch(changed_at_s=started)
-        with self._voice.progress(label) as bar:
-            while True:
-                on_look(live)
-                seen = look(goals, live, self._lookout.dirs(goals, live), offline_before=offline)
-                self.copied_bytes = seen.copied_bytes
-                now = self._clock.monotonic()
-                watch = follow(watch, seen, now, stall_timeout_s=self._stall_timeout_s)
-                _show(bar, seen, watch, len(goals))
-                self._tell_blocked(seen, watch)
-                if watch.decision is Decision.DONE:
-                    return seen, watch
-                if watch.decision is not Decision.WAIT:
-                    raise OperationFailedError(_why(seen, watch, self._stall_timeout_s))
-                self._clock.sleep(poll_interval_s(now - started))
-                live = self._lookout.live(topics)
-
-    def _tell_blocked(self, seen: Look, watch: Watch) -> None:
+    def tell(self, seen: Look, watch: Watch) -> None:
+        """Warn of what waits for a dead broker or has no source."""
         for broker in sorted(set(seen.blocked.values()) - self._told):
             self._told.add(broker)
             keys = [str(k) for k, b in sorted(seen.blocked.items()) if b == broker]
@@ -141,24 +141,16 @@ class BatchWatch:
             self._voice.warn(f"no live source, waiting for one: {sources_told(lasting)}")
 
 
-def _show(bar: ProgressBar, seen: Look, watch: Watch, partitions: int) -> None:
-    finished = partitions - len(seen.pending) - len(seen.idle)
-    words = [f"{finished}/{partitions} partitions"]
-    if seen.total_bytes:
-        words.append(f"{format_bytes(seen.copied_bytes)} of {format_bytes(seen.total_bytes)}")
-        rate = watch.bytes_per_s
-        if rate:
-            left = (seen.total_bytes - seen.copied_bytes) / rate
-            words.append(f"{format_rate(rate)}, {format_rough_time(left)} left")
-        bar.update(seen.copied_bytes, seen.total_bytes, ", ".join(words))
-    else:
-        bar.update(finished, partitions, words[0])
-
-
-def _why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
+def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
+    """Why a run ends although moves are in flight, in one line."""
     waiting = [str(k) for k in sorted(seen.pending)]
     if watch.decision is Decision.DISK:
-        return f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}"
+        keys = [str(k) for k in sorted(seen.broken)]
+        lost = f"; copies that were to come into it: {listed(keys)}" if keys else ""
+        return (
+            f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}{lost}; nothing more is sent. "
+            "Repair the dir and restart its broker, then go on, or undo the run"
+        )
     if watch.decision is Decision.BLOCKED:
         words = []
         if seen.blocked:
@@ -168,5 +160,6 @@ def _why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
         if seen.sourceless:
             words.append(f"no live source, nothing is copied: {sources_told(seen.sourceless)}")
         return "; ".join(words)
+    waiting += [f"{r.topic}-{r.partition} inside broker {r.broker}" for r in sorted(seen.inside)]
     still = waiting or [str(k) for k in sorted(seen.idle)]
     return f"no progress for {format_rough_time(stall_timeout_s)} on {len(still)} moves: {listed(still)}"

@@ -9,6 +9,8 @@ from kafkakit.ports import Clock, ClusterAdmin, ItemError
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.precheck import listed
+from kafkakit.reassign.rates import rates_to_data
+from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.service import Lookout, Patient
 from kafkakit.reassign.store_journal import Journal
 
@@ -64,6 +66,14 @@ class Moves:
     def elect(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, ItemError]:
         """Make first replicas leaders; returns those refused."""
         return self._act(What.ELECT, list(keys), self._admin.elect_preferred_leaders) if keys else {}
+
+    def note_pause(self, *, paused: bool, by: str) -> None:
+        """Record that the run starts nothing more, or goes on."""
+        self._journal.check(What.PAUSE if paused else What.CONTINUE, {"by": by})
+
+    def note_rates(self, rates: Rates) -> None:
+        """Record the rates that hold from now on."""
+        self._journal.check(What.RATES, {"rates": rates_to_data(rates)})
 
     def _send(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> dict[TopicPartition, ItemError]:
         errors: dict[TopicPartition, ItemError] = {}

@@ -20,18 +20,21 @@ class Surveyor:
 
     def __init__(self, admin: ClusterAdmin, clock: Clock, patient: Patient) -> None:
         self._admin, self._clock, self._patient = admin, clock, patient
+        self._intake = Intake()
 
     def scene(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, *, sample_s: float) -> Scene:
-        """Tasks and disks now; with `sample_s` above 0 sizes are read twice, so many seconds apart."""
+        """Tasks and disks now; with `sample_s` above 0 sizes are read twice, so many seconds apart.
+
+        Without, what logs take in counts as measured before.
+        """
         dirs = self._dirs(goals, inside, live)
-        intake = Intake()
         if sample_s > 0:
             started = self._clock.monotonic()
             self._clock.sleep(sample_s)
             later = self._dirs(goals, inside, live)
-            intake = intake_of(goals, dirs, later, self._clock.monotonic() - started)
+            self._intake = intake_of(goals, dirs, later, self._clock.monotonic() - started)
             dirs = later
-        return scene_of(goals, inside, live, dirs, intake=intake, min_isr=self._min_isr(goals, live))
+        return scene_of(goals, inside, live, dirs, intake=self._intake, min_isr=self._min_isr(goals, live))
 
     def settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """The values in force of the named keys on brokers."""

@@ -62,10 +62,11 @@ def judge(assessment: Assessment, *, undone: bool = False) -> tuple[PartitionVer
 def to_elect(assessment: Assessment, *, undone: bool = False) -> tuple[TopicPartition, ...]:
     """Partitions at their target whose first replica is in sync but does not lead."""
     settled = MoveState.AT_BEFORE if undone else MoveState.AT_AFTER
-    return tuple(s.move.key for s in assessment.having(settled) if s.live and _wants_election(s.live))
+    return tuple(s.move.key for s in assessment.having(settled) if s.live and wants_election(s.live))
 
 
-def _wants_election(live: PartitionState) -> bool:
+def wants_election(live: PartitionState) -> bool:
+    """True when the first replica is in sync but does not lead."""
     first = live.replicas[0]
     return live.leader != first and first in live.isr
 

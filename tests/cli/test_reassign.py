@@ -46,6 +46,8 @@ class Desk:
 
     def run(self, verb: str, *words: str, stdin: str = "") -> Ran:
         plan = () if verb == "status" else (str(self.path),)
+        if verb in ("apply", "rollback", "resume") and "--ingest-sample" not in words:
+            words = ("--ingest-sample", "0", *words)  # nothing sleeps before a run begins
         return self.home.run("--profile", "p", "reassign", verb, *plan, *words, stdin=stdin)
 
     def lists(self) -> list[tuple[int, ...]]:
@@ -242,7 +244,7 @@ def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk)
     desk.clock.on_sleep.append(press)
     stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
     assert stopped.code == 130
-    options = "--yes --allow-drift --batch-size 7 --stall-timeout 9m"
+    options = "--yes --allow-drift --max-moves-in-flight 7 --ingest-sample 0 --stall-timeout 9m"
     assert f"go on: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
     assert desk.run("apply", "--yes").code == 2
     assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0

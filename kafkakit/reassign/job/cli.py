@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkakit.command import Kit
 
@@ -15,19 +15,32 @@ if TYPE_CHECKING:
     from kafkakit.reassign.outcome import Outcome, Request
     from kafkakit.reassign.store_journal import Journal
     from kafkakit.reassign.store_leftovers import Leftovers
+    from kafkakit.reassign.store_orders import Orders
     from kafkakit.topicmappr.plan import Plan
 
 PLAN_LIMIT_BYTES = 512 * 2**20
-DEFAULT_BATCH = 500  # as in goals.py, which is not imported before a command runs
+DEFAULT_IN_EACH = DEFAULT_OUT_EACH = 5  # as in schedule/work.py, which is not imported before a command runs
+DEFAULT_MOVES = 1000
+DEFAULT_DISK_USE = 95.0
 
 
-class Options(NamedTuple):
-    """What `apply` and `rollback` were given."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the commands that run a plan were given; texts as they were typed."""
 
     yes: bool = False
     dry_run: bool = False
     throttle: str | None = None
-    batch_size: int = DEFAULT_BATCH
+    throttle_broker: Sequence[str] = ()
+    throttle_dirs: str | None = None
+    max_in: int = DEFAULT_IN_EACH
+    max_out: int = DEFAULT_OUT_EACH
+    max_moves: int = DEFAULT_MOVES
+    one_replica: bool = False
+    max_disk_use: float = DEFAULT_DISK_USE
+    disk_headroom: str = "0"
+    ingest_sample: str = "5s"
+    wait_for_others: bool = False
     allow_drift: bool = False
     stall_timeout: str = "5m"
 
@@ -43,61 +56,97 @@ class Job:
     journal: Journal
     leftovers: Leftovers
     request: Request
+    orders: Orders
     locked: bool
 
 
 def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Request:
     """The options as a request; raises `UsageError` for a rate or duration that cannot be read."""
-    from kafkakit.durations import parse_duration
-    from kafkakit.quantities import parse_rate
-    from kafkakit.reassign.outcome import Commands, Request
+    from fractions import Fraction
 
-    throttle = options.throttle
-    off = throttle is not None and throttle.strip().lower() == "none"
+    from kafkakit.durations import parse_duration
+    from kafkakit.quantities import parse_size
+    from kafkakit.reassign.outcome import Commands, Request
+    from kafkakit.reassign.rates import read_request
+    from kafkakit.reassign.schedule.work import Limits
+
     return Request(
         commands=Commands(program=_program_of(kit), plan=_quoted(plan_file), run_options=_run_options(options)),
         plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
         confirm=lambda: options.yes or kit.output.ask_typed(f"Change cluster {plan.cluster_id}?"),
         pinned_cluster_id=kit.settings.cluster_id,
-        rate=None if throttle is None or off else parse_rate(throttle),
-        throttle_off=off,
-        batch_size=options.batch_size,
+        rates=read_request(options.throttle, options.throttle_broker, options.throttle_dirs),
+        limits=Limits(
+            into_each=options.max_in,
+            out_each=options.max_out,
+            cluster=options.max_moves,
+            max_use=Fraction(str(options.max_disk_use)) / 100,
+            headroom_bytes=parse_size(options.disk_headroom, "--disk-headroom"),
+            one_replica_at_a_time=options.one_replica,
+        ),
+        wait_for_others=options.wait_for_others,
+        ingest_sample_s=_sample_s(options.ingest_sample),
         allow_drift=options.allow_drift,
         dry_run=options.dry_run,
         stall_timeout_s=parse_duration(options.stall_timeout, "--stall-timeout"),
     )
 
 
-@contextmanager
-def open_job(kit: Kit, plan_file: str, options: Options, *, must_lock: bool = True) -> Iterator[Job]:
-    """Read the plan, connect, and lock the cluster on this host; everything is let go of at the end."""
-    from contextlib import ExitStack, closing
-
-    from kafkakit.adapters.lock import FileLock
+def read_plan(plan_file: str) -> Plan:
+    """The plan of a file, `-` for stdin; raises `InputError` for one that makes no sense."""
     from kafkakit.documents import decode_plan
-    from kafkakit.errors import TryLaterError
-    from kafkakit.reassign.store_journal import DiskFile, Journal, journal_files, journal_path, lock_path
-    from kafkakit.reassign.store_leftovers import Leftovers
-    from kafkakit.topicmappr.plan import identity_of
     from kafkakit.topicmappr.plan_rules import check_plan
-    from kafkakit.wiring import open_admin, read_input, system_clock
+    from kafkakit.wiring import read_input
 
     source = "stdin" if plan_file == "-" else plan_file
     plan = decode_plan(read_input(plan_file, PLAN_LIMIT_BYTES), source)
     check_plan(plan, source)
+    return plan
+
+
+@contextmanager
+def open_job(
+    kit: Kit, plan_file: str, options: Options, *, command: str = "run", must_lock: bool = True
+) -> Iterator[Job]:
+    """Read the plan, connect, and take the cluster's lease; everything is let go of at the end.
+
+    `TryLaterError` says who has the lease. Without `must_lock` the job then goes on without it (`locked` is False).
+    """
+    from contextlib import ExitStack, closing
+
+    from kafkakit.adapters.lock import FileLock
+    from kafkakit.control.lease import DEFAULT_TTL_S
+    from kafkakit.control.store_wish import Wishes
+    from kafkakit.errors import TryLaterError
+    from kafkakit.reassign.store_guard import GuardedAdmin, HeldClock
+    from kafkakit.reassign.store_journal import DiskFile, Journal, journal_files, journal_path, lock_path
+    from kafkakit.reassign.store_leftovers import Leftovers
+    from kafkakit.reassign.store_orders import Orders
+    from kafkakit.topicmappr.plan import identity_of
+    from kafkakit.wiring import open_admin, open_control, open_lease, system_clock
+
+    plan = read_plan(plan_file)
     request = _read_request(kit, plan, plan_file, options)
     state_dir = kit.settings.state_dir
     with ExitStack() as stack:
-        locked = not options.dry_run
-        if locked:
-            try:
-                stack.enter_context(FileLock(lock_path(state_dir, plan.cluster_id), f"cluster {plan.cluster_id}"))
-            except TryLaterError:
-                if must_lock:
-                    raise
-                locked = False
-        admin = stack.enter_context(closing(open_admin(kit.settings, read_only=options.dry_run)))
         clock = system_clock()
+        admin: ClusterAdmin = stack.enter_context(closing(open_admin(kit.settings, read_only=options.dry_run)))
+        orders = Orders(None, None, kit.output)
+        locked = not options.dry_run
+        try:
+            if locked:
+                lock = FileLock(lock_path(state_dir, plan.cluster_id), f"cluster {plan.cluster_id}")
+                stack.enter_context(lock)
+                store = stack.enter_context(closing(open_control(kit.settings)))
+                lease = open_lease(store, clock, plan.cluster_id, f"reassign {command}", kit.output.say)
+                token = lease.acquire()
+                stack.callback(lease.release)
+                orders = Orders(Wishes(store, clock, plan.cluster_id), token, kit.output)
+                admin, clock = GuardedAdmin(admin, lease.require_held), HeldClock(clock, lease, DEFAULT_TTL_S / 10)
+        except TryLaterError:
+            if must_lock:
+                raise
+            locked = False
         identity = identity_of(plan)
         file = DiskFile(journal_path(state_dir, plan.cluster_id, identity))
         journal = Journal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity)
@@ -110,6 +159,7 @@ def open_job(kit: Kit, plan_file: str, options: Options, *, must_lock: bool = Tr
             journal=journal,
             leftovers=Leftovers(others, admin, clock, kit.output, request.commands),
             request=request,
+            orders=orders,
             locked=locked,
         )
 
@@ -138,13 +188,29 @@ def finish(job: Job, outcome: Outcome) -> None:
         raise OperationFailedError(f"{what} is not complete: {facts[0]}", hint=next(iter(outcome.next_commands), None))
 
 
+def _sample_s(text: str) -> float:
+    from kafkakit.durations import parse_duration
+
+    return 0.0 if text.strip() in ("0", "0s") else parse_duration(text, "--ingest-sample")
+
+
 def _run_options(options: Options) -> tuple[str, ...]:
     """Options that a run which resumes this one needs, too; the throttle is remembered in the journal."""
+    usual = Options()
     words = ["--allow-drift"] if options.allow_drift else []
-    if options.batch_size != DEFAULT_BATCH:
-        words.append(f"--batch-size {options.batch_size}")
-    if options.stall_timeout != Options().stall_timeout:
-        words.append(f"--stall-timeout {_quoted(options.stall_timeout)}")
+    words += ["--wait-for-others"] if options.wait_for_others else []
+    words += ["--one-replica-at-a-time"] if options.one_replica else []
+    for flag, value, default in (
+        ("--max-in", options.max_in, usual.max_in),
+        ("--max-out", options.max_out, usual.max_out),
+        ("--max-moves-in-flight", options.max_moves, usual.max_moves),
+        ("--max-disk-use", f"{options.max_disk_use:g}", f"{usual.max_disk_use:g}"),
+        ("--disk-headroom", options.disk_headroom, usual.disk_headroom),
+        ("--ingest-sample", options.ingest_sample, usual.ingest_sample),
+        ("--stall-timeout", options.stall_timeout, usual.stall_timeout),
+    ):
+        if value != default:
+            words.append(f"{flag} {_quoted(str(value))}")
     return tuple(words)
 
 

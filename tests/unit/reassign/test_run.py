@@ -5,9 +5,10 @@ from importlib import resources
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.errors import InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.errors import InfeasibleError, InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
@@ -229,7 +230,7 @@ def test_ctrl_c_keeps_the_throttle_while_moves_run_and_the_next_run_takes_over()
     assert bench.cluster.brokers[4].configs == {FOLLOWER_RATE: "20000000"}
     outcome = bench.apply()
     assert outcome.ok
-    assert outcome.rate == 20 * MB
+    assert outcome.rates == Rates(into=20 * MB, out=20 * MB)
     assert bench.configs() == {k: {} for k in bench.configs()}
 
 
@@ -325,8 +326,10 @@ def test_no_room_on_the_destination_is_refused() -> None:
     cluster.add_topic("t", {0: (1, 2)}, size_bytes=50 * MB)
     cluster.add_topic("fill", {0: (4,)}, size_bytes=20 * MB)
     bench = Bench(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
-    with pytest.raises(RefusedError, match="broker 4 has room for"):
+    with pytest.raises(InfeasibleError, match=r"t-0: 4:/data/4/0 lacks .* under its limit for a copy of") as caught:
         bench.apply()
+    assert caught.value.exit_code == 4
+    assert not cluster.calls
 
 
 def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_removed_first() -> None:

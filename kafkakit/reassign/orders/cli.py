@@ -1,0 +1,169 @@
+"""`kafkakit reassign pause`, `continue` and `abort`: said to the run at work, or written down where none is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.command import Kit, kit_of
+from kafkakit.reassign import options
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from kafkakit.errors import TryLaterError
+    from kafkakit.reassign.job.cli import Job, Options
+    from kafkakit.reassign.orders.run import Told
+
+Wait = Annotated[
+    str, typer.Option("--wait", metavar="DURATION", help="How long the run at work may take to answer and to end.")
+]
+COLUMNS = ("plan", "what", "run")
+
+
+def pause(ctx: typer.Context, plan_file: options.PlanFile, wait: Wait = "1m") -> None:
+    """Let a run start nothing new; what is in flight goes on, under its throttle.
+
+    The run at work is told and answers. Where none is at work, an unfinished run is marked: it stays paused until
+    `reassign continue`. Exits with 75 when the run at work does not answer in time, or is of another plan.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod reassign pause p.json
+    kafkakit --profile prod reassign pause p.json --wait 5m
+    """
+    _tell(kit_of(ctx), plan_file, wait, paused=True)
+
+
+def go_on(ctx: typer.Context, plan_file: options.PlanFile, wait: Wait = "1m") -> None:
+    """Let a paused run go on.
+
+    The run at work goes on by itself. Where none is at work the mark is taken away, and `reassign resume` goes on.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod reassign continue p.json
+    """
+    _tell(kit_of(ctx), plan_file, wait, paused=False)
+
+
+def abort(
+    ctx: typer.Context,
+    plan_file: options.PlanFile,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    wait: Wait = "5m",
+) -> None:
+    """Stop a plan for good: cancel its moves in flight, leave finished ones, take its throttles away.
+
+    Lists that a cancel leaves in another order are put back in theirs; no data moves for that. A run at work is told
+    to end first, and waited for. What was finished stays; `reassign rollback` takes that back, too.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod reassign abort p.json
+    kafkakit --profile prod reassign abort p.json --yes
+    """
+    from contextlib import ExitStack
+
+    from kafkakit.durations import parse_duration
+    from kafkakit.errors import OperationFailedError, TryLaterError
+    from kafkakit.reassign.job.cli import Options, finish, open_job
+    from kafkakit.reassign.run import Run
+
+    kit = kit_of(ctx)
+    wait_s = parse_duration(wait, "--wait")
+    given = Options(yes=yes, dry_run=dry_run)
+    with ExitStack() as stack:
+        try:
+            job = stack.enter_context(open_job(kit, plan_file, given, command="abort"))
+        except TryLaterError as busy:
+            if not (yes or kit.output.ask_typed("Stop the run at work and cancel its moves?")):
+                raise OperationFailedError("not confirmed, nothing was changed") from busy
+            _ask(kit, plan_file, busy, wait_s, abort=True)
+            given = Options(yes=True)
+            job = _when_free(kit, plan_file, given, wait_s, stack)
+        run = Run(job.plan, job.admin, job.clock, job.journal, kit.output, job.request, job.leftovers, job.orders)
+        finish(job, run.abort())
+
+
+def _when_free(kit: Kit, plan_file: str, given: Options, wait_s: float, stack: ExitStack) -> Job:
+    """Take the lease as soon as the run that was told to end has given it back."""
+    from kafkakit.errors import TryLaterError
+    from kafkakit.reassign.job.cli import open_job
+    from kafkakit.wiring import system_clock
+
+    clock = system_clock()
+    end = clock.monotonic() + wait_s
+    while True:
+        try:
+            return stack.enter_context(open_job(kit, plan_file, given, command="abort"))
+        except TryLaterError:
+            if clock.monotonic() >= end:
+                raise
+            clock.sleep(0.5)
+
+
+def _tell(kit: Kit, plan_file: str, wait: str, *, paused: bool) -> None:
+    from kafkakit.durations import parse_duration
+    from kafkakit.errors import TryLaterError
+    from kafkakit.output import Result
+    from kafkakit.reassign.job.cli import Options, open_job
+    from kafkakit.reassign.orders.run import note_pause
+
+    wait_s = parse_duration(wait, "--wait")
+    word = "pause" if paused else "continue"
+    try:
+        with open_job(kit, plan_file, Options(), command=word) as job:
+            told = note_pause(job.journal, job.request, paused=paused)
+    except TryLaterError as busy:
+        told = _ask(kit, plan_file, busy, wait_s, paused=paused)
+    kit.output.result(
+        Result(
+            command=f"reassign {word}",
+            data={"plan": plan_file, "paused": paused, "run": told.run, "next_commands": list(told.next_commands)},
+            text="\n".join([told.words, *(["next:", *told.next_commands] if told.next_commands else [])]) + "\n",
+            columns=COLUMNS,
+            rows=((plan_file, "paused" if paused else "continued", told.run),),
+        )
+    )
+
+
+def _ask(
+    kit: Kit,
+    plan_file: str,
+    busy: TryLaterError,
+    wait_s: float,
+    *,
+    paused: bool | None = None,
+    abort: bool | None = None,
+) -> Told:
+    """Tell the run at work; raises `busy` again when there is none that could be told."""
+    from contextlib import closing
+
+    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.control.store_lease import lease_path, read_lease
+    from kafkakit.control.store_wish import Wishes
+    from kafkakit.reassign.job.cli import read_plan
+    from kafkakit.reassign.journal import decode_journal
+    from kafkakit.reassign.journal_state import replay
+    from kafkakit.reassign.orders.run import ask
+    from kafkakit.reassign.store_journal import DiskFile, journal_path
+    from kafkakit.topicmappr.plan import identity_of
+    from kafkakit.wiring import open_control, system_clock
+
+    plan = read_plan(plan_file)
+    file = DiskFile(journal_path(kit.settings.state_dir, plan.cluster_id, identity_of(plan)))
+    state = replay(decode_journal(file.read(), file.name).records, file.name)
+    with closing(open_control(kit.settings)) as store:
+        lease = read_lease(store, lease_path(plan.cluster_id))
+        if lease is None or lease.holder is None or lease.token != state.token:
+            raise busy
+        me = this_holder("reassign")
+        by = f"{me.user} on {me.host}"
+        wishes = Wishes(store, system_clock(), plan.cluster_id)
+        return ask(wishes, lease.token, by, str(lease.holder), wait_s, paused=paused, abort=abort)
