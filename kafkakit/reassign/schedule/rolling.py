@@ -59,6 +59,11 @@ class Rolling:
         self._sink = np.full((count, width), ends.nowhere)
         self._slot = np.full((count, width), ledger.anywhere)
         self._weight = np.zeros(count)
+        self._frees = np.full(count, ledger.anywhere)
+        self._asked = np.zeros(len(ledger.room))
+        self._slot_rate = np.ones(len(ledger.room))
+        for slot, disk in enumerate(ledger.disks):
+            self._slot_rate[slot] = max(1.0, ends.rate[ends.into(disk.place.broker)])
         self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
         self.waiting = np.zeros(count, dtype=bool)
         self._modest = np.zeros(count, dtype=bool)
@@ -106,6 +111,7 @@ class Rolling:
     def start_now(self, index: int, leg: Leg) -> None:
         """Send this request of a blocked job instead of the one it waits with."""
         self.waiting[index] = True
+        self._ask(index, int(self._copies[index]), -1.0)
         self._set_row(index, leg)
         self._launch(index, leg)
 
@@ -126,6 +132,9 @@ class Rolling:
         self._slot[index] = self.ledger.anywhere
         count = len(leg.adds)
         self._copies[index] = count
+        gone = next(iter(leg.adds if leg.to_dir is not None else leg.removes), None)
+        left = None if gone is None else self.ledger.slot_of_copy(gone, job.where.get(gone))
+        self._frees[index] = self.ledger.anywhere if left is None else left
         self._slot[index, :count] = self.slots_of(index, leg)
         if leg.to_dir is not None:
             self._source[index] = ends.inside(leg.adds[0])
@@ -135,6 +144,12 @@ class Rolling:
         else:
             self._source[index] = ends.nowhere
         self._weight[index] = self.weight_of(index)
+        self._ask(index, count, 1.0)
+
+    def _ask(self, index: int, count: int, sign: float) -> None:
+        """Count a row's bytes among those that its dirs are asked for, or no longer."""
+        for n in range(count):
+            self._asked[self._slot[index, n]] += sign * self._weight[index]
 
     def _book_load(self, job: Job) -> None:
         """Count a job's bytes at both ends; the requests that it may be cut into later change nothing in that."""
@@ -176,6 +191,14 @@ class Rolling:
             fits = self._fits(rows) & self.waiting[rows] & ~self._yields(rows)
             rows, pressing = rows[fits], pressing[fits]
 
+    def _waited_for(self) -> "np.ndarray":
+        """Seconds of copies that find no room in a dir as it is, by slot."""
+        import numpy as np
+
+        short = np.maximum(self._asked - np.maximum(self.ledger.room, 0.0), 0.0) / self._slot_rate
+        short[self.ledger.anywhere :] = 0.0
+        return short
+
     def _yields(self, rows: "np.ndarray") -> "np.ndarray":
         """Which rows leave contested room to others: a copy on a detour frees nothing when it goes on."""
         import numpy as np
@@ -190,13 +213,15 @@ class Rolling:
         return yields
 
     def _pressing(self, rows: "np.ndarray") -> "np.ndarray":
-        """Sort keys, least first: urgent or not and the seconds of the busier end; of the other; the copy's bytes."""
+        """Sort keys, least first: seconds of the busier end, and of what waits for room that it frees; urgent ones
+        before all. Then the seconds of the other end, and the copy's bytes.
+        """
         import numpy as np
 
         seconds = self._load / self._rate
         at, to = seconds[self._source[rows]], seconds[self._sink[rows]].max(axis=1)
-        first = -np.maximum(at, to)
-        first[self._urgent[rows]] -= 1 + 2 * float(seconds.max())
+        first = -(np.maximum(at, to) + self._waited_for()[self._frees[rows]])
+        first[self._urgent[rows]] -= 1 + float(first.max() - first.min())
         return np.stack([first, -np.minimum(at, to), -self._weight[rows]], axis=1)
 
     def _fits(self, rows: "np.ndarray") -> "np.ndarray":
@@ -223,6 +248,7 @@ class Rolling:
         job, ledger = self.jobs[index], self.ledger
         count = len(leg.adds)
         slots = tuple(ledger.settle(int(s)) for s in self._slot[index, :count])
+        self._ask(index, count, -1.0)
         left = _left(job, count)
         flight = Flight(index, leg, len(self.steps), slots, count, self.now_s)
         source = int(self._source[index])
