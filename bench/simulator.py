@@ -32,7 +32,7 @@ def make(brokers: int, moves: int) -> tuple[SimCluster, list[SimMove]]:
     for number in range(moves):
         key = TopicPartition(f"topic{number % 200}", number // 200)
         first, second, third, new = dice.sample(range(brokers), 4)
-        size = int(dice.lognormvariate(0, 0.8) * 50 * GB)
+        size = int(dice.lognormvariate(0, 0.8) * 45 * GB)
         at = {b: f"/data{dice.randrange(DIRS)}" for b in (first, second, third)}
         partitions.append(
             SimPartition(

@@ -77,7 +77,8 @@ class SimCluster:
     `day_curve` multiplies every ingest and growth: its entries share a day evenly, and time 0 is the day's start.
     A dead broker leaves the ISR after `session_timeout_s`; a deleted copy frees its space after `deletion_delay_s`;
     the controller ends `finishes_per_s` moves a second. With `wildcard` the throttle lists are `*`: then the bytes of
-    in-sync followers are counted too, and recovering ones are limited.
+    in-sync followers are counted too, and recovering ones are limited. `disk_bytes_per_s` is how fast a broker copies
+    between its own dirs.
     """
 
     brokers: tuple[SimBroker, ...]
@@ -88,6 +89,7 @@ class SimCluster:
     deletion_delay_s: int = 60
     finishes_per_s: int = 100
     wildcard: bool = False
+    disk_bytes_per_s: float = 200e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

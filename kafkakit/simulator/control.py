@@ -33,6 +33,7 @@ class Controller:
         self._ready: deque[int] = deque()
         self._deletions: deque[tuple[int, int, float]] = deque()
         self._expiries: list[tuple[int, int]] = []
+        self._now_s = 0
 
     @property
     def next_event_s(self) -> float:
@@ -80,14 +81,14 @@ class Controller:
         state.adding[row, slot] = True
         return slot
 
-    def cancel(self, key: TopicPartition, now_s: int) -> None:
+    def cancel(self, key: TopicPartition) -> None:
         """Stop a running move: new copies go, the old set stays in the order that Kafka leaves; nothing else."""
         state, row = self._state, self._row(key)
         if not state.moving[row]:
             return
         state.untally([row])
         for slot in state.adding[row].nonzero()[0].tolist():
-            self._drop(row, slot, now_s)
+            self._drop(row, slot)
         left = {state.broker_ids[b] for b in state.broker[row].tolist() if b != NOBODY}
         state.order[row] = tuple(b for b in state.order[row] if b in left)
         state.wanted[row] = state.broker[row] != NOBODY
@@ -102,14 +103,27 @@ class Controller:
             raise UsageError(f"{key} is not in the simulated cluster", hint="give its partition to the cluster first")
         return row
 
-    def _drop(self, row: int, slot: int, now_s: int) -> None:
+    def _drop(self, row: int, slot: int) -> None:
         state = self._state
         full = state.log_end if state.tracking[row, slot] else state.have[:, slot]
-        self._deletions.append((now_s + self._cluster.deletion_delay_s, int(state.disk[row, slot]), float(full[row])))
+        self.delete_later(int(state.disk[row, slot]), float(full[row]))
         state.broker[row, slot] = state.disk[row, slot] = NOBODY
         state.have[row, slot] = 0.0
         for marks in (state.tracking, state.in_isr, state.adding, state.wanted):
             marks[row, slot] = False
+
+    def delete_later(self, disk: int, size: float) -> None:
+        """Free the bytes of a copy that is given up, after the deletion delay."""
+        self._deletions.append((self._now_s + self._cluster.deletion_delay_s, disk, size))
+
+    def change_dir(self, row: int, slot: int, disk: int, size: float) -> None:
+        """Let a whole copy of `size` in another dir take the place of the old one."""
+        state = self._state
+        state.untally([row])
+        self.delete_later(int(state.disk[row, slot]), size)
+        state.disk[row, slot] = disk
+        state.tally([row])
+        self.changed = True
 
     def joined(self, rows: "Ints | list[int]") -> None:
         """Note rows of which a copy has come into sync; complete moves wait for their turn."""
@@ -120,6 +134,7 @@ class Controller:
 
     def work(self, now_s: int, seconds: int) -> None:
         """Do what is due by `now_s`, with `seconds` of the controller's time for moves that are complete."""
+        self._now_s = now_s
         while self._deletions and self._deletions[0][0] <= now_s:
             _, disk, size = self._deletions.popleft()
             self._state.disk_used[disk] -= size
@@ -127,9 +142,9 @@ class Controller:
             self._expiries.remove((at, broker))
             self._expire(broker)
         for _ in range(min(len(self._ready), self._cluster.finishes_per_s * seconds)):
-            self._finish(self._ready.popleft(), now_s)
+            self._finish(self._ready.popleft())
 
-    def _finish(self, row: int, now_s: int) -> None:
+    def _finish(self, row: int) -> None:
         state = self._state
         if not state.moving[row] or not bool((state.in_isr[row] | ~state.wanted[row]).all()):
             return
@@ -139,7 +154,7 @@ class Controller:
         for slot in leaving:
             if state.leader[row] == slot:
                 state.leader[row] = NOBODY
-            self._drop(row, slot, now_s)
+            self._drop(row, slot)
         state.order[row] = target
         state.adding[row] = False
         state.moving[row] = False
@@ -148,9 +163,9 @@ class Controller:
         state.tally([row])
         if state.leader[row] == NOBODY or not bool((state.tracking[row] | (state.broker[row] == NOBODY)).all()):
             self.changed = True
-        self.finished[state.keys[row]] = now_s
+        self.finished[state.keys[row]] = self._now_s
 
-    def kill(self, broker: int, now_s: int) -> None:
+    def kill(self, broker: int) -> None:
         """Take a broker's process away; the ISR shrinks only after the session timeout."""
         state = self._state
         if not state.alive[broker]:
@@ -163,7 +178,7 @@ class Controller:
         state.tracking[rows, slots] = False
         state.leader[rows[state.leader[rows] == slots]] = NOBODY
         state.tally(rows)
-        self._expiries.append((now_s + self._cluster.session_timeout_s, broker))
+        self._expiries.append((self._now_s + self._cluster.session_timeout_s, broker))
         self.changed = True
 
     def _expire(self, broker: int) -> None:

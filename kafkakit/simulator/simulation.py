@@ -9,10 +9,11 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from kafkakit.errors import UsageError
-from kafkakit.model import TopicPartition
+from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import DAY_S, SimCluster, SimMove
 from kafkakit.simulator.control import Controller
 from kafkakit.simulator.flows import Flows
+from kafkakit.simulator.inside import InsideMoves
 from kafkakit.simulator.observation import DiskSeen, Observation
 from kafkakit.simulator.quota import UNLIMITED, QuotaWindows
 from kafkakit.simulator.sharing import share
@@ -41,6 +42,7 @@ class Simulation:
         widest = max((len(p.replicas) for p in cluster.partitions), default=0)
         self._state = State(cluster, widest + 1)
         self._control = Controller(self._state, cluster)
+        self._inside = InsideMoves(self._state, self._control, cluster)
         brokers = len(cluster.brokers)
         self._into = QuotaWindows(brokers, cluster.quota)
         self._out = QuotaWindows(brokers, cluster.quota)
@@ -59,6 +61,11 @@ class Simulation:
     def finished(self) -> Mapping[TopicPartition, int]:
         """The second in which each move ended."""
         return self._control.finished
+
+    @property
+    def finished_dirs(self) -> Mapping[TopicPartitionReplica, int]:
+        """The second in which each move between dirs ended."""
+        return self._inside.finished
 
     @property
     def in_flight(self) -> tuple[TopicPartition, ...]:
@@ -93,7 +100,7 @@ class Simulation:
     def cancel(self, keys: Iterable[TopicPartition]) -> None:
         """Cancel running moves; partitions that do not move stay as they are."""
         for key in keys:
-            self._control.cancel(key, self.now_s)
+            self._control.cancel(key)
 
     def set_rates(self, broker: int, *, into: float | None, out: float | None) -> None:
         """Set a broker's throttle in bytes per second; None takes it away, 0 stops all copying."""
@@ -106,9 +113,17 @@ class Simulation:
                     self._unsettled_until = self.now_s + windows.length_s + 1
                 self._speeds = None
 
+    def move_dir(self, replica: TopicPartitionReplica, path: str) -> None:
+        """Bring a copy to another dir of its broker; raises `UsageError` for a copy or dir that is not there."""
+        self._inside.submit(replica, path)
+
+    def set_inside_rate(self, broker: int, rate: float | None) -> None:
+        """Set what a broker may copy between its own dirs, in bytes per second; None: as fast as its disks go."""
+        self._inside.rate[self._index(broker)] = UNLIMITED if rate is None else float(rate)
+
     def kill(self, broker: int) -> None:
         """Kill a broker's process."""
-        self._control.kill(self._index(broker), self.now_s)
+        self._control.kill(self._index(broker))
 
     def revive(self, broker: int) -> None:
         """Start a dead broker again."""
@@ -159,6 +174,7 @@ class Simulation:
     def _length(self, most_s: int, remaining: "Floats", closing: "Floats") -> int:
         """Seconds until the first flow catches up or something else happens."""
         longest = min(most_s, self._max_tick_s, max(1.0, self._control.next_event_s - self.now_s))
+        longest = min(longest, self._inside.seconds_left())
         coming = closing > 0
         if coming.any():
             longest = min(longest, float((remaining[coming] / closing[coming]).min()))
@@ -250,6 +266,7 @@ class Simulation:
     def _settle(self, seconds: int) -> None:
         """Let copies that have caught up join, full dirs fail, and the controller work."""
         state, flows, control = self._state, self._flows, self._control
+        self._inside.advance(seconds, self.now_s)
         done = state.log_end[flows.rows] - state.have[flows.rows, flows.slots] <= _NOTHING
         if done.any():
             rows, slots = flows.rows[done], flows.slots[done]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from kafkakit.errors import UsageError
-from kafkakit.model import TopicPartition
+from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from kafkakit.simulator.observation import CopySeen, DiskSeen
 from kafkakit.simulator.simulation import Simulation
@@ -201,6 +201,41 @@ def test_the_controller_ends_a_limited_number_of_moves_a_second() -> None:
     assert len(simulation.finished) == 1000
 
 
+def test_a_copy_changes_its_dir_inside_a_broker_and_the_old_one_is_deleted_later() -> None:
+    dirs = (SimDisk(path="/a", used_bytes=100 * MB), SimDisk(path="/b"))
+    simulation = Simulation(one_partition(broker(1, *dirs), broker(2), broker(3), ingest=1 * MB))
+    replica = TopicPartitionReplica("t", 0, 1)
+    simulation.set_inside_rate(1, 5 * MB)
+    simulation.move_dir(replica, "/b")
+    simulation.advance(30)
+    assert not simulation.finished_dirs
+    assert disk(simulation, 1, "/b").used_bytes == pytest.approx(120 * MB)
+    simulation.advance(5)
+    assert 32 <= simulation.finished_dirs[replica] <= 35
+    assert disk(simulation, 1, "/b").used_bytes == pytest.approx(135 * MB, rel=0.03)
+    assert disk(simulation, 1, "/a").used_bytes == pytest.approx(133 * MB, rel=0.03)
+    simulation.advance(70)
+    assert disk(simulation, 1, "/a").used_bytes == pytest.approx(0, abs=1)
+    assert disk(simulation, 1, "/b").used_bytes == pytest.approx(205 * MB, rel=0.01)
+
+
+def test_a_move_between_dirs_hangs_with_its_broker_and_is_given_up_with_its_copy() -> None:
+    dirs = (SimDisk(path="/a", used_bytes=100 * MB), SimDisk(path="/b"))
+    simulation = Simulation(one_partition(broker(1, *dirs), broker(2), broker(3)))
+    simulation.set_inside_rate(1, 5 * MB)
+    simulation.move_dir(TopicPartitionReplica("t", 0, 1), "/b")
+    simulation.advance(5)
+    simulation.kill(1)
+    simulation.advance(50)
+    assert disk(simulation, 1, "/b").used_bytes == pytest.approx(20 * MB)
+    simulation.revive(1)
+    simulation.submit([SimMove(key=T0, target=(3, 2))])
+    simulation.advance(100)
+    assert simulation.lists[T0] == (3, 2)
+    assert not simulation.finished_dirs
+    assert [disk(simulation, 1, path).used_bytes for path in ("/a", "/b")] == pytest.approx([0, 0], abs=1)
+
+
 def test_clients_share_the_line_and_the_queue_shows_when_it_is_too_short() -> None:
     nodes = [SimBroker(id=b, background_into=60 * MB, line_into=100 * MB, line_out=100 * MB) for b in (1, 2, 3)]
     simulation = Simulation(one_partition(*nodes))
@@ -272,6 +307,14 @@ def test_a_long_tick_and_many_short_ones_come_to_the_same() -> None:
 def test_moves_that_make_no_sense_are_refused(move: SimMove) -> None:
     with pytest.raises(UsageError):
         Simulation(one_partition()).submit([move])
+
+
+def test_dir_moves_that_make_no_sense_are_refused() -> None:
+    simulation = Simulation(one_partition())
+    with pytest.raises(UsageError, match="no copy on broker 3"):
+        simulation.move_dir(TopicPartitionReplica("t", 0, 3), "/a")
+    with pytest.raises(UsageError, match="no log dir /z"):
+        simulation.move_dir(TopicPartitionReplica("t", 0, 1), "/z")
 
 
 def test_an_unknown_broker_is_refused() -> None:
