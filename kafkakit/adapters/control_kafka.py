@@ -130,8 +130,8 @@ class KafkaControl:
         try:
             self._producer.send(self._partition, value, key)
             self._producer.flush(self._answer_limit_s)
-        except KafkakitError:
-            self._forget()
+        except BaseException:
+            self._forget()  # interrupted, too: records that were fetched and not taken in would be missed for ever
             raise
         done, trouble = self._acknowledged, self._producer.last_error
         if done is None:
@@ -164,8 +164,8 @@ class KafkaControl:
                     self._next_offset = record.offset + 1
                     if record.offset == offset and path is not None:
                         won = self._view.head(path) == offset
-        except KafkakitError:
-            self._forget()
+        except BaseException:
+            self._forget()  # interrupted, too: records that were fetched and not taken in would be missed for ever
             raise
         return won
 

@@ -139,12 +139,24 @@ class Lease:
         tenure, self._tenure = self._tenure, None
         if tenure is None:
             return
-        free = _beat(tenure.record, self._clock, keep_holder=False)
         try:
-            with suppress(ConflictError):
-                self._store.cas(self._path, encode_lease(free), tenure.version)
+            self._give_back(tenure)
         except KafkakitError as error:
             self._say(f"{self._what}: the lease could not be given back ({error.message}); it runs out by itself")
+
+    def _give_back(self, tenure: Tenure) -> None:
+        free = encode_lease(_beat(tenure.record, self._clock, keep_holder=False))
+        try:
+            self._store.cas(self._path, free, tenure.version)
+        except ConflictError:
+            # A renewal that was cut short may have arrived; a lease of somebody else is left alone.
+            found = self._store.get(self._path)
+            if found is not None and self._is_ours(_decoded(found, self._path), tenure):
+                with suppress(ConflictError):
+                    self._store.cas(self._path, free, found.version)
+
+    def _is_ours(self, record: LeaseRecord | None, tenure: Tenure) -> bool:
+        return record is not None and (record.token, record.holder) == (tenure.record.token, self._holder)
 
     def _take(self, token: int, expected: int | None, ttl_s: float) -> bool:
         now = self._clock.now()
@@ -165,7 +177,7 @@ class Lease:
         tenure = self._held()
         found = self._store.get(self._path)
         record = _decoded(found, self._path)
-        if found is None or record is None or (record.token, record.holder) != (tenure.record.token, self._holder):
+        if found is None or record is None or not self._is_ours(record, tenure):
             self._tenure = None
             by = "nobody" if record is None else str(record)
             raise LeaseLostError(f"{self._what}: the lease was taken over, it is held by {by}")

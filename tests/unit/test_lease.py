@@ -203,6 +203,26 @@ def test_a_renewal_whose_answer_was_lost_is_recognised(bench: Bench) -> None:
     assert bench.record().holder is None
 
 
+def test_a_lease_is_given_back_after_a_renewal_that_was_cut_short(bench: Bench) -> None:
+    lease = bench.lease("ann")
+    lease.acquire(15)
+    bench.store.lose_answers = 1
+    with pytest.raises(TryLaterError):
+        lease.renew()
+    lease.release()
+    assert bench.record().holder is None
+    assert bench.lines == []
+
+
+def test_giving_back_leaves_the_lease_of_another_alone(bench: Bench) -> None:
+    first, second = bench.lease("ann"), bench.lease("bob")
+    first.acquire()
+    bench.dead.add("ann")
+    second.acquire()
+    first.release()
+    assert (bench.record().token, str(bench.record().holder)[:16]) == (2, "process 7 of bob")
+
+
 def test_giving_back_never_fails(bench: Bench) -> None:
     lease = bench.lease("ann")
     lease.release()
