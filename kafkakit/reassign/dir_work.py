@@ -1,9 +1,8 @@
 """Copies that change their log dir inside a broker: what is left to do, and where each stands."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.errors import RefusedError
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs
 from kafkakit.quantities import counted, format_bytes
@@ -113,22 +112,6 @@ def _obstacle(item: DirWork, dirs: Dirs) -> str | None:
     if copy.log_dir not in (item.source, item.target):
         return f"the copy is in {copy.log_dir}, moved by somebody else"
     return None
-
-
-def require_dir_space(idle: Collection[DirWork], dirs: Dirs) -> None:
-    """Raise `RefusedError` when a log dir has less room than the copies that are to come from other dirs."""
-    need: dict[tuple[int, str], int] = {}
-    for item in idle:
-        place = (item.replica.broker, item.target)
-        need[place] = need.get(place, 0) + item.size_bytes
-    for (broker, path), wanted in sorted(need.items()):
-        room = room_of(dirs, broker, path)
-        if room is not None and wanted > room:
-            raise RefusedError(
-                f"log dir {path} of broker {broker} has room for {format_bytes(room)}, the plan brings "
-                f"{format_bytes(wanted)} from other dirs",
-                hint="free space, or make a new plan",
-            )
 
 
 def room_of(dirs: Dirs, broker: int, path: str) -> int | None:

@@ -1,13 +1,11 @@
-"""From states to goals, and from goals to batches under Kafka's limits."""
+"""From states to goals: what is left to do for each partition of a plan."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.model import TopicPartition
 from kafkakit.reassign.precheck import Assessment, Live, MoveState, MoveStatus, Trail
 
-DEFAULT_BATCH = 500
-MAX_BATCH = 10_000  # Kafka answers UnknownError for each change above this in one request
 # Values above 32,767 bytes close the connection; stay clear of that.
 LIST_LIMIT = 32_000
 
@@ -91,37 +89,6 @@ def reorder_goals(assessment: Assessment, trail: Trail) -> tuple[Goal, ...]:
         target = next(found for found in known if set(found) == set(status.holders))
         goals.append(Goal(key=move.key, target=target, holders=status.holders, topic_id=move.topic_id))
     return tuple(goals)
-
-
-def batches(
-    goals: Sequence[Goal], size: int, taken: Mapping[tuple[str, str], int], keys: tuple[str, str]
-) -> Iterator[tuple[Goal, ...]]:
-    """Cut goals into batches, those already running first.
-
-    A batch has at most `size` partitions, and each topic's throttle lists (names in `keys`: leader's,
-    follower's) stay under `LIST_LIMIT` bytes with the `taken` bytes that others have there. A single
-    partition that does not fit is given alone: setting its throttle will then say why it fails.
-    """
-    batch: list[Goal] = []
-    used = dict(taken)
-    for goal in sorted(goals, key=lambda g: (not g.running, g.key)):
-        need = {
-            (goal.key.topic, keys[0]): _length(goal.leader_entries),
-            (goal.key.topic, keys[1]): _length(goal.follower_entries),
-        }
-        full = any(used.get(where, 0) + more > LIST_LIMIT for where, more in need.items())
-        if batch and (len(batch) >= size or full):
-            yield tuple(batch)
-            batch, used = [], dict(taken)
-        batch.append(goal)
-        for where, more in need.items():
-            used[where] = used.get(where, 0) + more
-    if batch:
-        yield tuple(batch)
-
-
-def _length(entries: tuple[str, ...]) -> int:
-    return sum(len(e) + 1 for e in entries)
 
 
 def _goal(status: MoveStatus, target: tuple[int, ...], *, running: bool) -> Goal:

@@ -74,7 +74,7 @@ class Run:
         self._lookout = Lookout(admin, clock, self._patient)
         self._throttles = Throttles(admin, clock, journal, voice, self._patient)
         self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
-        self._dirs = LogDirs(admin, clock, journal, voice, self._patient, stall_timeout_s=request.stall_timeout_s)
+        self._dirs = LogDirs(admin, journal, voice, self._patient)
         self._window = Window(
             clock, voice, self._lookout, self._moves, self._throttles, self._dirs, self._orders, request
         )

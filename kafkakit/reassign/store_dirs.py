@@ -3,47 +3,30 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartitionReplica
-from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin, ItemError
-from kafkakit.quantities import counted, format_bytes, format_rough_time
+from kafkakit.ports import BrokerLogDirs, ClusterAdmin, ItemError
 from kafkakit.reassign.dir_work import (
     DirLook,
     DirWork,
-    dir_problems,
     is_cordoned,
     look_at_dirs,
-    require_dir_space,
     room_of,
 )
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Voice
 from kafkakit.reassign.precheck import listed
-from kafkakit.reassign.progress import poll_interval_s
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.store_journal import Journal
 
 CALL_SIZE = 5_000
-SEND_TRIES = 5
 
 
 class LogDirs:
-    """Asks brokers to hold copies in named dirs; `moved` counts the copies that arrived in theirs."""
+    """Asks brokers to hold copies in named dirs."""
 
-    def __init__(
-        self,
-        admin: ClusterAdmin,
-        clock: Clock,
-        journal: Journal,
-        voice: Voice,
-        patient: Patient,
-        *,
-        stall_timeout_s: float,
-    ) -> None:
-        self._admin, self._clock, self._journal = admin, clock, journal
-        self._voice, self._patient, self._stall_timeout_s = voice, patient, stall_timeout_s
-        self.moved = 0
+    def __init__(self, admin: ClusterAdmin, journal: Journal, voice: Voice, patient: Patient) -> None:
+        self._admin, self._journal, self._voice, self._patient = admin, journal, voice, patient
 
     def read(self, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:
         """The log dirs of the brokers in question."""
@@ -57,11 +40,6 @@ class LogDirs:
         """The work that is not done yet, on its way or not."""
         done = frozenset(look_at_dirs(work, self.read(work)).done)
         return tuple(w for w in work if w not in done)
-
-    def require_space(self, work: Sequence[DirWork]) -> None:
-        """Raise `RefusedError` when a log dir has less room than what is to come from other dirs."""
-        dirs = self.read(work)
-        require_dir_space(look_at_dirs(work, dirs).idle, dirs)
 
     def look(self, work: Sequence[DirWork]) -> DirLook:
         """Where each copy stands now; one request to each broker in question."""
@@ -104,50 +82,6 @@ class LogDirs:
         if refused:
             names = [f"{r.topic}-{r.partition} on broker {r.broker} ({e})" for r, e in sorted(refused.items())]
             self._voice.warn(f"log dir not taken, the broker chooses one: {listed(names)}")
-
-    def carry(self, work: Sequence[DirWork]) -> list[str]:
-        """Move copies between the dirs of their brokers and wait for them; returns what went wrong.
-
-        Safe to repeat: what is done or on its way is not asked for again. Raises `OperationFailedError` when nothing
-        moves for the stall timeout; the moves stay on the brokers then.
-        """
-        if not work:
-            return []
-        seen = self.look(work)
-        before = len(seen.done)
-        refused: dict[TopicPartitionReplica, ItemError] = {}
-        for _ in range(SEND_TRIES):
-            unsent = [w for w in seen.idle if w.replica not in refused]
-            if not unsent and not seen.moving:
-                break
-            refused |= self.send(unsent)
-            seen = self._wait([w for w in work if w.replica not in refused])
-            if seen.idle:  # another move ended, or a broker came back: ask again
-                self._clock.sleep(0.5)
-        self.moved = max(0, len(seen.done) - before)
-        names = [f"{r.topic}-{r.partition} on broker {r.broker} ({e})" for r, e in sorted(refused.items())]
-        return [*([f"log dir move refused: {listed(names)}"] if names else []), *dir_problems(seen)]
-
-    def _wait(self, work: Sequence[DirWork]) -> DirLook:
-        """Poll until no copy is on its way."""
-        started = changed_at = self._clock.monotonic()
-        mark: tuple[int, int] | None = None
-        with self._voice.progress(f"moving {counted(len(work), 'copy', 'copies')} between log dirs") as bar:
-            while True:
-                seen = self.look(work)
-                now = self._clock.monotonic()
-                if (seen.copied_bytes, len(seen.done)) != mark:
-                    mark, changed_at = (seen.copied_bytes, len(seen.done)), now
-                note = f"{len(seen.done)}/{len(work)} copies, {format_bytes(seen.copied_bytes)}"
-                bar.update(min(seen.copied_bytes, seen.total_bytes), seen.total_bytes, note)
-                if not seen.moving:
-                    return seen
-                if now - changed_at >= self._stall_timeout_s:
-                    names = listed([str(w) for w in seen.moving])
-                    raise OperationFailedError(
-                        f"no progress between log dirs for {format_rough_time(self._stall_timeout_s)}: {names}"
-                    )
-                self._clock.sleep(poll_interval_s(now - started))
 
     def _send(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, ItemError]:
         errors: dict[TopicPartitionReplica, ItemError] = {}

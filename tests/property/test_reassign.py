@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from kafkakit.documents import decode_plan, encode_plan
 from kafkakit.errors import InputError, InterruptedRunError
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.goals import LIST_LIMIT, Goal, batches
+from kafkakit.reassign.goals import LIST_LIMIT
 from kafkakit.reassign.journal import FIRST_PREV, Record, RecordKind, What, decode_journal, encode_record, line_hash
 from kafkakit.reassign.journal_state import replay
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import FOLLOWER_LIST, LIST_KEYS, entry_changes, pieces, wanted_entries
+from kafkakit.reassign.throttle import pieces
 from kafkakit.topicmappr.plan_rules import check_plan
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
@@ -74,35 +72,6 @@ def test_a_run_stopped_anywhere_ends_at_the_plan_or_where_it_began(
     assert bench.configs() == configs
     if bench.file.data:
         verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
-
-
-@st.composite
-def goals(draw: st.DrawFn) -> tuple[Goal, ...]:
-    keys = draw(st.lists(st.tuples(st.sampled_from(["t", "u"]), st.integers(0, 10**6)), max_size=60, unique=True))
-    return tuple(
-        Goal(
-            key=TopicPartition(*key),
-            target=tuple(draw(LISTS)),
-            holders=tuple(draw(LISTS)),
-            running=draw(st.booleans()),
-        )
-        for key in keys
-    )
-
-
-@QUICK
-@given(found=goals(), size=st.integers(1, 20), taken=st.integers(0, LIST_LIMIT))
-def test_batches_hold_every_goal_once_within_the_limits(found: tuple[Goal, ...], size: int, taken: int) -> None:
-    cut = list(batches(found, size, {("t", FOLLOWER_LIST): taken}, LIST_KEYS))
-    assert sorted(g.key for b in cut for g in b) == sorted(g.key for g in found)
-    running = [g.running for b in cut for g in b]
-    assert running == sorted(running, reverse=True)
-    for batch in cut:
-        assert 1 <= len(batch) <= size
-        for change in entry_changes(wanted_entries(batch, Rates(into=1, out=1)), {}):
-            length = len(change.value or "") + (taken if (change.name, change.key) == ("t", FOLLOWER_LIST) else 0)
-            # One partition that does not fit has no other beside it that needs room in the same list.
-            assert length <= LIST_LIMIT or sum(g.key.topic == change.name and bool(g.adding) for g in batch) == 1
 
 
 @QUICK

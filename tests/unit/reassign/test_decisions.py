@@ -13,7 +13,6 @@ from kafkakit.reassign.journal_state import ConfigKey, RateHold
 from kafkakit.reassign.precheck import Live, MoveState, assess, require_applicable, require_rights
 from kafkakit.reassign.progress import Decision, Look, Watch, follow, look, poll_interval_s
 from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.space import require_space
 from kafkakit.reassign.throttle import (
     FOLLOWER_LIST,
     LEADER_LIST,
@@ -197,19 +196,6 @@ def test_a_look_counts_what_was_copied_and_sees_new_offline_dirs() -> None:
     seen = look([GOAL], live, dirs)
     assert (seen.copied_bytes, seen.total_bytes, seen.offline_dirs) == (40, 100, ("3:/e",))
     assert look([GOAL], live, dirs, offline_before={"3:/e"}).offline_dirs == ()
-
-
-def test_room_is_added_up_over_healthy_dirs_and_unknown_room_is_not_judged() -> None:
-    def answer(*dirs: LogDir) -> dict[int, BrokerLogDirs]:
-        return {3: BrokerLogDirs(broker=3, log_dirs=dirs)}
-
-    require_space([GOAL], answer(LogDir(path="/a", usable_bytes=60), LogDir(path="/b", usable_bytes=40)))
-    require_space([GOAL], answer(LogDir(path="/a")))
-    require_space([replace(GOAL, running=True)], answer(LogDir(path="/a", usable_bytes=1)))
-    with pytest.raises(RefusedError, match="room for 60 B, the plan brings 100 B"):
-        require_space([GOAL], answer(LogDir(path="/a", usable_bytes=60), LogDir(path="/b", error="KafkaStorageError")))
-    with pytest.raises(RefusedError, match="no usable log dir"):
-        require_space([GOAL], answer(LogDir(path="/b", error="KafkaStorageError")))
 
 
 def test_lists_too_long_for_one_value_are_cut_into_batches() -> None:
