@@ -31,6 +31,7 @@ class InsideMoves:
     def __init__(self, state: State, control: Controller, cluster: SimCluster) -> None:
         self.finished: dict[TopicPartitionReplica, int] = {}
         self.rate: list[float] = [UNLIMITED] * len(cluster.brokers)
+        self.copied_bytes = 0.0
         self._state = state
         self._control = control
         self._efficiency = cluster.quota.efficiency
@@ -75,6 +76,13 @@ class InsideMoves:
         whole = state.log_end[move.row] if state.tracking[move.row, slot] else state.have[move.row, slot]
         return float(whole - move.have)
 
+    def arriving(self) -> dict[int, float]:
+        """Bytes still to come into dirs, by the dir's number."""
+        left: dict[int, float] = {}
+        for move in self._moves.values():
+            left[move.disk] = left.get(move.disk, 0.0) + self._missing(move)
+        return left
+
     def advance(self, seconds: int, now_s: int) -> None:
         """Let `seconds` pass that end at `now_s`; whole copies change places."""
         for replica, speed in self._speeds().items():
@@ -86,6 +94,7 @@ class InsideMoves:
                 continue
             got = max(0.0, min(self._missing(move), speed * seconds))
             move.have += got
+            self.copied_bytes += got
             self._state.disk_used[move.disk] += got
             if self._missing(move) <= _NOTHING:
                 del self._moves[replica]

@@ -78,6 +78,11 @@ class Simulation:
         return float(self.received.sum())
 
     @property
+    def copied_inside_bytes(self) -> float:
+        """Bytes copied between dirs of a broker since the start."""
+        return self._inside.copied_bytes
+
+    @property
     def waiting_bytes(self) -> float:
         """Bytes of deleted copies that still take space."""
         return self._control.waiting_bytes
@@ -85,7 +90,7 @@ class Simulation:
     @property
     def disks(self) -> tuple[DiskSeen, ...]:
         """Every log dir as it is now."""
-        return disks_of(self._state)
+        return disks_of(self._state, self._inside.arriving())
 
     @property
     def lists(self) -> Mapping[TopicPartition, tuple[int, ...]]:
@@ -147,7 +152,7 @@ class Simulation:
 
     def observe(self) -> Observation:
         """What can be seen now. O(brokers + disks + partitions that move)."""
-        return observe(self._state, self._traffic, self._factor(), self.finished, self.now_s)
+        return observe(self._state, self._traffic, self._factor(), self.disks, self.finished, self.now_s)
 
     def _factor(self) -> float:
         curve = self._cluster.day_curve

@@ -25,14 +25,19 @@ class Traffic:
 
 
 def observe(
-    state: State, traffic: Traffic, factor: float, finished: Mapping[TopicPartition, int], now_s: int
+    state: State,
+    traffic: Traffic,
+    factor: float,
+    disks: tuple[DiskSeen, ...],
+    finished: Mapping[TopicPartition, int],
+    now_s: int,
 ) -> Observation:
     """Make an `Observation` out of the arrays; `factor` is the day's curve now."""
     return Observation(
         at_s=now_s,
         copies=_copies(state),
         brokers=_brokers(state, traffic, factor),
-        disks=disks_of(state),
+        disks=disks,
         finished=dict(finished),
         under_replicated=state.under_replicated,
         under_min_isr=state.under_min_isr,
@@ -40,13 +45,15 @@ def observe(
     )
 
 
-def disks_of(state: State) -> tuple[DiskSeen, ...]:
-    """Every log dir, by broker; O(dirs + copies)."""
+def disks_of(state: State, inside: Mapping[int, float]) -> tuple[DiskSeen, ...]:
+    """Every log dir, by broker; `inside` is what comes from other dirs of its broker. O(dirs + copies)."""
     import numpy as np
 
     behind = (state.broker != NOBODY) & ~state.tracking
     missing = (state.log_end[:, None] - state.have)[behind]
     arriving = np.bincount(state.disk[behind], missing, len(state.disk_used))
+    for disk, left in inside.items():
+        arriving[disk] += left
     return tuple(
         DiskSeen(
             broker=state.broker_ids[broker],

@@ -149,3 +149,25 @@ def test_a_plan_that_is_done_takes_no_time(tmp_path: Path) -> None:
     ran = desk.run()
     assert ran.code == 0, ran.stderr
     assert "note: 20 moves of the plan done already" in ran.stdout
+
+
+def test_moves_between_dirs_of_a_broker_are_played_too(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    cluster = FakeCluster({1: "a", 2: "b"}, dirs_per_broker=3, dir_bytes=1000 * MB)
+    cluster.add_topic("t", dict.fromkeys(range(9), (1,)), size_bytes=30 * MB)
+    for partition in cluster.topics["t"].partitions.values():
+        partition.dirs[1] = "/data/1/0"
+    (home.work / "cluster.json").write_bytes(encode_snapshot(cluster.snapshot(now=MADE_AT)))
+    planned = home.run("topicmappr", "rebalance-dirs", "--snapshot", "cluster.json", "--plan", "plan.json")
+    assert planned.code == 0, planned.stderr
+    words = ("reassign", "simulate", "plan.json", "--snapshot", "cluster.json", "--throttle", "5MB", "-o", "json")
+    ran = home.run(*words, "--order", "schedule", "--order", "all-at-once")
+    assert ran.code == 0, ran.stderr
+    for case in ran.json["cases"]:
+        assert case["done"]
+        assert case["seconds"] == pytest.approx(6 * 30 / 4, abs=3)
+        assert case["log_dirs"][1]["peak_bytes"] == pytest.approx(90 * MB, rel=0.01)
+    killed = home.run(*words, "--kill", "1@10s").json["cases"][0]
+    assert not killed["done"]
+    assert killed["hanging"]

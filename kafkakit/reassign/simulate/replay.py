@@ -78,10 +78,10 @@ def play(scene: Scene, request: SimulateRequest, order: Order, throttle: int | N
     """
     schedule = plan_schedule(
         scene.tasks,
-        (),
+        scene.dir_tasks,
         scene.disks,
         request.limits,
-        Rates(into=throttle, out=throttle),
+        Rates(into=throttle, out=throttle, inside=throttle),
         Speeds(line_bytes_per_s=float(request.line_rate), efficiency=float(request.efficiency)),
         racks=scene.racks,
     )
@@ -113,9 +113,10 @@ class _Player:
         self.simulation = Simulation(scene.cluster)
         for broker in scene.cluster.brokers:
             self.simulation.set_rates(broker.id, into=throttle, out=throttle)
+            self.simulation.set_inside_rate(broker.id, throttle)
         self.samples: list[Sample] = []
         self.peaks: dict[Place, DirPeak] = {}
-        self._starter = Starter(schedule, scene.tasks, order, request.limits)
+        self._starter = Starter(schedule, scene, order, request.limits)
         self._targets = {t.key: t.target for t in scene.tasks}
         self._faults: list[Fault] = list(request.faults)
         self._most_s = request.most_s
@@ -127,7 +128,8 @@ class _Player:
         """Partitions that are not where the plan wants them."""
         lists = self.simulation.lists
         moving = set(self.simulation.in_flight)
-        return [k for k, target in self._targets.items() if k in moving or lists[k] != target]
+        lists_left = [k for k, target in self._targets.items() if k in moving or lists[k] != target]
+        return lists_left or self._starter.waiting_keys
 
     def run(self) -> int | None:
         """Seconds until all was done; None when it was not."""
@@ -135,22 +137,30 @@ class _Player:
         moved_at = 0
         while simulation.now_s < self._most_s:
             self._break_things()
-            simulation.submit(self._starter.next_moves(simulation.finished, simulation.disks))
+            going = self._starter.next_steps(simulation)
+            simulation.submit(going.moves)
+            for replica, path in going.dir_moves:
+                simulation.move_dir(replica, path)
             if self._starter.is_done:
                 break
-            before = simulation.copied_bytes, len(simulation.finished)
+            before = self._progress()
             seconds = self._look_s
             if self._faults:
                 seconds = max(1, min(seconds, self._faults[0].at_s - simulation.now_s))
             simulation.advance(seconds)
             self._note((simulation.copied_bytes - before[0]) / seconds)
-            if (simulation.copied_bytes, len(simulation.finished)) != before or self._faults:
+            if self._progress() != before or self._faults:
                 moved_at = simulation.now_s
             if simulation.now_s - moved_at >= HANG_S:
                 break
         if self.unfinished:
             return None
-        return max(simulation.finished.values(), default=0)
+        return max([*simulation.finished.values(), *simulation.finished_dirs.values()], default=0)
+
+    def _progress(self) -> tuple[float, float, int]:
+        simulation = self.simulation
+        ended = len(simulation.finished) + len(simulation.finished_dirs)
+        return simulation.copied_bytes, simulation.copied_inside_bytes, ended
 
     def _break_things(self) -> None:
         while self._faults and self._faults[0].at_s <= self.simulation.now_s:

@@ -1,16 +1,16 @@
 """From a plan and a snapshot to a cluster that can be simulated, and to what the scheduler must know of it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkakit.errors import RefusedError, UsageError
 from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition
 from kafkakit.quantities import counted
-from kafkakit.reassign.schedule.work import Disk, Place, Task
+from kafkakit.reassign.schedule.work import DirTask, Disk, Place, Task
 from kafkakit.reassign.simulate.request import SimulateRequest
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimDisk, SimPartition
-from kafkakit.topicmappr.plan import Move, Plan
+from kafkakit.topicmappr.plan import DirMove, Move, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,7 @@ class Scene:
 
     cluster: SimCluster
     tasks: tuple[Task, ...]
+    dir_tasks: tuple[DirTask, ...]
     disks: tuple[Disk, ...]
     racks: dict[int, str | None]
     notes: tuple[str, ...]
@@ -34,8 +35,7 @@ def build_scene(plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest)
             f"the plan is for cluster {plan.cluster_id}, the snapshot is of {snapshot.cluster_id}",
             hint="give a snapshot of the plan's cluster",
         )
-    moves = {m.key: m for m in plan.moves}
-    tally = _Tally(snapshot, moves, request)
+    tally = _Tally(plan, snapshot, request)
     known = {b.id for b in snapshot.brokers}
     missing = sorted({b for t in tally.tasks for b in t.target} - known)
     if missing:
@@ -52,6 +52,7 @@ def build_scene(plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest)
             deletion_delay_s=round(request.limits.deletion_delay_s),
         ),
         tasks=tuple(tally.tasks),
+        dir_tasks=tuple(tally.dir_tasks),
         disks=tuple(_disks(snapshot.brokers, tally)),
         racks={b.id: b.rack for b in snapshot.brokers},
         notes=tuple(_notes(plan, tally)),
@@ -69,7 +70,12 @@ def check_faults(scene: Scene, request: SimulateRequest) -> None:
 class _Tally:
     """One pass over the snapshot's partitions."""
 
-    def __init__(self, snapshot: ClusterSnapshot, moves: dict[TopicPartition, Move], request: SimulateRequest) -> None:
+    def __init__(self, plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest) -> None:
+        moves = {m.key: m for m in plan.moves}
+        self._dir_moves: dict[TopicPartition, list[DirMove]] = defaultdict(list)
+        for item in plan.dir_moves:
+            self._dir_moves[TopicPartition(item.topic, item.partition)].append(item)
+        self.dir_tasks: list[DirTask] = []
         everything = sum(p.known_bytes or 0 for _, p in snapshot.partitions())
         self.tasks: list[Task] = []
         self.partitions: list[SimPartition] = []
@@ -88,13 +94,13 @@ class _Tally:
             size = partition.known_bytes or 0
             ingest = request.ingest * size / everything if everything else 0.0
             move = moves.get(key)
-            if move is not None:
+            if move is not None or key in self._dir_moves:
                 seen.add(key)
                 self.unknown += partition.known_bytes is None
                 self._take_moving(key, partition, move, size, ingest, configs[topic])
             else:
                 self._take_other(partition, size, ingest)
-        self.gone = len(moves.keys() - seen)
+        self.gone = len((moves.keys() | self._dir_moves.keys()) - seen)
 
     def _holders(self, partition: Partition) -> tuple[int, ...]:
         return tuple(b for b in partition.replicas if b not in partition.adding)
@@ -110,15 +116,13 @@ class _Tally:
         self.out[leader] += ingest * (len(partition.replicas) - 1)
 
     def _take_moving(
-        self, key: TopicPartition, partition: Partition, move: Move, size: int, ingest: float, configs: object
+        self, key: TopicPartition, partition: Partition, move: Move | None, size: int, ingest: float, configs: object
     ) -> None:
         holders = tuple(b for b in self._holders(partition) if b in self._registered)
         dirs = {b: d for b, d in partition.replica_dirs.items() if b in holders}
         for broker in holders:
             self.held[Place(broker, dirs.get(broker, ""))] += partition.replica_bytes.get(broker, size)
             self.growth[Place(broker, dirs.get(broker, ""))] += ingest
-        if holders == move.after:
-            self.done += 1
         in_sync = tuple(b for b in (partition.isr or holders) if b in holders and b in self._alive)
         leader = partition.leader if partition.leader in in_sync else next(iter(in_sync), None)
         minimum = configs.get("min.insync.replicas", "1") if isinstance(configs, dict) else "1"
@@ -134,7 +138,12 @@ class _Tally:
                 dirs=dirs,
             )
         )
-        if holders != move.after:
+        self._take_dir_moves(key, size, dirs)
+        if move is None:
+            return
+        if holders == move.after:
+            self.done += 1
+        else:
             self.tasks.append(
                 Task(
                     key=key,
@@ -145,6 +154,21 @@ class _Tally:
                     dirs=dirs,
                     wanted_dirs={b: d for b, d in move.dirs.items() if b not in holders},
                     ingest_bytes_per_s=ingest,
+                )
+            )
+
+    def _take_dir_moves(self, key: TopicPartition, size: int, dirs: Mapping[int, str]) -> None:
+        for item in self._dir_moves.get(key, ()):
+            if item.broker not in dirs or dirs[item.broker] == item.target_dir:
+                self.done += 1
+                continue
+            self.dir_tasks.append(
+                DirTask(
+                    key=key,
+                    broker=item.broker,
+                    source_dir=dirs[item.broker],
+                    target_dir=item.target_dir,
+                    size_bytes=size,
                 )
             )
 
@@ -196,5 +220,3 @@ def _notes(plan: Plan, tally: _Tally) -> Iterable[str]:
         yield f"{counted(tally.gone, 'partition')} of the plan not in the snapshot"
     if tally.unknown:
         yield f"{counted(tally.unknown, 'partition')} of unknown size, taken as empty"
-    if plan.dir_moves:
-        yield f"{counted(len(plan.dir_moves), 'move')} between log dirs of one broker left out"
