@@ -46,14 +46,19 @@ class ThrottleLists:
         return {c: e for c, e in refused.items() if c.name in present}
 
     def remove(self, wanted: Mapping[ConfigKey, Sequence[str]]) -> dict[ConfigChange, ItemError]:
-        """Subtract entries of ours, and delete lists that this leaves empty; returns what was refused."""
+        """Subtract entries of ours, and delete lists that this leaves empty; returns what was refused.
+
+        A list with other entries of ours by the journal is not deleted, even if a read shows it empty.
+        """
         if not wanted:
             return {}
+        held = self._journal.state.entries
+        whole = [k for k, entries in wanted.items() if set(held.get(k, ())) <= set(entries)]
         topics = self._configs.topics({k.name for k in wanted})
         refused = self._configs.write(What.RESTORE, [(c, None) for c in removal_changes(wanted, topics)])
         # A run that was cut may have emptied a list without writing that down: what is there now decides.
         topics = self._configs.topics({k.name for k in wanted})
-        refused |= self._configs.write(What.RESTORE, [(c, None) for c in empty_list_changes(list(wanted), topics)])
+        refused |= self._configs.write(What.RESTORE, [(c, None) for c in empty_list_changes(whole, topics)])
         self._release(topics, [k for k in wanted if k in self._journal.state.entries])
         return refused
 

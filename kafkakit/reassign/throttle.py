@@ -156,12 +156,16 @@ def surplus_entries(
 
 
 def removal_changes(held: Mapping[ConfigKey, Sequence[str]], topics: Configs) -> list[ConfigChange]:
-    """SUBTRACT changes for our entries; a topic that is gone, or lost the entries, needs none."""
+    """SUBTRACT changes for our entries; a topic that is gone, or lost them all, needs none.
+
+    Kafka ignores entries that are not there, and a read may lag: where one of ours is seen, or the list is there and
+    empty, all are taken out.
+    """
     changes: list[ConfigChange] = []
     for key, entries in sorted(held.items()):
-        there = set(split_list(topics.get(key.name, {}).get(key.key)))
-        ours = [e for e in entries if e in there]
-        changes += [_change(key, ConfigOp.SUBTRACT, piece) for piece in pieces(ours)]
+        value = topics.get(key.name, {}).get(key.key)
+        if value == "" or set(split_list(value)).intersection(entries):
+            changes += [_change(key, ConfigOp.SUBTRACT, piece) for piece in pieces(entries)]
     return changes
 
 
