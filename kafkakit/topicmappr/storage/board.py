@@ -104,11 +104,24 @@ class Board:
         return Counter() if even else racks
 
     def fits(self, slot: int, dest: int) -> bool:
-        """True when the rules let the slot go to `dest`, limits aside; home is where it may go back to."""
+        """True when the rules let the slot go to `dest`, limits aside; home is where it may go back to.
+
+        Where only so many sets may break the rack rule, one that was mended stays so.
+        """
+        if self.fleet.most_broken is not None and self._breaks_anew(slot, dest):
+            return False
         if dest == self.home(slot):
             return self._may_return(slot)
         brokers, racks = self.legal(slot)
         return self._takes[dest] and dest not in brokers and self._rack[dest] in racks
+
+    def _breaks_anew(self, slot: int, dest: int) -> bool:
+        around = [self.broker(s) for s in self.siblings(slot)]
+        now, then = (
+            [None if self._rack[b] >= self._real else str(self._rack[b]) for b in (*around, broker)]
+            for broker in (self.broker(slot), dest)
+        )
+        return self.fleet.rule.violates(then) and not self.fleet.rule.violates(now)
 
     def _may_return(self, slot: int) -> bool:
         home = self.home(slot)
