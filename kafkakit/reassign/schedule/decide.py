@@ -72,12 +72,14 @@ def plan_schedule(
     `stuck`. Pure and deterministic; 50,000 tasks on 600 brokers take some seconds.
     """
     stuck, world = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
-    horizon_s = 1.1 * lower_bound(world.tasks, world.dir_tasks, rates, speeds)[0] + limits.deletion_delay_s
+    bound = lower_bound(world.tasks, world.dir_tasks, rates, speeds)
+    horizon_s = 1.1 * bound[0] + limits.deletion_delay_s
+    quantum_s = bound[0] / QUANTA if len(world.tasks) + len(world.dir_tasks) > EXACT_JOBS else 0.0
     grows = any(d.growth_bytes_per_s for d in disks) or any(t.ingest_bytes_per_s for t in tasks)
     grows = grows or any(d.ingest_bytes_per_s for d in dir_tasks)
     unbreakable: frozenset[TopicPartition] = frozenset()
     for attempt in range(TRIES):
-        found = _attempt(world, horizon_s, unbreakable)
+        found = _attempt(world, horizon_s, unbreakable, quantum_s)
         # A partition that stays somewhere on its way is worse than one that never leaves.
         halfway = {j.key for j in found.jobs if not j.is_done and j.legs_done}
         late = grows and found.makespan_s > horizon_s
@@ -89,7 +91,19 @@ def plan_schedule(
         stuck |= {k: found.stuck[k] for k in sorted(hopeless)}
         world = world.without(hopeless)
         unbreakable |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
-    return _schedule(world, found, {**stuck, **found.stuck}, late=late)
+    stuck |= found.stuck
+    elsewhere = {j.key for j in found.jobs if j.served_elsewhere}
+    if stuck or elsewhere:
+        moving = world.without(stuck)
+        bound = lower_bound(moving.tasks, moving.dir_tasks, rates, speeds, served_elsewhere=elsewhere)
+    return Schedule(
+        steps=tuple(found.rolling.steps),
+        makespan_s=found.makespan_s,
+        bound_s=min(bound[0], found.makespan_s),
+        bottleneck=bound[1],
+        stuck=dict(sorted(stuck.items())),
+        notes=_notes(world, late=late),
+    )
 
 
 def _prepared(
@@ -140,7 +154,7 @@ def _prepared(
     )
 
 
-def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartition]) -> _Try:
+def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartition], quantum_s: float) -> _Try:
     where: dict[TopicPartition, dict[int, str]] = {}
     singly = world.limits.one_replica_at_a_time
     jobs = [
@@ -149,8 +163,6 @@ def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartit
     jobs += [dir_job_of(d, where.setdefault(d.key, {}), unbreakable=d.key in unbreakable) for d in world.dir_tasks]
     ends = Ends(world.brokers, world.limits, world.rates, world.speeds)
     ledger = Ledger(world.disks, world.brokers, world.limits, horizon_s)
-    bound_s, _ = lower_bound(world.tasks, world.dir_tasks, world.rates, world.speeds)
-    quantum_s = bound_s / QUANTA if len(jobs) > EXACT_JOBS else 0.0
     rolling = Rolling(jobs, ends, ledger, world.limits, quantum_s=quantum_s)
     rolling.start_running()
     rolling.run()
@@ -163,26 +175,6 @@ def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartit
     stuck = {jobs[int(i)].key: why_stuck(rolling, int(i)) for i in rolling.waiting.nonzero()[0]}
     makespan_s = max((s.end_s for s in rolling.steps), default=0.0)
     return _Try(rolling=rolling, jobs=tuple(jobs), stuck=stuck, makespan_s=makespan_s)
-
-
-def _schedule(world: _World, found: _Try, stuck: dict[TopicPartition, str], *, late: bool) -> Schedule:
-    """Put the steps in the order of their start, which is that of their making, and hold them against the bound."""
-    elsewhere = {j.key for j in found.jobs if j.served_elsewhere}
-    bound_s, bottleneck = lower_bound(
-        [t for t in world.tasks if t.key not in stuck],
-        [d for d in world.dir_tasks if d.key not in stuck],
-        world.rates,
-        world.speeds,
-        served_elsewhere=elsewhere,
-    )
-    return Schedule(
-        steps=tuple(found.rolling.steps),
-        makespan_s=found.makespan_s,
-        bound_s=min(bound_s, found.makespan_s),
-        bottleneck=bottleneck,
-        stuck=dict(sorted(stuck.items())),
-        notes=_notes(world, late=late),
-    )
 
 
 def _notes(world: _World, *, late: bool) -> tuple[str, ...]:

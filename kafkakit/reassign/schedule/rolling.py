@@ -195,7 +195,8 @@ class Rolling:
         """Seconds of copies that find no room in a dir as it is, by slot."""
         import numpy as np
 
-        short = np.maximum(self._asked - np.maximum(self.ledger.room, 0.0), 0.0) / self._slot_rate
+        lacking = np.maximum(self._asked - np.maximum(self.ledger.room, 0.0), 0.0)
+        short: np.ndarray = lacking / self._slot_rate
         short[self.ledger.anywhere :] = 0.0
         return short
 
@@ -203,11 +204,11 @@ class Rolling:
         """Which rows leave contested room to others: a copy on a detour frees nothing when it goes on."""
         import numpy as np
 
-        modest = self._modest[rows]
+        modest: np.ndarray = self._modest[rows]
         if not modest.any():
             return modest
         contested = np.zeros(len(self.ledger.room), dtype=bool)
-        contested[self._slot[rows[~modest]]] = True
+        contested[self._slot[self.waiting & ~self._modest]] = True
         contested[self.ledger.anywhere] = False
         yields: np.ndarray = modest & contested[self._slot[rows]].any(axis=1)
         return yields

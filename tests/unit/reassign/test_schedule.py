@@ -144,7 +144,7 @@ def test_a_swap_without_a_spare_is_stuck_with_what_lacks() -> None:
 def test_a_detour_keeps_the_racks() -> None:
     tasks = [task(0, (1, 4), (2, 4)), task(1, (2, 4), (1, 4))]
     disks = [disk(1, 95 * GB), disk(2, 95 * GB), disk(3, 0), disk(4, 20 * GB), disk(5, 50 * GB)]
-    racks = {1: "x", 2: "x", 3: "y", 4: "y", 5: "x"}
+    racks: dict[int, str | None] = {1: "x", 2: "x", 3: "y", 4: "y", 5: "x"}
     found = plan(tasks, disks, racks=racks)
     assert [p.broker for s in found.detours for p in s.adding] == [5]
     assert plan(tasks, disks, racks=racks, spares=(3,)).stuck
