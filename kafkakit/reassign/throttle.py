@@ -78,7 +78,7 @@ def wanted_entries(goals: Iterable[Goal], rates: Rates) -> dict[ConfigKey, tuple
     A side without a rate of ours gets no entry: it would fall under a rate that somebody else set on that broker.
     """
     found: dict[ConfigKey, list[str]] = {}
-    for goal in goals:
+    for goal in sorted(goals, key=lambda g: g.key):
         led = goal.holders if goal.adding else ()
         for name, brokers, limit_of in (
             (LEADER_LIST, led, rates.out_of_broker),
