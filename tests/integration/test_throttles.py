@@ -1,0 +1,102 @@
+"""Throttles on real brokers: a rate for each broker and direction, changed while moves run, cleaned up after a kill."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkakit.ports import ClusterAdmin, ResourceKind
+from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.test_reassign import (
+    MB,
+    A,
+    B,
+    C,
+    D,
+    alive,
+    journal,
+    kit,
+    kit_running,
+    make_topic,
+    replicas,
+    save,
+    set_config,
+    throttles,
+    until,
+)
+from tests.journal_invariants import verify_journal
+from tests.plans import make_plan
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=4, racks=2)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
+    found = brokers.open_admin()
+    until(lambda: len(alive(found)) == 4)
+    yield found
+    found.close()
+
+
+def test_rates_by_broker_and_direction_change_and_are_cleaned_up_after_a_kill(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    make_topic(brokers, admin, "rates", {0: (A, B), 1: (B, A)}, 30 * MB)
+    set_config(admin, ResourceKind.BROKER, str(A), LEADER_RATE, "123456789")
+    set_config(admin, ResourceKind.TOPIC, "rates", FOLLOWER_LIST, "7:1002")
+    before = throttles(admin, "rates")
+    path = save(plan := make_plan(admin, {("rates", 0): (C, B), ("rates", 1): (D, A)}), tmp_path)
+    options = ("--throttle", "1MB", "--throttle-broker", f"{D}:in=500kB", "--throttle-broker", f"{A}:out=700kB")
+    with kit_running(brokers, "apply", path, "--yes", *options) as process:
+        until(lambda: len(admin.reassignments()) == 2)
+        assert throttles(admin, "rates") == {
+            str(A): {LEADER_RATE: "700000"},
+            str(B): {LEADER_RATE: "1000000"},
+            str(C): {FOLLOWER_RATE: "1000000"},
+            str(D): {FOLLOWER_RATE: "500000"},
+            "rates": {LEADER_LIST: "0:1001,0:1002,1:1002,1:1001", FOLLOWER_LIST: "7:1002,0:1003,1:1004"},
+        }
+        busy = kit(brokers, "cleanup", "--yes")
+        assert (busy.returncode, busy.stdout) == (75, "")
+        changed = kit(brokers, "throttle", path, "800kB", "--throttle-broker", f"{C}:in=600kB", "-o", "json")
+        assert changed.returncode == 0, changed.stderr
+        assert json.loads(changed.stdout)["rates"]["into_of"] == {str(C): 600_000}
+        assert {k: v for k, v in throttles(admin, "rates").items() if k != "rates"} == {
+            str(A): {LEADER_RATE: "800000"},
+            str(B): {LEADER_RATE: "800000"},
+            str(C): {FOLLOWER_RATE: "600000"},
+            str(D): {FOLLOWER_RATE: "800000"},
+        }
+        process.kill()
+        process.communicate()
+    during = throttles(admin, "rates")
+    kept = kit(brokers, "cleanup", "--yes")
+    assert kept.returncode == 1
+    assert "2 moves still run under them" in kept.stdout
+    assert throttles(admin, "rates") == during
+    Path(path).unlink()
+    faster = kit(brokers, "throttle", "200MB")
+    assert faster.returncode == 0, faster.stderr
+    assert throttles(admin, "rates")[str(C)] == {FOLLOWER_RATE: "200000000"}
+    until(lambda: not admin.reassignments())
+    shown = kit(brokers, "cleanup")
+    assert shown.returncode == 1
+    assert "broker 1001 rate for sending: 200 MB/s, back to 123 MB/s" in shown.stdout
+    done = kit(brokers, "cleanup", "--yes", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "cleaned"
+    assert throttles(admin, "rates") == before
+    assert replicas(admin, "rates") == {0: (C, B), 1: (D, A)}
+    verify_journal(journal(brokers, plan), settled=False)
+    again = kit(brokers, "cleanup", "--yes")
+    assert (again.returncode, again.stderr) == (0, "")
+    set_config(admin, ResourceKind.BROKER, str(A), LEADER_RATE, None)
