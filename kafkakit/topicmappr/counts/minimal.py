@@ -72,33 +72,44 @@ def _groups(problem: PlacementProblem, kept: list[tuple[int, ...]]) -> list[_Gro
     by_rack: dict[str | None, list[int]] = defaultdict(list)
     for broker in problem.targets:
         by_rack[problem.rack_of(broker)].append(broker)
+    rooms: dict[tuple[object, ...], FillRoom] = {}
     found: dict[tuple[object, ...], _Group] = {}
     for i, p in enumerate(problem.partitions):
         need = p.wanted - len(kept[i])
         if need <= 0:
             continue
-        racks = frozenset(r for b in kept[i] if (r := problem.rack_of(b)))
+        used = tuple(sorted(problem.rack_of(b) or "" for b in kept[i]))
+        room = rooms.get((need, used))
+        if room is None:
+            room = rooms[need, used] = _room(problem, kept[i], p.wanted, by_rack)
         # Kept brokers matter only where a new replica could land beside them.
-        beside = problem.rule.min_rack_ids > 0 or None in by_rack
-        key = (need, racks, tuple(sorted(kept[i])) if beside else len(kept[i]))
+        beside = room.repeats > 0 or None in by_rack
+        key = (need, used, tuple(sorted(kept[i])) if beside else ())
         group = found.get(key)
         if group is None:
-            group = found[key] = _make_group(problem, kept[i], p.wanted, by_rack)
+            group = found[key] = _make_group(problem, kept[i], room, by_rack)
         group.members.append(i)
     return [g for g in found.values() if g.room.units]
 
 
-def _make_group(
+def _room(
     problem: PlacementProblem, kept: tuple[int, ...], wanted: int, by_rack: dict[str | None, list[int]]
-) -> _Group:
-    free = {rack: tuple(b for b in ids if b not in kept) for rack, ids in by_rack.items()}
-    room = fill_room(
+) -> FillRoom:
+    """How many new replicas fit beside those that stay; it depends on their racks alone."""
+    inside = Counter(problem.rack_of(b) for b in kept)
+    return fill_room(
         problem.rule,
         [problem.rack_of(b) for b in kept],
-        {rack: len(ids) for rack, ids in free.items() if rack is not None},
-        len(free.get(None, ())),
+        {rack: len(ids) - inside[rack] for rack, ids in by_rack.items() if rack is not None},
+        len(by_rack.get(None, ())) - inside[None],
         wanted,
     )
+
+
+def _make_group(
+    problem: PlacementProblem, kept: tuple[int, ...], room: FillRoom, by_rack: dict[str | None, list[int]]
+) -> _Group:
+    free = {rack: tuple(b for b in ids if b not in kept) for rack, ids in by_rack.items()}
     used = {problem.rack_of(b) for b in kept}
     open_racks = {r: ids for r, ids in free.items() if ids and (r is None or r not in used or room.repeats)}
     return _Group(room, frozenset(r for r in open_racks if r and r not in used), open_racks, [])
