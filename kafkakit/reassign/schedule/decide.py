@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.model import TopicPartition
 from kafkakit.quantities import counted
+from kafkakit.reassign.schedule.board import Board
 from kafkakit.reassign.schedule.bound import lower_bound
 from kafkakit.reassign.schedule.flow import Ends
 from kafkakit.reassign.schedule.job import Job, dir_job_of, job_of
@@ -163,16 +164,17 @@ def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartit
     jobs += [dir_job_of(d, where.setdefault(d.key, {}), unbreakable=d.key in unbreakable) for d in world.dir_tasks]
     ends = Ends(world.brokers, world.limits, world.rates, world.speeds)
     ledger = Ledger(world.disks, world.brokers, world.limits, horizon_s)
-    rolling = Rolling(jobs, ends, ledger, world.limits, quantum_s=quantum_s)
+    board = Board(jobs, ends, ledger)
+    rolling = Rolling(board, world.limits, quantum_s=quantum_s)
     rolling.start_running()
     rolling.run()
-    while rolling.waiting.any():
-        way = break_knot(rolling, world.spares, world.racks)
+    while board.waiting.any():
+        way = break_knot(board, world.spares, world.racks)
         if way is None:
             break
         rolling.start_now(*way)
         rolling.run()
-    stuck = {jobs[int(i)].key: why_stuck(rolling, int(i)) for i in rolling.waiting.nonzero()[0]}
+    stuck = {jobs[int(i)].key: why_stuck(board, int(i)) for i in board.waiting.nonzero()[0]}
     makespan_s = max((s.end_s for s in rolling.steps), default=0.0)
     return _Try(rolling=rolling, jobs=tuple(jobs), stuck=stuck, makespan_s=makespan_s)
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafkakit.quantities import format_bytes
+from kafkakit.reassign.schedule.board import Board
 from kafkakit.reassign.schedule.job import Job, Leg
-from kafkakit.reassign.schedule.rolling import Rolling
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,33 +23,33 @@ class _Copy:
     weight: float
 
 
-def break_knot(rolling: Rolling, spares: Collection[int], racks: Mapping[int, str | None]) -> tuple[int, Leg] | None:
+def break_knot(board: Board, spares: Collection[int], racks: Mapping[int, str | None]) -> tuple[int, Leg] | None:
     """The request to send now, with its job; None when no request helps. O(blocked jobs x their copies)."""
-    blocked = [int(i) for i in rolling.waiting.nonzero()[0]]
-    wanted = _wanted_room(rolling, blocked)
-    single = _single_copy(rolling, blocked, wanted)
+    blocked = [int(i) for i in board.waiting.nonzero()[0]]
+    wanted = _wanted_room(board, blocked)
+    single = _single_copy(board, blocked, wanted)
     if single is not None:
         return single
-    copies = [c for c in _copies_in_full_dirs(rolling, blocked, wanted) if not rolling.jobs[c.job].detoured]
-    unlocking = [c for c in copies if _unlocks(rolling, c, wanted)]
+    copies = [c for c in _copies_in_full_dirs(board, blocked, wanted) if not board.jobs[c.job].detoured]
+    unlocking = [c for c in copies if _unlocks(board, c, wanted)]
     for choice in (
         sorted(unlocking, key=lambda c: (c.weight, c.job, c.broker)),
         sorted(copies, key=lambda c: (-c.weight, c.job, c.broker)),
     ):
         for copy in choice:
-            leg = _inside(rolling, copy) or _over_spare(rolling, copy, spares, racks)
+            leg = _inside(board, copy) or _over_spare(board, copy, spares, racks)
             if leg is not None:
-                rolling.jobs[copy.job].detoured = True
+                board.jobs[copy.job].detoured = True
                 return copy.job, leg
     return None
 
 
-def why_stuck(rolling: Rolling, index: int) -> str:
+def why_stuck(board: Board, index: int) -> str:
     """What a job that no order serves lacks, in words."""
-    job, leg, ledger = rolling.jobs[index], rolling.legs[index], rolling.ledger
-    weight = rolling.weight_of(index)
+    job, leg, ledger = board.jobs[index], board.legs[index], board.ledger
+    weight = board.weight_of(index)
     lacks = []
-    for broker, slot in zip(leg.adds, rolling.slots_of(index, leg), strict=True):
+    for broker, slot in zip(leg.adds, board.slots_of(index, leg), strict=True):
         room = float(ledger.room[slot])
         if room >= weight:
             continue
@@ -66,24 +66,24 @@ def why_stuck(rolling: Rolling, index: int) -> str:
     return "; ".join(lacks) or "its partition has another change that cannot be made"
 
 
-def _wanted_room(rolling: Rolling, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
+def _wanted_room(board: Board, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
     """The jobs that wait for each full dir, with what their copy needs there."""
     wanted: dict[int, list[tuple[int, float]]] = {}
     for index in blocked:
-        weight = rolling.weight_of(index)
-        for slot in map(rolling.ledger.settle, rolling.slots_of(index, rolling.legs[index])):
-            if slot < rolling.ledger.anywhere and rolling.ledger.room[slot] < weight:
+        weight = board.weight_of(index)
+        for slot in map(board.ledger.settle, board.slots_of(index, board.legs[index])):
+            if slot < board.ledger.anywhere and board.ledger.room[slot] < weight:
                 wanted.setdefault(slot, []).append((index, weight))
     return wanted
 
 
 def _single_copy(
-    rolling: Rolling, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
+    board: Board, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
 ) -> tuple[int, Leg] | None:
     """One new copy of the smallest job that asks for several and has room for one."""
-    ledger = rolling.ledger
-    for index in sorted(blocked, key=lambda i: (rolling.weight_of(i), i)):
-        job, leg = rolling.jobs[index], rolling.legs[index]
+    ledger = board.ledger
+    for index in sorted(blocked, key=lambda i: (board.weight_of(i), i)):
+        job, leg = board.jobs[index], board.legs[index]
         if job.unbreakable or job.dir_broker is not None or len(leg.adds) < 2:
             continue
 
@@ -91,55 +91,55 @@ def _single_copy(
             slot = ledger.slot_of_copy(broker, job.where.get(broker))
             return float(slot in wanted)
 
-        for broker, slot in zip(leg.adds, rolling.slots_of(index, leg), strict=True):
-            if ledger.room[slot] >= rolling.weight_of(index):
-                full = _names(rolling, [s for s in rolling.slots_of(index, leg) if s != slot])
+        for broker, slot in zip(leg.adds, board.slots_of(index, leg), strict=True):
+            if ledger.room[slot] >= board.weight_of(index):
+                full = _names(board, [s for s in board.slots_of(index, leg) if s != slot])
                 why = f"{full} has no room yet: the copy on broker {broker} goes first"
                 return index, job.part_leg(broker, pressed, why)
     return None
 
 
 def _copies_in_full_dirs(
-    rolling: Rolling, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
+    board: Board, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
 ) -> list[_Copy]:
     found = []
     for index in blocked:
-        job, leg = rolling.jobs[index], rolling.legs[index]
+        job, leg = board.jobs[index], board.legs[index]
         if job.unbreakable:
             continue
         for broker in leg.adds if leg.to_dir is not None else leg.removes:
-            slot = rolling.ledger.slot_of_copy(broker, job.where.get(broker))
+            slot = board.ledger.slot_of_copy(broker, job.where.get(broker))
             if slot is not None and slot in wanted:
-                found.append(_Copy(index, broker, slot, rolling.weight_of(index)))
+                found.append(_Copy(index, broker, slot, board.weight_of(index)))
     return found
 
 
-def _unlocks(rolling: Rolling, copy: _Copy, wanted: Mapping[int, list[tuple[int, float]]]) -> bool:
+def _unlocks(board: Board, copy: _Copy, wanted: Mapping[int, list[tuple[int, float]]]) -> bool:
     """True when another job could go once this copy has left its dir."""
-    ledger = rolling.ledger
+    ledger = board.ledger
     for index, weight in wanted[copy.slot]:
         if index == copy.job:
             continue
-        slots = [ledger.settle(s) for s in rolling.slots_of(index, rolling.legs[index])]
+        slots = [ledger.settle(s) for s in board.slots_of(index, board.legs[index])]
         if all(ledger.room[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in slots):
             return True
     return False
 
 
-def _inside(rolling: Rolling, copy: _Copy) -> Leg | None:
+def _inside(board: Board, copy: _Copy) -> Leg | None:
     """To another dir of the same broker: costs no network."""
-    job, ledger = rolling.jobs[copy.job], rolling.ledger
-    fits = [n for n in ledger.others(copy.slot) if ledger.room[n] >= copy.weight and _dir(rolling, n) != job.dir_target]
+    job, ledger = board.jobs[copy.job], board.ledger
+    fits = [n for n in ledger.others(copy.slot) if ledger.room[n] >= copy.weight and _dir(board, n) != job.dir_target]
     if not fits:
         return None
     best = max(fits, key=lambda n: (ledger.room[n], -n))
-    why = f"{_knot(rolling, copy)}; {job.key} goes to {_dir(rolling, best)} of broker {copy.broker} first"
-    return job.inside_leg(copy.broker, _dir(rolling, best), why)
+    why = f"{_knot(board, copy)}; {job.key} goes to {_dir(board, best)} of broker {copy.broker} first"
+    return job.inside_leg(copy.broker, _dir(board, best), why)
 
 
-def _over_spare(rolling: Rolling, copy: _Copy, spares: Collection[int], racks: Mapping[int, str | None]) -> Leg | None:
+def _over_spare(board: Board, copy: _Copy, spares: Collection[int], racks: Mapping[int, str | None]) -> Leg | None:
     """Over another broker that keeps the copies in as many racks as they are in before or after."""
-    job, ledger = rolling.jobs[copy.job], rolling.ledger
+    job, ledger = board.jobs[copy.job], board.ledger
     if job.dir_broker is not None:
         return None
     least = min(_racks(job.current, racks), _racks(job.target, racks))
@@ -153,25 +153,25 @@ def _over_spare(rolling: Rolling, copy: _Copy, spares: Collection[int], racks: M
             best = (room, spare)
     if best is None:
         return None
-    why = f"{_knot(rolling, copy)}; {job.key} goes over broker {best[1]} first"
+    why = f"{_knot(board, copy)}; {job.key} goes over broker {best[1]} first"
     return job.detour_leg(copy.broker, best[1], why)
 
 
-def _knot(rolling: Rolling, copy: _Copy) -> str:
+def _knot(board: Board, copy: _Copy) -> str:
     """Which dirs are full of copies that wait for each other."""
-    aims = rolling.slots_of(copy.job, rolling.legs[copy.job])
-    full = [s for s in map(rolling.ledger.settle, aims) if s < rolling.ledger.anywhere and s != copy.slot]
-    names = _names(rolling, [copy.slot, *full])
+    aims = board.slots_of(copy.job, board.legs[copy.job])
+    full = [s for s in map(board.ledger.settle, aims) if s < board.ledger.anywhere and s != copy.slot]
+    names = _names(board, [copy.slot, *full])
     return f"dirs {names} are full of copies that wait for each other" if full else f"dir {names} is full"
 
 
-def _names(rolling: Rolling, slots: list[int]) -> str:
-    places = [rolling.ledger.disks[s].place for s in map(rolling.ledger.settle, slots) if s < rolling.ledger.anywhere]
+def _names(board: Board, slots: list[int]) -> str:
+    places = [board.ledger.disks[s].place for s in map(board.ledger.settle, slots) if s < board.ledger.anywhere]
     return " and ".join(f"{p.broker}:{p.log_dir}" if p.log_dir else f"of broker {p.broker}" for p in places)
 
 
-def _dir(rolling: Rolling, slot: int) -> str:
-    return rolling.ledger.disks[slot].place.log_dir
+def _dir(board: Board, slot: int) -> str:
+    return board.ledger.disks[slot].place.log_dir
 
 
 def _racks(brokers: tuple[int, ...], racks: Mapping[int, str | None]) -> int:

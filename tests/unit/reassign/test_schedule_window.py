@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_steps_of_a_partition_follow_each_other() -> None:
 
 
 def test_moves_inside_a_broker_have_places_of_their_own() -> None:
-    inside = {"kind": StepKind.INSIDE, "target": ()}
+    inside: dict[str, Any] = {"kind": StepKind.INSIDE, "target": ()}
     found = schedule(
         step(0, 1, 1, adding=(Place(1, "/b"),), **inside),
         step(1, 1, 1, adding=(Place(1, "/c"),), **inside),

@@ -1,0 +1,197 @@
+"""All jobs side by side as arrays: what each asks for next, which may start now, and which is most pressing."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkakit.reassign.schedule.flow import Ends
+from kafkakit.reassign.schedule.job import Job, Leg
+from kafkakit.reassign.schedule.ledger import Ledger
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Board:
+    """Rows are jobs, each with its next request (`legs`) and whether it is `waiting` to be sent.
+
+    A row has its source end, how many copies, and for each copy (up to the most of any job) the end and the ledger's
+    slot it goes to. `load` is the bytes that are still to pass each end.
+    """
+
+    def __init__(self, jobs: Sequence[Job], ends: Ends, ledger: Ledger) -> None:
+        import numpy as np
+
+        self.jobs, self.ledger, self._ends = jobs, ledger, ends
+        self.rate = np.array(ends.rate)
+        self.load = np.zeros(ends.count)
+        self._limit = np.array(ends.slots)
+        self._used = np.zeros(ends.count, dtype=np.int64)
+        self.legs = [j.next_leg() for j in jobs]
+        width = max([1, *(len(leg.adds) for leg in self.legs)])
+        count = len(jobs)
+        self._copies = np.zeros(count, dtype=np.int64)
+        self._source = np.full(count, ends.nowhere)
+        self._sink = np.full((count, width), ends.nowhere)
+        self._slot = np.full((count, width), ledger.anywhere)
+        self._weight = np.zeros(count)
+        self._frees = np.full(count, ledger.anywhere)
+        self._asked = np.zeros(len(ledger.room))
+        self._slot_rate = np.ones(len(ledger.room))
+        for slot, disk in enumerate(ledger.disks):
+            self._slot_rate[slot] = max(1.0, ends.rate[ends.into(disk.place.broker)])
+        self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
+        self.waiting = np.array([not j.is_done or j.running for j in jobs], dtype=bool)
+        self._modest = np.zeros(count, dtype=bool)
+        for index, job in enumerate(jobs):
+            self._set_row(index, self.legs[index])
+            self._book_load(job)
+
+    def set_next(self, index: int) -> None:
+        """A job's request is carried out and more is to come."""
+        job = self.jobs[index]
+        self._modest[index] = job.detoured
+        self.legs[index] = job.next_leg()
+        self._set_row(index, self.legs[index])
+
+    def replace_leg(self, index: int, leg: Leg) -> None:
+        """Let a job send this instead of what it waits with."""
+        self._ask(index, int(self._copies[index]), -1.0)
+        self._set_row(index, leg)
+
+    def end_modesty(self) -> bool:
+        """Let copies on a detour take any room, for nobody else can use it; False when none held back."""
+        held = bool(self._modest.any())
+        self._modest[:] = False
+        return held
+
+    def occupy(self, index: int, leg: Leg) -> tuple[int, list[int], list[int]]:
+        """A request starts: its source end, and for each copy the end and the dir's slot it goes to."""
+        count = len(leg.adds)
+        self._ask(index, count, -1.0)
+        source = int(self._source[index])
+        sinks: list[int] = self._sink[index, :count].tolist()
+        self._used[source] += count
+        for sink in sinks:
+            self._used[sink] += 1
+        return source, sinks, [self.ledger.settle(s) for s in self._slot[index, :count].tolist()]
+
+    def vacate(self, index: int, leg: Leg) -> None:
+        """A request has ended."""
+        self._used[self._source[index]] -= len(leg.adds)
+        for sink in self._sink[index, : len(leg.adds)]:
+            self._used[sink] -= 1
+
+    def slots_of(self, index: int, leg: Leg) -> tuple[int, ...]:
+        """Where a request's copies would go."""
+        job = self.jobs[index]
+        if leg.to_dir is not None:
+            return (self.ledger.slot_for(leg.adds[0], leg.to_dir),)
+        return tuple(self.ledger.slot_for(b, job.wanted.get(b)) for b in leg.adds)
+
+    def weight_of(self, index: int) -> float:
+        """What one copy of a job books in a dir."""
+        return self.ledger.weight(self.jobs[index].size, self.jobs[index].ingest)
+
+    def startable(self, rows: "np.ndarray") -> "np.ndarray":
+        """Those of the waiting rows that could start now, each by itself."""
+        rows = rows[self.waiting[rows]]
+        found: np.ndarray = rows[self._fits(rows) & ~self._yields(rows)]
+        return found
+
+    def fits(self, index: int) -> bool:
+        """True when a row may start after all that started before it in this look."""
+        if not self.waiting[index]:
+            return False
+        source, count = self._source[index], self._copies[index]
+        used = self._used[source]
+        if used and used + count > self._limit[source]:
+            return False
+        weight, room = self._weight[index], self.ledger.room
+        return all(
+            self._used[self._sink[index, n]] < self._limit[self._sink[index, n]]
+            and room[self._slot[index, n]] >= weight
+            for n in range(count)
+        )
+
+    def pressing(self, rows: "np.ndarray") -> "np.ndarray":
+        """Sort keys, least first: seconds of the busier end, and of what waits for room that it frees; urgent ones
+        before all. Then the seconds of the other end, and the copy's bytes.
+        """
+        import numpy as np
+
+        seconds = self.load / self.rate
+        at, to = seconds[self._source[rows]], seconds[self._sink[rows]].max(axis=1)
+        first = -(np.maximum(at, to) + self._waited_for()[self._frees[rows]])
+        first[self._urgent[rows]] -= 1 + float(first.max() - first.min())
+        return np.stack([first, -np.minimum(at, to), -self._weight[rows]], axis=1)
+
+    def _waited_for(self) -> "np.ndarray":
+        """Seconds of copies that find no room in a dir as it is, by slot."""
+        import numpy as np
+
+        lacking = np.maximum(self._asked - np.maximum(self.ledger.room, 0.0), 0.0)
+        short: np.ndarray = lacking / self._slot_rate
+        short[self.ledger.anywhere :] = 0.0
+        return short
+
+    def _yields(self, rows: "np.ndarray") -> "np.ndarray":
+        """Which rows leave contested room to others: a copy on a detour frees nothing when it goes on."""
+        import numpy as np
+
+        modest: np.ndarray = self._modest[rows]
+        if not modest.any():
+            return modest
+        contested = np.zeros(len(self.ledger.room), dtype=bool)
+        contested[self._slot[self.waiting & ~self._modest]] = True
+        contested[self.ledger.anywhere] = False
+        yields: np.ndarray = modest & contested[self._slot[rows]].any(axis=1)
+        return yields
+
+    def _fits(self, rows: "np.ndarray") -> "np.ndarray":
+        source, sink = self._source[rows], self._sink[rows]
+        used = self._used[source]
+        ok = (used + self._copies[rows] <= self._limit[source]) | (used == 0)
+        ok &= (self._used[sink] < self._limit[sink]).all(axis=1)
+        fits: np.ndarray = ok & (self.ledger.room[self._slot[rows]] >= self._weight[rows][:, None]).all(axis=1)
+        return fits
+
+    def _set_row(self, index: int, leg: Leg) -> None:
+        job, ends = self.jobs[index], self._ends
+        self._sink[index] = ends.nowhere
+        self._slot[index] = self.ledger.anywhere
+        count = len(leg.adds)
+        self._copies[index] = count
+        gone = next(iter(leg.adds if leg.to_dir is not None else leg.removes), None)
+        left = None if gone is None else self.ledger.slot_of_copy(gone, job.where.get(gone))
+        self._frees[index] = self.ledger.anywhere if left is None else left
+        self._slot[index, :count] = self.slots_of(index, leg)
+        if leg.to_dir is not None:
+            self._source[index] = ends.inside(leg.adds[0])
+        elif count and job.leader is not None:
+            self._source[index] = ends.out(job.leader)
+            self._sink[index, :count] = [ends.into(b) for b in leg.adds]
+        else:
+            self._source[index] = ends.nowhere
+        self._weight[index] = self.weight_of(index)
+        self._ask(index, count, 1.0)
+
+    def _ask(self, index: int, count: int, sign: float) -> None:
+        """Count a row's bytes among those that its dirs are asked for, or no longer."""
+        for n in range(count):
+            self._asked[self._slot[index, n]] += sign * self._weight[index]
+
+    def _book_load(self, job: Job) -> None:
+        """Count a job's bytes at both ends; the requests that it may be cut into later change nothing in that."""
+        adds = [b for b in job.target if b not in job.current]
+        if job.dir_broker is not None:
+            self.load[self._ends.inside(job.dir_broker)] += bytes_left(job, 1)
+        elif job.leader is not None:
+            left = bytes_left(job, len(adds))
+            self.load[self._ends.out(job.leader)] += left * len(adds)
+            for broker in adds:
+                self.load[self._ends.into(broker)] += left
+
+
+def bytes_left(job: Job, copies: int) -> float:
+    """What each of a request's copies still has to bring."""
+    return max(0.0, job.size - job.copied / copies) if copies else 0.0
