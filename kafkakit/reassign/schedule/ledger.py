@@ -63,6 +63,13 @@ class Ledger:
         own = self._of_broker[self._brokers[slot - self.anywhere - 1]]
         return max(own, key=lambda n: (self.room[n], -n))
 
+    def choices(self, slot: int) -> list[int]:
+        """The dirs that a slot may come to stand for: for a broker's best one all of its open dirs."""
+        if slot <= self.anywhere:
+            return [slot]
+        own = self._of_broker[self._brokers[slot - self.anywhere - 1]]
+        return [n for n in own if self.room[n] > -float("inf")]
+
     def place(self, slot: int, broker: int, log_dir: str | None) -> Place:
         """The log dir of a slot, named as far as it is known."""
         return self.disks[slot].place if slot < self.anywhere else Place(broker, log_dir or "")

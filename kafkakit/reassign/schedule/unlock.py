@@ -71,9 +71,10 @@ def _wanted_room(board: Board, blocked: list[int]) -> dict[int, list[tuple[int, 
     wanted: dict[int, list[tuple[int, float]]] = {}
     for index in blocked:
         weight = board.weight_of(index)
-        for slot in map(board.ledger.settle, board.slots_of(index, board.legs[index])):
-            if slot < board.ledger.anywhere and board.ledger.room[slot] < weight:
-                wanted.setdefault(slot, []).append((index, weight))
+        for choices in map(board.ledger.choices, board.slots_of(index, board.legs[index])):
+            if all(slot < board.ledger.anywhere and board.ledger.room[slot] < weight for slot in choices):
+                for slot in choices:
+                    wanted.setdefault(slot, []).append((index, weight))
     return wanted
 
 
@@ -120,8 +121,8 @@ def _unlocks(board: Board, copy: _Copy, wanted: Mapping[int, list[tuple[int, flo
     for index, weight in wanted[copy.slot]:
         if index == copy.job:
             continue
-        slots = [ledger.settle(s) for s in board.slots_of(index, board.legs[index])]
-        if all(ledger.room[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in slots):
+        ways = [ledger.choices(s) for s in board.slots_of(index, board.legs[index])]
+        if all(any(ledger.room[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in way) for way in ways):
             return True
     return False
 
