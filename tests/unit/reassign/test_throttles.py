@@ -338,3 +338,30 @@ def test_cut_at_any_line_of_a_change_the_next_life_restores_everything() -> None
 def test_entries_are_those_of_limited_sides() -> None:
     found = wanted_entries([T0, goal("t", 5, (2, 1))], Rates(out_of={2: 5}))
     assert found == {ConfigKey(ResourceKind.TOPIC, "t", LEADER_LIST): ("0:2",)}
+
+
+def test_a_partition_that_moves_on_in_a_second_step_gets_its_entries_again() -> None:
+    rig = Rig()
+    rig.throttles.impose([T0], BOTH, rig.live())
+    rig.throttles.lift_entries([T0])
+    rig.throttles.impose_rates([goal("t", 0, (4, 3), holders=(3, 2))], BOTH, rig.live())
+    assert rig.configs()["topic t"] == {LEADER_LIST: "0:3,0:2", FOLLOWER_LIST: "0:4"}
+    finish(rig)
+    assert rig.configs() == {}
+
+
+def test_a_broker_that_hangs_is_no_broker_without_a_rate() -> None:
+    rig = Rig()
+    rig.cluster.brokers[3].configs[FOLLOWER_RATE] = "777"
+    rig.cluster.hang(3)
+    rig.throttles.impose_rates([T0], BOTH, rig.live())
+    assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
+        "broker 3 does not answer and keeps the rate that it has",
+    )
+    with pytest.raises(OperationFailedError, match="broker 3 does not answer, its throttle cannot be set"):
+        rig.throttles.impose([T0], BOTH, rig.live())
+    rig.cluster.revive(3)
+    rig.throttles.impose([T0], BOTH, rig.live())
+    assert rig.configs()["broker 3"] == {FOLLOWER_RATE: "5"}
+    finish(rig)
+    assert rig.configs() == {"broker 3": {FOLLOWER_RATE: "777"}}
