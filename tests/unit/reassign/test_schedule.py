@@ -186,6 +186,14 @@ def test_what_logs_take_in_meanwhile_is_booked() -> None:
     assert "with what it grows by" in tight.stuck[TopicPartition("t", 0)]
 
 
+def test_what_two_logs_take_in_is_booked_together() -> None:
+    """Each copy with its growth fits beside the other without, but not both with theirs."""
+    tasks = [task(n, (1 + 2 * n,), (2,), ingest_bytes_per_s=10_000_000.0) for n in range(2)]
+    disks = [disk(1, 10 * GB), disk(3, 10 * GB), disk(2, 0, 23 * GB)]
+    found = plan(tasks, disks)
+    assert len(found.stuck) == 1
+
+
 def test_a_dir_that_grows_over_its_limit_gets_nothing() -> None:
     filling = disk(2, 85 * GB, growth_bytes_per_s=100_000_000.0)
     assert plan([task(0, (1,), (2,))], [disk(1, 10 * GB), filling]).stuck
