@@ -23,6 +23,7 @@ def verify_journal(data: bytes, *, torn_ok: bool = False, settled: bool = True) 
         assert line["prev"] == previous, f"line {number} does not continue the chain"
         previous = hashlib.sha256(raw).hexdigest()
     _check_order(lines)
+    _check_runs(lines)
     left = _throttles_left(lines)
     if settled and left:
         owed = [x for x in lines if x["what"] == "owed"]
@@ -60,6 +61,36 @@ def _check_order(lines: list[dict[str, Any]]) -> None:
             running = True
         if line["kind"] == "intent" and line["what"] not in ("restore",):
             assert running, "a change outside of a run"
+
+
+def _check_runs(lines: list[dict[str, Any]]) -> None:
+    """Runs begin with a start, promise within it, send nothing while paused, and their tokens only grow."""
+    token, running, paused, forward = 0, False, False, False
+    for line in lines:
+        data, what = line["data"], line["what"]
+        if what == "start":
+            running, paused, forward = True, False, data["direction"] in ("apply", "rollback")
+            assert data["direction"] in ("apply", "rollback", "abort")
+            if data.get("token") is not None:
+                assert data["token"] >= token, f"line {line['seq']}: a run with an older token than the one before it"
+                token = data["token"]
+        elif what == "end":
+            assert running, f"line {line['seq']} ends a run that was not begun"
+            assert data["verdict"] in ("complete", "incomplete")
+            running = False
+        elif what == "schedule":
+            assert running
+            assert forward, f"line {line['seq']}: an abort has no schedule"
+            assert 0 <= data["bound_s"] <= data["promised_s"] + 0.01
+            assert data["steps"] >= data["detours"] >= 0
+            assert data["total_bytes"] >= 0
+        elif what in ("pause", "continue"):
+            paused = what == "pause"
+        elif what == "reassign" and line["kind"] == "intent":
+            assert not paused, f"line {line['seq']}: a move was sent while the run was paused"
+            for _, _, target in data["targets"]:
+                assert target
+                assert len(set(target)) == len(target)
 
 
 Key = tuple[str, str, str]

@@ -78,7 +78,11 @@ def scene_of(
     intake: Intake,
     min_isr: Mapping[str, int],
 ) -> Scene:
-    """Tasks and disks of one look; `min_isr` is each topic's, where known."""
+    """Tasks and disks of one look; `min_isr` is each topic's, where known.
+
+    Half copies of moves that go the wrong way count as gone: the run cancels these before anything else.
+    """
+    leaving = _leaving(goals, live, dirs)
     return Scene(
         tasks=tuple(_task(g, live, dirs, intake, min_isr) for g in goals),
         dir_tasks=_dir_tasks(inside, dirs),
@@ -86,7 +90,7 @@ def scene_of(
             Disk(
                 place=Place(broker, found.path),
                 total_bytes=found.total_bytes,
-                usable_bytes=found.usable_bytes,
+                usable_bytes=_plus(found.usable_bytes, leaving.get(Place(broker, found.path), 0)),
                 growth_bytes_per_s=intake.of_dir.get(Place(broker, found.path), 0.0),
                 closed=found.cordoned or found.error is not None,
             )
@@ -95,6 +99,23 @@ def scene_of(
             for found in sorted(answer.log_dirs, key=lambda d: d.path)
         ),
     )
+
+
+def _leaving(goals: Sequence[Goal], live: Live, dirs: Dirs) -> dict[Place, int]:
+    """Bytes of copies that are about to be cancelled, by log dir."""
+    found: dict[Place, int] = {}
+    for goal in goals:
+        running = live.running.get(goal.key)
+        if running is None or goal.running or goal.via is not None:
+            continue
+        for broker in running.adding:
+            place = Place(broker, _dir_of(dirs, broker, goal.key))
+            found[place] = found.get(place, 0) + _bytes_of(dirs, broker, goal.key)
+    return found
+
+
+def _plus(usable: int | None, more: int) -> int | None:
+    return None if usable is None else usable + more
 
 
 def free_choice(scene: Scene, keys: Collection[TopicPartition]) -> Scene:

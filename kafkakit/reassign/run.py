@@ -192,6 +192,8 @@ class Run:
             self._leftovers.lift(live, self._request.patience_s)
             self._journal.check(What.START, self._start_data(direction, rates))
             verdict = self._carry(direction, rates)
+            if verdict == _DONE[Direction.ABORT]:  # asked for while it ran
+                direction = Direction.ABORT
             live, assessment = self._finish(direction)
         except KeyboardInterrupt:
             raise self._interrupted(direction) from None
@@ -239,13 +241,22 @@ class Run:
                 self._navigator.rounds(direction, rates, kept)
                 self._elect(direction)
         except AbortWishedError:
-            self._problems.append("aborted on request")
-            self._undo.cancel_running(Direction.ABORT)
-            return "aborted"
+            return self._abort_now(direction, rates)
         except OperationFailedError as error:
             self._problems.append(error.message)
             return "stopped"
         return _DONE[direction]
+
+    def _abort_now(self, direction: Direction, rates: Rates) -> str:
+        """Somebody asked the run to end: from here on it is an abort."""
+        self._voice.warn(f"the {direction.value} is aborted on request")
+        self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
+        try:
+            self._undo.cancel_running(Direction.ABORT)
+        except OperationFailedError as error:
+            self._problems.append(error.message)
+        self._problems.append(f"the {direction.value} was aborted on request")
+        return _DONE[Direction.ABORT]
 
     def _elect(self, direction: Direction) -> None:
         """Give leadership to the first replicas, where they are in sync."""

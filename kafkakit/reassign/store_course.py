@@ -169,16 +169,18 @@ class Navigator:
         context = Context(
             limits=self._request.limits,
             totals={d.place: d.total_bytes for d in course.scene.disks},
-            ours=self._ours(),
+            ours=self._ours(schedule),
             rates=None if is_unlimited(course.rates) else course.rates,
         )
         self._window.carry(begin(schedule, course.goals, course.scene.disks), context, label)
 
-    def _ours(self) -> dict[TopicPartition, set[tuple[int, ...]]]:
+    def _ours(self, schedule: Schedule) -> dict[TopicPartition, set[tuple[int, ...]]]:
         """Every list that this plan has asked for, or may ask for, by partition."""
         ours: dict[TopicPartition, set[tuple[int, ...]]] = {m.key: {m.before, m.after} for m in self._plan.moves}
         for key, lists in self._journal.state.trail.items():
             ours.setdefault(key, set()).update(lists)
+        for step in schedule.steps:
+            ours.setdefault(step.key, set()).add(step.target)
         return ours
 
 

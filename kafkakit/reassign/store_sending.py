@@ -70,6 +70,7 @@ class Sending:
     def _heed_others(self, board: Board, live: Live, ours: Lists) -> Board:
         """Moves of somebody else on partitions that wait: they are waited for, or these partitions are given up."""
         waiting = {board.schedule.steps[n].key for n in board.waiting if board.schedule.steps[n].target}
+        waiting -= {g.key for g in board.moves.values()}
         foreign = foreign_of(live, waiting & live.running.keys(), ours)
         if not foreign:
             return board
