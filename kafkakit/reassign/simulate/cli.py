@@ -33,7 +33,10 @@ Revives = Annotated[
 ]
 Ingest = Annotated[
     str,
-    typer.Option(metavar="RATE", help="What producers write to the whole cluster, shared out by partition size."),
+    typer.Option(
+        metavar="RATE",
+        help="What producers write to the whole cluster, shared out by partition size; retention deletes nothing.",
+    ),
 ]
 LineRate = Annotated[str, typer.Option(metavar="RATE", help="What a broker's network carries each way.")]
 Efficiency = Annotated[
