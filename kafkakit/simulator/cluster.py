@@ -41,8 +41,8 @@ class SimBroker:
 class SimPartition:
     """One partition with its full copies; the first living one of `replicas` leads unless `leader` says otherwise.
 
-    `isr` None: all. `ingest_bytes_per_s` is what producers write, before the day's curve; retention deletes nothing. `dirs` says where each copy
-    is, by broker; a copy without a dir is in its broker's first.
+    `isr` None: all. `ingest_bytes_per_s` is what producers write, before the day's curve; retention deletes nothing.
+    `dirs` says where each copy is, by broker; a copy without a dir is in its broker's first.
     """
 
     key: TopicPartition
