@@ -41,28 +41,19 @@ class Board:
             self._slot_rate[slot] = max(1.0, ends.rate[ends.into(disk.place.broker)])
         self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
         self.waiting = np.array([not j.is_done or j.running for j in jobs], dtype=bool)
-        self._modest = np.zeros(count, dtype=bool)
         for index, job in enumerate(jobs):
             self._set_row(index, self.legs[index])
             self._book_load(job)
 
     def set_next(self, index: int) -> None:
         """A job's request is carried out and more is to come."""
-        job = self.jobs[index]
-        self._modest[index] = job.detoured
-        self.legs[index] = job.next_leg()
+        self.legs[index] = self.jobs[index].next_leg()
         self._set_row(index, self.legs[index])
 
     def replace_leg(self, index: int, leg: Leg) -> None:
         """Let a job send this instead of what it waits with."""
         self._ask(index, int(self._copies[index]), -1.0)
         self._set_row(index, leg)
-
-    def end_modesty(self) -> bool:
-        """Let copies on a detour take any room, for nobody else can use it; False when none held back."""
-        held = bool(self._modest.any())
-        self._modest[:] = False
-        return held
 
     def occupy(self, index: int, leg: Leg) -> tuple[int, list[int], list[int]]:
         """A request starts: its source end, and for each copy the end and the dir's slot it goes to."""
@@ -95,7 +86,7 @@ class Board:
     def startable(self, rows: "np.ndarray") -> "np.ndarray":
         """Those of the waiting rows that could start now, each by itself."""
         rows = rows[self.waiting[rows]]
-        found: np.ndarray = rows[self._fits(rows) & ~self._yields(rows)]
+        found: np.ndarray = rows[self._fits(rows)]
         return found
 
     def fits(self, index: int) -> bool:
@@ -133,19 +124,6 @@ class Board:
         short: np.ndarray = lacking / self._slot_rate
         short[self.ledger.anywhere :] = 0.0
         return short
-
-    def _yields(self, rows: "np.ndarray") -> "np.ndarray":
-        """Which rows leave contested room to others: a copy on a detour frees nothing when it goes on."""
-        import numpy as np
-
-        modest: np.ndarray = self._modest[rows]
-        if not modest.any():
-            return modest
-        contested = np.zeros(len(self.ledger.room), dtype=bool)
-        contested[self._slot[self.waiting & ~self._modest]] = True
-        contested[self.ledger.anywhere] = False
-        yields: np.ndarray = modest & contested[self._slot[rows]].any(axis=1)
-        return yields
 
     def _fits(self, rows: "np.ndarray") -> "np.ndarray":
         source, sink = self._source[rows], self._sink[rows]

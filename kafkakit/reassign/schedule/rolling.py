@@ -66,7 +66,7 @@ class Rolling:
                 self._flow()
             elif self._deletions:
                 self.now_s = max(self.now_s, self._deletions[0][0])
-            elif not self.board.end_modesty():
+            else:
                 return
 
     def start_running(self) -> None:
