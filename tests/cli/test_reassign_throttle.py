@@ -87,15 +87,16 @@ def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: Desk) -
     assert ran.stdout == "*\t40000000\t40000000\t5000000\n3\t10000000\t40000000\t5000000\n"
 
 
-def test_a_run_that_does_not_answer_or_refuses(desk: Desk) -> None:
+def test_a_run_that_does_not_answer_or_cannot_do_all_of_it(desk: Desk) -> None:
     with executor(desk, answers=False):
         silent = desk.run("throttle", "40MB", "--wait", "5s")
     assert (silent.code, silent.stdout) == (75, "")
     assert "did not take the rates up within 5s" in silent.stderr
-    with executor(desk, refused="not while it is aborted"):
-        refused = desk.run("throttle", "40MB")
-    assert (refused.code, refused.stdout) == (1, "")
-    assert "the run refuses: not while it is aborted" in refused.stderr
+    with executor(desk, refused="broker 3 is not alive and keeps the rate that it has"):
+        partly = desk.run("throttle", "40MB", "-o", "json")
+    assert partly.code == 1
+    assert partly.json["problems"] == ["broker 3 is not alive and keeps the rate that it has"]
+    assert "the throttle is not changed everywhere: broker 3 is not alive" in partly.stderr
 
 
 def test_the_run_of_another_plan_is_not_changed(desk: Desk) -> None:

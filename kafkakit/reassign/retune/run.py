@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kafkakit.control.store_wish import Wishes
 from kafkakit.durations import format_duration
-from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError
+from kafkakit.errors import RefusedError, TryLaterError
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.journal import What, decode_journal
 from kafkakit.reassign.journal_state import RunState, replay
@@ -45,7 +45,7 @@ def ask_executor(
     """Leave the wish for the run with that fencing token, and wait until it works.
 
     `states` are this host's journals by name; `journal` is the one that the run must write, when a plan was named.
-    Raises `TryLaterError` when no answer comes in time, `OperationFailedError` when the run refuses.
+    What the run could not do is among the problems; `TryLaterError` when no answer comes in time.
     """
     if journal is not None and plan_of_run(states, token) != journal:
         raise RefusedError(f"the run at work is not one of this plan on this host: {holder}")
@@ -59,9 +59,8 @@ def ask_executor(
             f"the run did not take the rates up within {format_duration(timeout_s)}: {holder}",
             hint="the wish stays; it is taken up when the run looks again",
         )
-    if answer.refused:
-        raise OperationFailedError(f"the run refuses: {answer.refused}")
-    return Retuned(cluster_id=cluster_id, by=holder, rates=rates)
+    problems = (answer.refused,) if answer.refused else ()
+    return Retuned(cluster_id=cluster_id, by=holder, rates=rates, problems=problems)
 
 
 def set_rates(
