@@ -146,9 +146,12 @@ def rate_words(rates: Rates) -> str:
     return "; ".join(words)
 
 
-def strangers(rates: Rates, brokers: Iterable[int]) -> tuple[int, ...]:
-    """Brokers with a rate of their own that are not among those given: most likely a typing error."""
-    return tuple(sorted({*rates.into_of, *rates.out_of} - set(brokers)))
+def require_known(request: RateRequest, brokers: Iterable[int]) -> None:
+    """Raise `UsageError` for a rate of a broker that the cluster does not have: most likely a typing error."""
+    unknown = sorted({*request.into_of, *request.out_of} - set(brokers))
+    if unknown:
+        names = ", ".join(map(str, unknown))
+        raise UsageError(f"--throttle-broker: broker {names} is not in the cluster", hint="check the ids")
 
 
 def _rate_or_none(text: str) -> int | None:

@@ -165,6 +165,18 @@ def test_nothing_to_change_is_refused(desk: Desk) -> None:
     assert desk.cluster.calls == []
 
 
+def test_a_broker_that_is_not_there_is_refused_wherever_the_rates_go(desk: Desk) -> None:
+    with executor(desk) as taken:
+        asked = desk.run("throttle", "9MB", "--throttle-broker", "33:in=2MB")
+    assert (asked.code, taken) == (2, [])
+    desk.cut()
+    during = desk.configs()
+    ran = desk.run("throttle", "9MB", "--throttle-broker", "33:in=2MB")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "broker 33 is not in the cluster" in ran.stderr
+    assert desk.configs() == during
+
+
 def test_other_peoples_moves_are_not_throttled(desk: Desk) -> None:
     desk.cut()
     desk.cluster.cancel([TopicPartition("t", 0)])

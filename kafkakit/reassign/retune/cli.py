@@ -97,13 +97,16 @@ def _ask(kit: Kit, request: RateRequest, journal: str | None, wait_s: float, bus
     from kafkakit.control.store_wish import Wishes
     from kafkakit.reassign.journal import decode_journal
     from kafkakit.reassign.journal_state import replay
+    from kafkakit.reassign.rates import require_known
     from kafkakit.reassign.retune.run import ask_executor
     from kafkakit.reassign.store_journal import journal_files
     from kafkakit.wiring import open_admin, open_control, system_clock
 
     settings = kit.settings
     with closing(open_admin(settings, read_only=True)) as admin:
-        cluster_id = admin.cluster().cluster_id
+        cluster = admin.cluster()
+    cluster_id = cluster.cluster_id
+    require_known(request, [b.id for b in cluster.brokers])
     with closing(open_control(settings)) as store:
         lease = read_lease(store, lease_path(cluster_id))
         if lease is None or lease.holder is None:

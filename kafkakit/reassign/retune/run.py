@@ -10,7 +10,7 @@ from kafkakit.reassign.journal import What, decode_journal
 from kafkakit.reassign.journal_state import RunState, replay
 from kafkakit.reassign.outcome import Voice
 from kafkakit.reassign.precheck import Live, require_rights
-from kafkakit.reassign.rates import RateRequest, rates_to_data
+from kafkakit.reassign.rates import RateRequest, rates_to_data, require_known
 from kafkakit.reassign.retune.decide import (
     Retuned,
     changing_brokers,
@@ -83,6 +83,7 @@ def set_rates(
     states = {name: replay(found, name) for name, found in records.items()}
     topics = {t for s in states.values() for t in topics_of(s)}
     live = Lookout(admin, clock, patient).live(topics)
+    require_known(request, live.brokers)
     require_rights(live, throttled=True)
     wished = {name: wished_dirs(found) for name, found in records.items()}
     brokers = sorted({r.broker for w in wished.values() for r in w if live.is_alive(r.broker)})

@@ -12,7 +12,7 @@ from kafkakit.reassign.rates import (
     rates_from_data,
     rates_to_data,
     read_request,
-    strangers,
+    require_known,
 )
 from kafkakit.reassign.schedule.work import Rates
 
@@ -99,7 +99,7 @@ def test_data_gives_back_the_rates_and_refuses_nonsense() -> None:
             with pytest.raises((ValueError, TypeError)):
                 rates_from_data({**good, **changed})
     for name in ("x", "-1", "", "1" * 11):
-        with pytest.raises(ValueError):  # noqa: PT011 - the caller says what the document is
+        with pytest.raises(ValueError):
             rates_from_data({**good, "out_of": {name: 1}})
     with pytest.raises(KeyError):
         rates_from_data({"into": 1})
@@ -113,4 +113,10 @@ def test_words() -> None:
         "none; broker 3: in 10 MB/s, out 40 MB/s; between log dirs 5 MB/s"
     )
     assert rate_words(Rates(out_of=dict.fromkeys(range(10), MB))).endswith("2 more brokers with rates of their own")
-    assert strangers(Rates(into_of={3: 1, 9: 1}, out_of={7: 1}), [3, 4]) == (7, 9)
+
+
+def test_brokers_that_the_cluster_does_not_have_are_refused() -> None:
+    asked = read_request(None, ["3:1MB", "9:in=1MB", "7:out=1MB"], None)
+    require_known(asked, [3, 7, 9])
+    with pytest.raises(UsageError, match="broker 7, 9 is not in the cluster"):
+        require_known(asked, [3, 4])
