@@ -45,6 +45,8 @@ def startable(
     for index, step in enumerate(schedule.steps):
         if index in standing.finished or index in standing.in_flight:
             continue
+        if gate.is_full:
+            break
         if gate.passes(step):
             gate.occupy(step)
             gate.reserve(step)
@@ -66,8 +68,12 @@ class _Gate:
         self._reserved: Counter[Place] = Counter()
         self._blocked: set[Place] = set()
         self._kept: set[tuple[str, int]] = set()
-        self._full = False
         self._keys = {schedule.steps[i].key for i in standing.in_flight}
+
+    @property
+    def is_full(self) -> bool:
+        """True when no more partitions may be in flight."""
+        return self._count >= self._limits.cluster
 
     def occupy(self, step: Step) -> None:
         """Count a step that is on its way."""
@@ -81,15 +87,16 @@ class _Gate:
 
     def hold(self, step: Step) -> None:
         """Let no later step take the turn of this one, nor places that it waits for."""
+        behind = not self._blocked.isdisjoint(step.adding)
         self._blocked.update(step.adding)
-        if self._ready(step) and all(self._has_room(p, step.size_bytes) for p in step.adding):
+        if not behind and self._ready(step) and all(self._has_room(p, step.size_bytes) for p in step.adding):
             self._kept.update(end for end in _ends(step) if not self._has_slot(end, _ends(step)[end]))
 
     def passes(self, step: Step) -> bool:
         """True when nothing is in the way of a step."""
-        if self._count >= self._limits.cluster or not self._ready(step):
+        if not self._blocked.isdisjoint(step.adding) or not self._ready(step):
             return False
-        if any(p in self._blocked or not self._has_room(p, step.size_bytes) for p in step.adding):
+        if not all(self._has_room(p, step.size_bytes) for p in step.adding):
             return False
         return all(end not in self._kept and self._has_slot(end, need) for end, need in _ends(step).items())
 
