@@ -46,22 +46,20 @@ class Throttles:
         self._inside: set[int] = set()
         self._reasons: dict[ConfigKey, str] = {}
 
-    def impose(self, goals: Sequence[Goal], rates: Rates | int, live: Live) -> None:
+    def impose(self, goals: Sequence[Goal], rates: Rates, live: Live) -> None:
         """Throttle exactly the goals' copies, and return once the brokers show it.
 
         Raises `OperationFailedError` when a living broker or a topic refuses, or a broker stays silent.
         """
-        rates = _as_rates(rates)
         self._goals |= {g.key: g for g in goals}
         self._insist(wanted_rates(goals, rates), live)
         self._append(goals, rates)
 
-    def impose_rates(self, goals: Sequence[Goal], rates: Rates | int, live: Live) -> None:
+    def impose_rates(self, goals: Sequence[Goal], rates: Rates, live: Live) -> None:
         """Keep moves in flight throttled: brokers that came back get their rate, moves without entries get theirs.
 
         Costs no request where nothing is missing. Moves whose entries do not fit go on unthrottled, which is said.
         """
-        rates = _as_rates(rates)
         self._goals |= {g.key: g for g in goals}
         self._set_rates(wanted_rates(goals, rates), _alive_in(live))
         if fresh := [g for g in goals if g.key not in self._entered]:
@@ -232,10 +230,6 @@ class Throttles:
 
     def _note(self, refused: Mapping[ConfigChange, ItemError]) -> None:
         self._reasons |= {ConfigKey(c.kind, c.name, c.key): str(e) for c, e in refused.items()}
-
-
-def _as_rates(rates: Rates | int) -> Rates:
-    return rates if isinstance(rates, Rates) else Rates(into=rates, out=rates)
 
 
 def _alive_in(live: Live) -> set[int]:

@@ -223,12 +223,6 @@ def _why(keys: Iterable[ConfigKey], reasons: Mapping[ConfigKey, str]) -> str:
     return f" ({listed(told)})" if told else ""
 
 
-def taken_bytes(goals: Iterable[Goal], topics: Configs) -> dict[tuple[str, str], int]:
-    """Bytes that each topic's lists hold already, for `goals.batches`."""
-    names = {g.key.topic for g in goals}
-    return {(t, k): len(topics.get(t, {}).get(k, "")) + 1 for t in names for k in LIST_KEYS}
-
-
 def shows(change: ConfigChange, now: Configs) -> bool:
     """True when a read shows the change's effect (reads lag behind writes by a moment)."""
     value = now.get(change.name, {}).get(change.key)
