@@ -5,10 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkakit.control.store_lease import Lease
+from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.outcome import Commands, Outcome, Request
 from kafkakit.reassign.rates import RateRequest
 from kafkakit.reassign.run import Run
 from kafkakit.reassign.schedule.work import Limits
+from kafkakit.reassign.store_guard import GuardedAdmin, HeldClock
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_leftovers import Leftovers
 from kafkakit.topicmappr.plan import Plan
@@ -93,12 +96,17 @@ class Bench:
         if "batch_size" in options:
             size = options.pop("batch_size")
             options["limits"] = Limits(cluster=size, into_each=size, out_each=size)
+        orders = options.pop("orders", None)
+        lease: Lease | None = options.pop("lease", None)
+        admin: ClusterAdmin = self.cluster if lease is None else GuardedAdmin(self.cluster, lease.require_held)
+        clock: Clock = self.clock if lease is None else HeldClock(self.clock, lease, 1.0)
         request = Request(
             commands=Commands(program="kafkakit --profile p", plan="p.json"),
             **{"confirm": lambda: True, "plan_path": "/plans/p.json", **options},
         )
         leftovers = Leftovers(self.others, self.cluster, self.clock, self.voice, request.commands)
-        return Run(self.plan, self.cluster, self.clock, self.journal(), self.voice, request, leftovers)
+        journal = self.journal()
+        return Run(self.plan, admin, clock, journal, self.voice, request, leftovers, orders)
 
     def apply(self, **options: Any) -> Outcome:
         return self.run(**options).apply()

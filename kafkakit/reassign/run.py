@@ -170,17 +170,7 @@ class Run:
         inside: tuple[DirWork, ...],
     ) -> Outcome:
         rates = self._rates()
-        require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
-        self._leftovers.require_idle(live)
-        for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
-            self._voice.say(line)
-        if inside:
-            self._voice.say(dir_words(inside))
-        sourceless = without_source(goals, live)
-        if sourceless:
-            self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
-        if goals or inside:
-            self._navigator.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
+        self._announce(direction, live, goals, inside, rates)
         if self._request.dry_run:
             return self._outcome(direction, "planned", live, assessment)
         if not self._request.confirm():
@@ -215,6 +205,27 @@ class Run:
         return self._outcome(
             direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rates=self._window.rates
         )
+
+    def _announce(
+        self,
+        direction: Direction,
+        live: Live,
+        goals: tuple[Goal, ...],
+        inside: tuple[DirWork, ...],
+        rates: Rates,
+    ) -> None:
+        """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
+        require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
+        self._leftovers.require_idle(live)
+        for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
+            self._voice.say(line)
+        if inside:
+            self._voice.say(dir_words(inside))
+        sourceless = without_source(goals, live)
+        if sourceless:
+            self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
+        if goals or inside:
+            self._navigator.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
 
     def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
         same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None

@@ -21,11 +21,7 @@ class Held(Protocol):
     """The right to act on a cluster."""
 
     def require_held(self) -> None:
-        """Return only while the right is certainly ours; else raise `LeaseLostError`."""
-        ...
-
-    def renew_if_due(self) -> None:
-        """Keep the right, when it is time to."""
+        """Keep the right, when it is time to; return only while it is certainly ours, else raise `LeaseLostError`."""
         ...
 
 
@@ -49,7 +45,7 @@ class HeldClock:
         while left > 0:
             piece = min(left, self._piece_s)
             self._inner.sleep(piece)
-            self._held.renew_if_due()
+            self._held.require_held()
             left -= piece
 
 

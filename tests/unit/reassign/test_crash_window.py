@@ -68,7 +68,7 @@ class Guard:
         cluster = self.bench.cluster
         used: dict[tuple[int, str], int] = {}
         for key, partition in cluster.replication.partitions():
-            least = min(len(self.before[key]), len(TARGETS.get(tuple(key), self.before[key])))  # type: ignore[call-overload]
+            least = min(len(self.before[key]), len(TARGETS.get((key.topic, key.partition), self.before[key])))
             full = [b for b in partition.replicas if partition.copied.get(b, 0) >= partition.size]
             assert len(full) >= least, f"{key} has {full}, at least {least} copies are due"
             assert set(partition.isr) >= set(full[:1])
@@ -97,9 +97,9 @@ class Guard:
         for move in bench.cluster.reassignments():
             assert move.target in state.trail[TopicPartition(move.topic, move.partition)]
         moving = {(m.topic, m.partition) for m in bench.cluster.reassignments()}
-        for key, now in bench.lists().items():
-            known = (self.before[key], TARGETS.get(key), *state.trail.get(TopicPartition(*key), ()))
-            assert key in moving or now in known or state.cancelled
+        for place, now in bench.lists().items():
+            known = (self.before[place], TARGETS.get(place), *state.trail.get(TopicPartition(*place), ()))
+            assert place in moving or now in known or state.cancelled
         for name, now_set in bench.configs().items():
             kind, _, owner = name.partition(" ")
             earlier = self.configs[name]

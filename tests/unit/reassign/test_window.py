@@ -1,0 +1,335 @@
+"""What a rolling window does while it works: other people's wishes and moves, dead brokers, leases, full disks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafkakit.control.lease import Holder, Life
+from kafkakit.control.store_lease import Lease
+from kafkakit.control.store_wish import Wishes
+from kafkakit.errors import InfeasibleError, RefusedError, TryLaterError
+from kafkakit.model import TopicPartition
+from kafkakit.reassign.orders.run import note_pause
+from kafkakit.reassign.outcome import Commands, Request
+from kafkakit.reassign.schedule.work import Limits, Rates
+from kafkakit.reassign.store_orders import Orders
+from kafkakit.reassign.throttle import FOLLOWER_RATE
+from tests.fake_control import FakeControlStore
+from tests.fakes import FakeCluster
+from tests.journal_invariants import verify_effects, verify_journal
+from tests.plans import make_plan
+from tests.reassign_bench import Bench
+
+MB = 1_000_000
+ONE = Limits(into_each=1, out_each=1)
+TOKEN = 7
+
+
+def make_bench(line_rate: float = 10 * MB, partitions: int = 6) -> Bench:
+    """Partitions of 20 MB on brokers 1 and 2 that go to 3 and 4."""
+    cluster = FakeCluster({1: "a", 2: "b", 3: "a", 4: "b"}, line_rate=line_rate)
+    cluster.add_topic("t", dict.fromkeys(range(partitions), (1, 2)), size_bytes=20 * MB)
+    targets = {("t", n): (3 + n % 2, 2) for n in range(partitions)}
+    return Bench(cluster, make_plan(cluster, targets))
+
+
+def at(bench: Bench, second: float, action: Callable[[], object]) -> None:
+    def check(_: float) -> None:
+        if bench.clock.elapsed > second:
+            bench.clock.on_sleep.remove(check)
+            action()
+
+    bench.clock.on_sleep.append(check)
+
+
+class Office:
+    """A control store with the wishes for one run."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.store = FakeControlStore()
+        self.bench = bench
+        self.wishes = Wishes(self.store, bench.clock, bench.plan.cluster_id)
+        self.orders = Orders(self.wishes, TOKEN, bench.voice)
+
+    def ask(self, **wish: Any) -> None:
+        self.wishes.ask(TOKEN, "ann", **wish)
+
+
+def submitted_at(bench: Bench) -> list[float]:
+    """When moves are sent; filled while a run works."""
+    times: list[float] = []
+    bench.cluster.before_call.append(lambda name, _: times.append(bench.clock.elapsed) if name == "reassign" else None)
+    return times
+
+
+def test_steps_roll_one_after_the_other_and_never_more_than_the_limits_allow() -> None:
+    bench = make_bench()
+    most = 0
+
+    def count(_: float) -> None:
+        nonlocal most
+        most = max(most, len(bench.cluster.reassignments()))
+
+    bench.clock.on_sleep.append(count)
+    times = submitted_at(bench)
+    assert bench.apply(limits=Limits(into_each=1, out_each=2)).ok
+    assert most == 2
+    assert len(times) >= 3
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_a_pause_starts_nothing_new_and_continue_goes_on() -> None:
+    bench = make_bench()
+    office = Office(bench)
+    at(bench, 1, lambda: office.ask(paused=True))
+    at(bench, 40, lambda: office.ask(paused=False))
+    times = submitted_at(bench)
+    assert bench.apply(limits=ONE, orders=office.orders, stall_timeout_s=10).ok
+    assert not [t for t in times if 2.0 < t < 40.0]
+    assert [t for t in times if t > 40.0]
+    assert any("paused by ann; 1 step in flight go on" in w for w in bench.voice.warned)
+    lines = verify_journal(bench.file.data)
+    assert [x["what"] for x in lines if x["what"] in ("pause", "continue")] == ["pause", "continue"]
+    assert office.wishes.wait_for_answer(TOKEN, 0, 0) is not None
+
+
+def test_a_run_that_was_killed_while_it_was_paused_stays_paused() -> None:
+    bench = make_bench()
+    office = Office(bench)
+    at(bench, 1, lambda: office.ask(paused=True))
+
+    def stop() -> None:
+        raise TryLaterError("the host went away")
+
+    at(bench, 10, stop)
+    with pytest.raises(TryLaterError):
+        bench.apply(limits=ONE, orders=office.orders)
+    with pytest.raises(RefusedError, match="is paused") as caught:
+        bench.run().resume()
+    assert "reassign continue p.json" in (caught.value.hint or "")
+    request = Request(commands=Commands(program="kafkakit", plan="p.json"), plan_path="p", confirm=lambda: True)
+    told = note_pause(bench.journal(), request, paused=False)
+    assert told.next_commands == ("kafkakit reassign resume p.json --yes",)
+    assert bench.run().resume().ok
+    with pytest.raises(RefusedError, match="no unfinished run"):
+        note_pause(bench.journal(), request, paused=True)
+
+
+def test_other_rates_take_hold_while_the_run_works() -> None:
+    bench = make_bench()
+    office = Office(bench)
+    at(bench, 3, lambda: office.ask(rates=Rates(into=5 * MB, out=5 * MB)))
+    seen: list[str | None] = []
+    at(bench, 6, lambda: seen.append(bench.cluster.brokers[3].configs.get(FOLLOWER_RATE)))
+    outcome = bench.apply(rate=2 * MB, limits=ONE, orders=office.orders)
+    assert outcome.ok
+    assert seen == [str(5 * MB)]
+    assert outcome.rates == Rates(into=5 * MB, out=5 * MB)
+    assert not any(bench.configs().values())
+
+
+def test_an_abort_that_is_asked_for_cancels_and_puts_the_order_back() -> None:
+    bench = make_bench(partitions=4)
+    before = bench.lists()
+    office = Office(bench)
+    at(bench, 5, lambda: office.ask(abort=True))
+    outcome = bench.apply(rate=4 * MB, limits=ONE, orders=office.orders)
+    assert (outcome.direction.value, outcome.verdict) == ("abort", "incomplete")
+    assert "aborted on request" in outcome.problems[0]
+    assert not bench.cluster.reassignments()
+    assert not any(bench.configs().values())
+    assert all(now in (before[k], (3 + k[1] % 2, 2)) for k, now in bench.lists().items())
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+    assert bench.apply().ok
+
+
+def test_an_abort_of_a_run_that_is_not_at_work_leaves_finished_moves() -> None:
+    bench = make_bench()
+    before = bench.lists()
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    at(bench, 12, press)
+    with pytest.raises(BaseException, match="stopped"):
+        bench.apply(rate=4 * MB, limits=ONE)
+    assert bench.cluster.reassignments()
+    finished = {k for k, now in bench.lists().items() if now == (3 + k[1] % 2, 2)}
+    outcome = bench.run().abort()
+    assert (outcome.verdict, outcome.ok) == ("aborted", True)
+    assert finished
+    assert bench.lists() == {k: (3 + k[1] % 2, 2) if k in finished else v for k, v in before.items()}
+    assert not any(bench.configs().values())
+    assert bench.run().abort().verdict == "nothing to abort"
+
+
+def test_resume_goes_on_in_the_direction_of_the_run_that_was_cut() -> None:
+    bench = make_bench()
+    before = bench.lists()
+    with pytest.raises(RefusedError, match="no run of this plan was begun"):
+        bench.run().resume()
+    bench.apply()
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    at(bench, bench.clock.elapsed + 1, press)
+    with pytest.raises(BaseException, match="stopped"):
+        bench.rollback(limits=ONE)
+    outcome = bench.run().resume()
+    assert outcome.verdict == "rolled back"
+    assert bench.lists() == before
+
+
+def test_somebody_elses_move_is_never_overwritten() -> None:
+    for wait in (False, True):
+        bench = make_bench(line_rate=4 * MB)
+        key = TopicPartition("t", 5)
+        at(bench, 1, lambda bench=bench, key=key: bench.cluster.reassign({key: (1, 4)}))  # type: ignore[misc]
+        outcome = bench.apply(limits=ONE, wait_for_others=wait)
+        assert bench.lists()["t", 5] == (1, 4)
+        assert {v for k, v in bench.lists().items() if k != ("t", 5)} == {(3, 2), (4, 2)}
+        assert not outcome.ok
+        words = "t-5 was changed by somebody else" if wait else "t-5 is being moved to [1,4] by somebody else"
+        assert words in outcome.problems[0]
+        ours = [a for n, a in bench.cluster.calls if n == "reassign" and key in a and a[key] != (1, 4)]
+        assert ours == []
+
+
+def test_somebody_elses_moves_take_up_places() -> None:
+    bench = make_bench(line_rate=4 * MB)
+    bench.cluster.add_topic("others", {0: (1,), 1: (2,)}, size_bytes=40 * MB)
+    bench.cluster.reassign({TopicPartition("others", 0): (3,), TopicPartition("others", 1): (4,)})
+    times = submitted_at(bench)
+    assert bench.apply(limits=ONE).ok
+    assert min(times) >= 10
+
+
+def test_a_run_can_wait_for_somebody_elses_moves_before_it_begins() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    key = TopicPartition("t", 0)
+    bench.cluster.reassign({key: (1, 4)})
+    with pytest.raises(RefusedError, match="other moves run on planned partitions: t-0"):
+        bench.apply()
+
+    def cancelled() -> None:
+        bench.cluster.cancel([key])
+        bench.cluster.topics["t"].partitions[0].replicas = [1, 2]
+
+    at(bench, 1, cancelled)
+    assert bench.apply(wait_for_others=True).ok
+    assert any("waiting for the end of it: t-0" in w for w in bench.voice.warned)
+
+
+def test_moves_to_a_broker_that_dies_wait_and_the_others_go_on() -> None:
+    bench = make_bench(line_rate=4 * MB)
+    at(bench, 2, lambda: bench.cluster.kill(4))
+    at(bench, 22, lambda: bench.cluster.revive(4))
+    done: list[int] = []
+    at(bench, 20, lambda: done.append(sum(v == (3, 2) for v in bench.lists().values())))
+    assert bench.apply(rate=20 * MB, limits=Limits(into_each=1, out_each=2)).ok
+    assert done == [3]
+    assert any("broker 4 is not alive; waiting on it" in w for w in bench.voice.warned)
+    assert not any(bench.configs().values())
+
+
+def test_an_offline_dir_stops_the_sending_but_lets_the_others_arrive() -> None:
+    bench = make_bench(line_rate=4 * MB)
+    at(bench, 2, lambda: bench.cluster.fail_dir(4, "/data/4/0"))
+    outcome = bench.apply(rate=20 * MB, limits=Limits(into_each=1, out_each=2))
+    assert "log dir went offline on a destination: 4:/data/4/0" in outcome.problems[0]
+    assert "Repair the dir" in outcome.problems[0]
+    assert sum(v == (3, 2) for v in bench.lists().values()) == 1
+    assert len(bench.cluster.reassignments()) == 1
+    assert not any(bench.configs().values())
+
+
+def test_a_throttle_below_what_the_logs_take_in_is_refused_with_the_rate_that_works() -> None:
+    bench = make_bench()
+
+    def produce(seconds: float) -> None:
+        for number in range(6):
+            bench.cluster.write("t", number, int(seconds * MB))
+
+    bench.clock.on_sleep.append(produce)
+    with pytest.raises(InfeasibleError, match="would never catch up") as caught:
+        bench.apply(rate=3 * MB, ingest_sample_s=5)
+    assert caught.value.exit_code == 4
+    assert bench.cluster.calls == []
+    assert caught.value.hint is not None
+    smallest = int(caught.value.hint.rsplit(" ", 1)[1])
+    assert 3 * MB < smallest < 20 * MB
+    assert bench.apply(rate=smallest, ingest_sample_s=5, dry_run=True).verdict == "planned"
+
+
+def test_the_eta_is_said_before_the_first_byte_and_kept_in_the_journal() -> None:
+    bench = make_bench()
+    assert bench.apply(rate=2 * MB, dry_run=True).verdict == "planned"
+    said = next(line for line in bench.voice.said if line.startswith("ETA "))
+    assert "bottleneck broker 1 out: 114 MiB at 1.6 MB/s" in said
+    assert bench.cluster.calls == []
+    outcome = bench.apply(rate=2 * MB)
+    assert outcome.promise is not None
+    assert outcome.promise.promised_s == pytest.approx(75, rel=0.1)
+    assert outcome.promise.total_bytes == 120 * MB
+
+
+HOLDER = Holder(host="h", user="u", command="reassign apply", pid=1)
+
+
+def lease_of(bench: Bench, store: FakeControlStore, pid: int = 1) -> Lease:
+    holder = Holder(host="h", user="u", command="reassign apply", pid=pid)
+    return Lease(
+        store,
+        bench.clock,
+        "clusters/x/lease",
+        holder,
+        what="cluster x",
+        life_of=lambda _: Life.UNKNOWN,
+        say=lambda _: None,
+    )
+
+
+def test_a_run_keeps_its_lease_and_one_that_loses_it_does_nothing_more() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    store = FakeControlStore()
+    lease = lease_of(bench, store)
+    lease.acquire()
+    assert bench.apply(rate=4 * MB, limits=ONE, lease=lease).ok
+    lease.require_held()
+    bench = make_bench(line_rate=1 * MB)
+    store = FakeControlStore()
+    lease = lease_of(bench, store)
+    lease.acquire()
+    at(bench, 10, lambda: setattr(store, "away", True))
+    with pytest.raises(TryLaterError, match="this run does nothing more") as caught:
+        bench.apply(rate=4 * MB, limits=ONE, lease=lease)
+    assert "reassign apply p.json --yes" in (caught.value.hint or "")
+    assert bench.clock.elapsed < 30
+    assert len(bench.cluster.reassignments()) == 1
+    assert bench.cluster.brokers[1].configs
+    calls = len(bench.cluster.calls)
+    store.away = False
+    successor = lease_of(bench, store, pid=2)
+    successor.acquire()
+    assert bench.apply(limits=ONE, lease=successor).ok
+    assert len(bench.cluster.calls) > calls
+    assert not any(bench.configs().values())
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_looking_costs_no_full_read_of_the_cluster() -> None:
+    bench = make_bench()
+    bench.cluster.add_topic("idle", dict.fromkeys(range(50), (1, 2)))
+    topics: list[set[str]] = []
+    read = bench.cluster.partition_states
+
+    def counted(names: Any) -> Any:
+        topics.append(set(names))
+        return read(names)
+
+    bench.cluster.partition_states = counted  # type: ignore[method-assign, assignment]
+    bench.cluster.snapshot = None  # type: ignore[method-assign, assignment]
+    assert bench.apply(limits=ONE).ok
+    assert all(names <= {"t"} for names in topics)
