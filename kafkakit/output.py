@@ -53,6 +53,14 @@ class Progress(Protocol):
         ...
 
 
+class Screen(Protocol):
+    """Something that is shown again and again while it changes."""
+
+    def show(self, text: str, line: str) -> None:
+        """Show it: `text` where it can take the place of what was shown before, else `line`."""
+        ...
+
+
 class Output:
     """Writes one invocation's output; `animate` and `color` are settled by the caller from the terminal's facts."""
 
@@ -114,6 +122,15 @@ class Output:
             return
         with _bar(label, self.color) as bar:
             yield bar
+
+    @contextmanager
+    def screen(self) -> Iterator[Screen]:
+        """On a terminal a text that is replaced in place; elsewhere one line each time."""
+        if not self.animate:
+            yield _Lines(self)
+            return
+        with _live(self.color) as screen:
+            yield screen
 
     def ask_typed(self, question: str, expected: str = "yes") -> bool:
         """Ask on stderr; True only when the typed answer is `expected`.
@@ -184,6 +201,33 @@ def _write(stream: TextIO, text: str) -> None:
 class _Silent:
     def update(self, done: float, total: float, note: str = "") -> None:
         pass
+
+
+class _Lines:
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def show(self, text: str, line: str) -> None:
+        del text
+        self._output.say(line)
+
+
+@contextmanager
+def _live(color: bool) -> Iterator[Screen]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True, no_color=not color, highlight=False)
+    with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis") as live:
+
+        class _InPlace:
+            def show(self, text: str, line: str) -> None:
+                del line
+                # A line that wraps would push others out of the screen.
+                live.update(Text(text.rstrip("\n"), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+        yield _InPlace()
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from kafkakit.command import Kit, KitCommand, kit_of, new_group
@@ -18,9 +16,11 @@ from kafkakit.reassign.job.cli import (
     finish,
     open_job,
 )
+from kafkakit.reassign.listing.cli import list_moves
 from kafkakit.reassign.orders.cli import abort, go_on, pause
 from kafkakit.reassign.retune.cli import throttle
 from kafkakit.reassign.simulate.cli import simulate
+from kafkakit.reassign.status.cli import status
 
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
@@ -207,44 +207,8 @@ def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
         finish(job, outcome)
 
 
-@app.command("status", cls=KitCommand)
-def status(
-    ctx: typer.Context,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep looking until no move runs.")] = False,
-) -> None:
-    """Show the moves that run on the cluster and the replication throttles set on it, by whomever.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod reassign status
-    kafkakit --profile prod reassign status --watch
-    """
-    from kafkakit.output import Result
-    from kafkakit.reassign.status.run import read_status, watch_status
-    from kafkakit.reassign.status.view import MOVE_COLUMNS, render_status, status_data, status_rows
-    from kafkakit.reassign.store_journal import read_states
-    from kafkakit.wiring import open_admin, system_clock
-
-    kit = kit_of(ctx)
-    admin = open_admin(kit.settings, read_only=True)
-    try:
-        states = read_states(kit.settings.state_dir, admin.cluster().cluster_id)
-        clock = system_clock()
-        look = watch_status(admin, clock, states, kit.output) if watch else read_status(admin, clock, states)
-    finally:
-        admin.close()
-    kit.output.result(
-        Result(
-            command="reassign status",
-            data=status_data(look),
-            text=render_status(look),
-            columns=MOVE_COLUMNS,
-            rows=status_rows(look),
-        )
-    )
-
-
+app.command("status", cls=KitCommand)(status)
+app.command("list", cls=KitCommand)(list_moves)
 app.command("throttle", cls=KitCommand)(throttle)
 app.command("cleanup", cls=KitCommand)(cleanup)
 app.command("simulate", cls=KitCommand)(simulate)

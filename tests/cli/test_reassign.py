@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
+from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.files import write_file
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.control.lease import Holder, Life
+from kafkakit.control.store_lease import Lease, lease_path
 from kafkakit.documents import encode_plan
-from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ClusterAdmin
 from kafkakit.reassign.store_journal import lock_path
@@ -169,7 +173,7 @@ def test_forged_plan_and_missing_plan_are_refused(desk: Desk) -> None:
 
 def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
     idle = desk.run("status")
-    assert idle.stdout == "cluster fake-cluster: 0 moves running\nthrottles: none set\n"
+    assert idle.stdout.startswith("cluster fake-cluster: 0 moves running\nthrottles: none set\n")
 
     def press(_: float) -> None:
         desk.clock.on_sleep.remove(press)
@@ -180,7 +184,7 @@ def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
     assert (stopped.code, stopped.stdout) == (130, "")
     assert "1 of 1 moves still run on the cluster, the throttle of 5 MB/s stays set" in stopped.stderr
     assert f"kafkakit --profile p reassign apply '{desk.path}' --yes" in stopped.stderr
-    busy = desk.run("status", "-o", "json").json
+    busy = desk.run("status", "-o", "json", "--window", "0").json
     assert [(m["topic"], m["target"], m["adding"]) for m in busy["moves"]] == [("t", [3, 2], [3])]
     assert busy["broker_rates"]["3"] == {"follower.replication.throttled.rate": "5000000"}
     assert busy["topic_lists"]["t"] == {
@@ -188,7 +192,7 @@ def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
         "follower.replication.throttled.replicas": 1,
     }
     assert busy["unfinished"] == [f"apply of {desk.path}"]
-    assert "apply of" in desk.run("status").stdout
+    assert "apply of" in desk.run("status", "--window", "0").stdout
     unverified = desk.run("verify")
     assert unverified.code == 1
     assert "1 partition is in progress" in unverified.stdout
@@ -250,37 +254,6 @@ def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk)
     assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0
 
 
-def test_a_watch_outlives_a_moment_without_an_answer_and_stops_when_told(desk: Desk) -> None:
-    desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
-    desk.cluster.fail_next("snapshot", TryLaterError("no answer"), times=3)
-    watched = desk.run("status", "--watch")
-    assert (watched.code, watched.stdout.splitlines()[0]) == (0, "cluster fake-cluster: 0 moves running")
-    assert "no answer; trying again" in watched.stderr
-    desk.cluster.reassign({TopicPartition("t", 0): (1, 2)})
-
-    def press(_: float) -> None:
-        desk.clock.on_sleep.remove(press)
-        raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
-    stopped = desk.run("status", "--watch", "-o", "tsv")
-    assert (stopped.code, stopped.stdout) == (130, "")
-    assert "interrupted" in stopped.stderr
-
-
-def test_status_names_moves_that_nobody_can_serve(desk: Desk) -> None:
-    desk.cluster.add_topic("one", {0: (1,)}, size_bytes=20 * MB)
-    desk.cluster.reassign({TopicPartition("one", 0): (3,)})
-    assert desk.run("status", "-o", "json").json["moves"][0]["leader"] == 1
-    desk.cluster.kill(1)
-    assert desk.run("status", "-o", "json").json["moves"][0]["leader"] is None
-    assert desk.run("status").stdout == (
-        "cluster fake-cluster: 1 moves running, size of 1 unknown\n"
-        "  one-0: to [3], adding [3], ? of ?, no leader, nothing is copied\n"
-        "throttles: none set\n"
-    )
-
-
 def test_a_lock_file_that_cannot_be_locked_is_no_other_kafkakit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,3 +285,94 @@ def test_two_plans_from_one_snapshot_do_not_share_a_journal(desk: Desk) -> None:
     assert "1 moves of" in refused.stderr
     assert "run under its throttle" in refused.stderr
     assert desk.cluster.brokers[3].configs
+
+
+def stop_at_once(desk: Desk) -> None:
+    def press(_: float) -> None:
+        desk.clock.on_sleep.remove(press)
+        raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+
+
+def test_the_eta_and_the_first_steps_are_shown_before_anything_is_done(desk: Desk) -> None:
+    ran = desk.run("apply", "--dry-run", "--throttle", "5MB", "--ingest-sample", "5s")
+    assert ran.code == 0
+    assert "ETA 5 s (bound 5 s), bottleneck broker 3 into: 19.1 MiB at 4 MB/s" in ran.stderr
+    assert "t-0 to [3,2] (19.1 MiB from 1 to 3:/data/3/0)" in ran.stderr
+    assert desk.cluster.calls == []
+    done = desk.run("apply", "--yes", "--throttle", "5MB", "-o", "json")
+    assert (done.code, done.json["promised_seconds"], done.json["throttle"]["into"]) == (0, 5.0, 5 * MB)
+
+
+def test_a_plan_that_fills_a_disk_in_any_order_exits_with_4(desk: Desk) -> None:
+    ran = desk.run("apply", "--yes", "--disk-headroom", "999999MB")
+    assert (ran.code, ran.stdout, desk.cluster.calls) == (4, "", [])
+    assert ran.stderr.splitlines()[-2].startswith(
+        "error: 1 of 1 move cannot be made in any order: t-0: 3:/data/3/0 lacks"
+    )
+    assert "--max-disk-use" in ran.stderr.splitlines()[-1]
+    assert desk.journals() == []
+
+
+def test_a_throttle_that_never_catches_up_exits_with_4_and_names_one_that_does(desk: Desk) -> None:
+    desk.clock.on_sleep.append(lambda s: desk.cluster.write("t", 0, int(s * 2 * MB)))
+    ran = desk.run("apply", "--yes", "--throttle", "1MB", "--ingest-sample", "5s")
+    assert (ran.code, desk.cluster.calls) == (4, [])
+    assert "would never catch up" in ran.stderr
+    assert ran.stderr.splitlines()[-1] == "hint: the smallest rate that works for all brokers: --throttle 2800000"
+
+
+def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> None:
+    for verb in ("resume", "pause", "continue"):
+        ran = desk.run(verb)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "was begun here" in ran.stderr
+        assert f"hint: begin one: kafkakit --profile p reassign apply '{desk.path}'" in ran.stderr
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    paused = desk.run("pause", "-o", "json")
+    assert (paused.code, paused.json["paused"], paused.json["run"]) == (0, True, "")
+    refused = desk.run("resume", "--yes")
+    assert refused.code == 2
+    assert f"hint: let it go on: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
+    going = desk.run("continue")
+    assert (going.code, going.stdout.splitlines()[-1]) == (
+        0,
+        f"kafkakit --profile p reassign resume '{desk.path}' --yes",
+    )
+    stop_at_once(desk)
+    assert desk.run("resume", "--yes").code == 130
+    aborted = desk.run("abort", "--yes", "-o", "json")
+    assert (aborted.code, aborted.json["verdict"], desk.lists()) == (0, "aborted", [(1, 2), (2, 1)])
+    assert not desk.cluster.reassignments()
+    assert not any(b.configs for b in desk.cluster.brokers.values())
+    assert desk.run("abort", "--yes").stdout.startswith("nothing to abort")
+    assert desk.run("apply", "--yes").code == 0
+    (journal,) = desk.journals()
+    verify_effects(verify_journal(journal.read_bytes()), desk.cluster.calls)
+
+
+def test_a_lease_held_elsewhere_keeps_a_run_out_and_says_who_has_it(desk: Desk) -> None:
+    store = FileControl(desk.home.state / "control", write_file)
+    elsewhere = Holder(host="far", user="bo", command="reassign apply", pid=42)
+    lease = Lease(
+        store,
+        desk.clock,
+        lease_path("fake-cluster"),
+        elsewhere,
+        what="cluster fake-cluster",
+        life_of=lambda _: Life.UNKNOWN,
+        say=lambda _: None,
+    )
+    lease.acquire()
+    desk.clock.on_sleep.append(lambda _: lease.renew_if_due())
+    for verb in ("apply", "rollback", "abort"):
+        ran = desk.run(verb, "--yes")
+        assert (ran.code, ran.stdout) == (75, "")
+        assert "cluster fake-cluster: held by process 42 of bo on far (reassign apply)" in ran.stderr
+    assert desk.run("pause").code == 75
+    assert desk.cluster.calls == []
+    lease.release()
+    desk.clock.on_sleep.pop()
+    assert desk.run("apply", "--yes").code == 0

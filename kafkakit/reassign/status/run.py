@@ -1,43 +1,16 @@
-"""`reassign status` and `reassign verify`: look, and say how it stands."""
+"""`reassign verify`: look at what a plan wanted, and say how it stands."""
 
 from collections.abc import Mapping, Sequence
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin, ResourceKind
+from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin
 from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_work, look_at_dirs
-from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
 from kafkakit.reassign.precheck import MoveState, assess, require_same_cluster
 from kafkakit.reassign.service import Lookout, Patient
-from kafkakit.reassign.status.view import StatusView, view_status
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_throttle import Throttles
 from kafkakit.reassign.verdict import judge, lacking, shortcomings
 from kafkakit.topicmappr.plan import Plan
-
-WATCH_INTERVAL_S = 2.0
-WATCH_PATIENCE_S = 90.0
-
-
-def read_status(admin: ClusterAdmin, clock: Clock, journals: Sequence[RunState]) -> StatusView:
-    """One look at the running moves and the throttles; `journals` are this host's runs on the cluster."""
-    snapshot = admin.snapshot(now=clock.now(), sizes=False)
-    alive = [b.id for b in snapshot.brokers if b.is_alive]
-    involved = {b for m in snapshot.reassignments for b in m.replicas} & set(alive)
-    keys = [TopicPartition(m.topic, m.partition) for m in snapshot.reassignments]
-    dirs = admin.log_dirs(sorted(involved), keys) if involved else {}
-    brokers = admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in alive])
-    return view_status(snapshot, dirs, brokers, journals)
-
-
-def watch_status(admin: ClusterAdmin, clock: Clock, journals: Sequence[RunState], voice: Voice) -> StatusView:
-    """Look until no move runs, showing progress; returns the last look."""
-    patient = Patient(clock, voice, WATCH_PATIENCE_S)
-    with voice.progress("watching moves") as bar:
-        while (view := patient.call("reading the cluster", lambda: read_status(admin, clock, journals))).moves:
-            bar.update(view.copied_bytes, view.total_bytes, f"{len(view.moves)} moves running")
-            clock.sleep(WATCH_INTERVAL_S)
-    return view
 
 
 def verify(

@@ -1,0 +1,111 @@
+"""What the looks of `status` read from a cluster, before anything is made of it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kafkakit.control.lease import LeaseRecord, Life
+from kafkakit.model import ClusterSnapshot
+from kafkakit.ports import BrokerLogDirs
+from kafkakit.reassign.journal_state import RunState
+from kafkakit.reassign.precheck import Live
+from kafkakit.reassign.throttle import FOLLOWER_LIST, LEADER_LIST, LIST_KEYS, RATE_KEYS, Configs, split_list
+from kafkakit.topicmappr.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One light look: running moves, the state of their topics, the log dirs of brokers that take part.
+
+    `at_s` is of a monotonic clock, taken when the sizes were read.
+    """
+
+    live: Live
+    dirs: Mapping[int, BrokerLogDirs]
+    at: datetime
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttled:
+    """Replication throttles as they are set: rates by broker, lists by topic, only keys that are set."""
+
+    brokers: Configs = field(default_factory=dict)
+    topics: Configs = field(default_factory=dict)
+
+    def over(self, earlier: "Throttled", brokers: Iterable[int], topics: Iterable[str]) -> "Throttled":
+        """This newer look at some brokers and topics laid over an earlier one at more."""
+        seen, named = {str(b) for b in brokers}, set(topics)
+        return Throttled(
+            brokers={**{b: v for b, v in earlier.brokers.items() if b not in seen}, **self.brokers},
+            topics={**{t: v for t, v in earlier.topics.items() if t not in named}, **self.topics},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Counts over all partitions of the cluster, at one time.
+
+    A partition is under-replicated when its ISR is smaller than its replica list without the copies that a move
+    adds, as Kafka counts it.
+    """
+
+    at: datetime
+    partitions: int
+    under_replicated: int
+    under_min_isr: int
+    offline: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRun:
+    """A run by its journal on this host; `plan` is None where its file is gone or another one by now."""
+
+    journal: str
+    state: RunState
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLease:
+    """The cluster's lease as the control store has it, and what is certain of its holder's process."""
+
+    record: LeaseRecord
+    life: Life = Life.UNKNOWN
+
+    @property
+    def is_held(self) -> bool:
+        """True unless it was given back, or its holder ended."""
+        return self.record.holder is not None and self.life is not Life.GONE
+
+
+def throttled_of(brokers: Configs, topics: Configs) -> Throttled:
+    """What is set of throttles in configurations."""
+    return Throttled(brokers=_picked(brokers, RATE_KEYS), topics=_picked(topics, LIST_KEYS))
+
+
+def entries_of(throttled: Throttled, topic: str, *, led: bool) -> frozenset[str]:
+    """The entries of a topic's throttle list, of the sources (`led`) or of the destinations."""
+    values = throttled.topics.get(topic, {})
+    return frozenset(split_list(values.get(LEADER_LIST if led else FOLLOWER_LIST)))
+
+
+def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> Health:
+    """Count over a snapshot; a topic's own `min.insync.replicas` goes before the brokers' default. O(partitions)."""
+    alive = {b.id for b in snapshot.brokers if b.is_alive}
+    total = under = below = offline = 0
+    for topic in snapshot.topics:
+        own = topic.configs.get("min.insync.replicas", "")
+        least = int(own) if own.isdigit() else min_isr_default
+        for p in topic.partitions:
+            isr = len(p.isr or ())
+            total += 1
+            under += isr < len(p.replicas) - len(p.adding)
+            below += isr < least
+            offline += p.leader is None or p.leader not in alive
+    return Health(at=snapshot.taken_at, partitions=total, under_replicated=under, under_min_isr=below, offline=offline)
+
+
+def _picked(configs: Configs, keys: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    picked = {name: {k: values[k] for k in keys if k in values} for name, values in sorted(configs.items())}
+    return {name: values for name, values in picked.items() if values}

@@ -1,0 +1,85 @@
+"""Sizes of copies as looks found them one after another, and how fast each grew."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkakit.model import TopicPartition, TopicPartitionReplica
+from kafkakit.ports import BrokerLogDirs
+
+MAX_SAMPLES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What one look found, at `at_s` of a monotonic clock: bytes of each copy that a broker told of."""
+
+    at_s: float
+    bytes_of: Mapping[TopicPartitionReplica, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How a copy did: from `first_bytes` to `last_bytes` in `seconds`; for `quiet_s` at the end it did not grow."""
+
+    first_bytes: int
+    last_bytes: int
+    seconds: float
+    quiet_s: float
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The mean rate."""
+        return (self.last_bytes - self.first_bytes) / self.seconds
+
+
+History = tuple[Sample, ...]
+
+
+def sizes_in(dirs: Mapping[int, BrokerLogDirs], keys: Iterable[TopicPartition]) -> dict[TopicPartitionReplica, int]:
+    """The bytes of every copy of the partitions that the brokers show."""
+    wanted = sorted(set(keys))
+    return {
+        TopicPartitionReplica(k.topic, k.partition, broker): answer.replicas[k].size_bytes
+        for broker, answer in sorted(dirs.items())
+        for k in wanted
+        if k in answer.replicas
+    }
+
+
+def remember(history: History, sample: Sample, window_s: float) -> History:
+    """Add a sample; those are kept that the last `window_s` seconds need, one older one included, 64 at most.
+
+    Copies arrive in lumps under a throttle, so a rate is taken over the whole window and never over two looks.
+    """
+    kept = [*history, sample]
+    while len(kept) > 2 and sample.at_s - kept[1].at_s >= window_s:
+        kept.pop(0)
+    if len(kept) > MAX_SAMPLES:
+        del kept[1]  # the oldest one says how long, the newest ones how lately
+    return tuple(kept)
+
+
+def window_of(history: History) -> float:
+    """The seconds that the samples span."""
+    return history[-1].at_s - history[0].at_s if history else 0.0
+
+
+def growth_of(history: History, copy: TopicPartitionReplica) -> Growth | None:
+    """How a copy grew over the samples; None where fewer than two in a row have it.
+
+    A copy that shrank was begun anew (a truncation, another log dir): what was before does not count.
+    """
+    run: list[tuple[float, int]] = []
+    for sample in reversed(history):
+        size = sample.bytes_of.get(copy)
+        if size is None or (run and size > run[-1][1]):
+            break
+        run.append((sample.at_s, size))
+    if len(run) < 2:
+        return None
+    (last_s, last), (first_s, first) = run[0], run[-1]
+    if last_s <= first_s:
+        return None
+    # Walking back, the last sample with the present size is when it stopped growing at the earliest.
+    quiet_since = min(at for at, size in run if size == last)
+    return Growth(first_bytes=first, last_bytes=last, seconds=last_s - first_s, quiet_s=last_s - quiet_since)
