@@ -1,0 +1,97 @@
+"""`kafkakit broker`: empty a broker, replace it, take it out for good, bring it back."""
+
+from __future__ import annotations
+
+import typer
+
+from kafkakit.broker import options
+from kafkakit.broker.moving.cli import decommission, drain, replace
+from kafkakit.command import KitCommand, kit_of, new_group
+from kafkakit.reassign import options as runs
+from kafkakit.reassign.job.cli import (
+    DEFAULT_DISK_USE,
+    DEFAULT_IN_EACH,
+    DEFAULT_MOVES,
+    DEFAULT_OUT_EACH,
+)
+
+app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
+
+app.command("drain", cls=KitCommand)(drain)
+app.command("replace", cls=KitCommand)(replace)
+app.command("decommission", cls=KitCommand)(decommission)
+
+
+@app.command("rejoin", cls=KitCommand)
+def rejoin(
+    ctx: typer.Context,
+    brokers: options.Comers,
+    restore: options.Restore = "",
+    wait: options.Wait = "30m",
+    leaders_at_once: options.LeadersAtOnce = 50,
+    leaders_pause: options.LeadersPause = "1s",
+    yes: runs.Yes = False,
+    dry_run: runs.DryRun = False,
+    throttle: runs.Throttle = None,
+    throttle_broker: runs.ThrottleBroker = None,
+    throttle_dirs: runs.ThrottleDirs = None,
+    max_in: runs.MaxIn = DEFAULT_IN_EACH,
+    max_out: runs.MaxOut = DEFAULT_OUT_EACH,
+    max_moves: runs.MaxMoves = DEFAULT_MOVES,
+    one_replica: runs.OneReplica = False,
+    max_disk_use: runs.MaxDiskUse = DEFAULT_DISK_USE,
+    disk_headroom: runs.DiskHeadroom = "0",
+    ingest_sample: runs.IngestSample = "5s",
+    wait_for_others: runs.Others = False,
+    allow_drift: runs.AllowDrift = False,
+    stall_timeout: runs.StallTimeout = "5m",
+) -> None:
+    """Bring brokers back that were down or emptied, and give them their leaderships back slowly.
+
+    Waits until they are registered and unfenced and every copy on them is in sync, then elects them where they are
+    the preferred leader. With --restore the plans of a drain are rolled back first: what it took away returns, in
+    the old order. Run it again after a stop: it only does what is left. Exits with 75 when a broker or a copy is
+    not there in time.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod broker rejoin 1004
+    kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
+    kafkakit --profile prod broker rejoin 1004 --restore ~/drain-1004.1.json --throttle 20MB
+    """
+    from pathlib import Path
+    from shlex import join
+
+    from kafkakit.broker.job.cli import ReassignRunner, claimed, finish, open_site
+    from kafkakit.broker.moving.cli import ids_of, run_options
+    from kafkakit.broker.rejoin.run import Rejoin
+    from kafkakit.broker.request import RejoinRequest
+    from kafkakit.broker.store_elections import Elections, Pace
+    from kafkakit.durations import parse_duration
+    from kafkakit.errors import RefusedError
+
+    kit = kit_of(ctx)
+    ids = ids_of(brokers, "ID")
+    given = run_options(locals())
+    listed = ",".join(map(str, ids))
+    again = " ".join([kit.program, "broker", "rejoin", listed, *options.given_words(ctx), "--yes"])
+    pause_s = 0.0 if leaders_pause.strip() in ("0", "0s") else parse_duration(leaders_pause, "--leaders-pause")
+    pace = Pace(group=leaders_at_once, pause_s=pause_s)
+    request = RejoinRequest(
+        brokers=ids,
+        again=again,
+        confirm=lambda question: yes or kit.output.ask_typed(question),
+        wait_s=parse_duration(wait, "--wait"),
+        dry_run=dry_run,
+    )
+    if not (yes or dry_run or kit.input_allowed):
+        raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
+    with open_site(kit, f"rejoin-{listed[:80]}", dry_run=dry_run) as site:
+        record = site.records.read(Path(restore)) if restore else None
+        elections = Elections(lambda: claimed(kit, "broker rejoin"), kit.output, pace, request.patience_s)
+        runner = ReassignRunner(
+            site, given, again=again, undo_of=lambda _: join(["kafkakit", "broker", "rejoin", listed])
+        )
+        outcome = Rejoin(site.admin, site.clock, kit.output, site.records, runner, elections, request).run(record)
+    finish(kit, outcome)

@@ -1,0 +1,156 @@
+"""One `kafkakit broker` command at work: connecting, locking, carrying plans out by `reassign`, telling the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafkakit.command import Kit
+
+if TYPE_CHECKING:
+    from kafkakit.broker.operation import Leg, Operation
+    from kafkakit.broker.outcome import BrokerOutcome
+    from kafkakit.broker.store_elections import Held
+    from kafkakit.broker.store_operation import Records
+    from kafkakit.ports import Clock, ClusterAdmin
+    from kafkakit.reassign.job.cli import Options
+    from kafkakit.reassign.outcome import Direction, Outcome
+    from kafkakit.topicmappr.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """A cluster to look at, and this host's records of operations on it."""
+
+    kit: Kit
+    admin: ClusterAdmin
+    clock: Clock
+    cluster_id: str
+    records: Records
+
+
+@contextmanager
+def open_site(kit: Kit, what: str, *, dry_run: bool) -> Iterator[Site]:
+    """Connect for reading, and make sure that no other process on this host works on such an operation.
+
+    `what` names the operation, for the lock's file and for people. A dry run takes no lock and leaves no file.
+    """
+    from contextlib import ExitStack, closing
+
+    from kafkakit.adapters.lock import FileLock
+    from kafkakit.broker.operation import cluster_id_problem
+    from kafkakit.broker.store_operation import Records, operations_folder
+    from kafkakit.errors import InputError
+    from kafkakit.wiring import open_admin, system_clock, write_file
+
+    with ExitStack() as stack:
+        admin = stack.enter_context(closing(open_admin(kit.settings, read_only=True)))
+        cluster_id = admin.cluster().cluster_id
+        if problem := cluster_id_problem(cluster_id):
+            raise InputError("the cluster", problem)
+        if not dry_run:
+            path = kit.settings.state_dir / "locks" / f"{cluster_id}.{what}.lock"
+            stack.enter_context(FileLock(path, f"{what} on cluster {cluster_id}"))
+        clock = system_clock()
+        records = Records(operations_folder(kit.settings.state_dir, cluster_id), write_file, clock)
+        yield Site(kit=kit, admin=admin, clock=clock, cluster_id=cluster_id, records=records)
+
+
+class ReassignRunner:
+    """Carries plans out as `kafkakit reassign` does; `options` are those of its `apply`."""
+
+    def __init__(self, site: Site, options: Options, *, again: str, undo_of: Callable[[Operation], str]) -> None:
+        self._site, self._options, self._again, self._undo_of = site, options, again, undo_of
+
+    def preview(self, plan: Plan) -> Outcome:
+        """Every check of an apply and its schedule, from a file that goes away again."""
+        from pathlib import Path
+        from tempfile import TemporaryDirectory
+
+        from kafkakit.documents import encode_plan
+        from kafkakit.reassign.outcome import Direction
+
+        with TemporaryDirectory(prefix="kafkakit-") as folder:
+            path = Path(folder) / "plan.json"
+            path.write_bytes(encode_plan(plan))
+            return self._run(str(path), Direction.APPLY, self._again, self._again, dry_run=True)
+
+    def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
+        """Carry one plan out or take it back, under the cluster's lease."""
+        path = str(self._site.records.plan_path(leg))
+        return self._run(path, direction, self._again, self._undo_of(operation), dry_run=dry_run, leg=leg)
+
+    def begun(self, leg: Leg) -> bool:
+        """True when the plan's journal has a run."""
+        from kafkakit.reassign.journal import decode_journal
+        from kafkakit.reassign.journal_state import replay
+        from kafkakit.reassign.store_journal import DiskFile, journal_path
+
+        site = self._site
+        file = DiskFile(journal_path(site.kit.settings.state_dir, site.cluster_id, leg.identity))
+        return replay(decode_journal(file.read(), file.name).records, file.name).runs > 0
+
+    def _run(
+        self, path: str, direction: Direction, again: str, undo: str, *, dry_run: bool, leg: Leg | None = None
+    ) -> Outcome:
+        from kafkakit.broker.commands import OperationCommands
+        from kafkakit.broker.operation import LegKind
+        from kafkakit.errors import RefusedError
+        from kafkakit.reassign.job.cli import open_job
+        from kafkakit.reassign.outcome import Direction
+        from kafkakit.reassign.run import Run
+        from kafkakit.topicmappr.plan import identity_of
+
+        options = replace(self._options, yes=True, dry_run=dry_run)
+        if leg is not None and leg.kind is LegKind.LEADERS:
+            # Nothing is copied, so nothing has to be measured or held back.
+            options = replace(options, ingest_sample="0", throttle=None, throttle_broker=(), throttle_dirs=None)
+        with open_job(self._site.kit, path, options, command=f"{direction} for an operation on brokers") as job:
+            if leg is not None and identity_of(job.plan) != leg.identity:
+                raise RefusedError(f"{path} is not the plan that the record names", hint=f"plan anew: {again} --replan")
+            base = job.request.commands
+            commands = OperationCommands(
+                program=base.program, plan=base.plan, run_options=base.run_options, again=again, undo=undo
+            )
+            request = replace(job.request, commands=commands)
+            run = Run(job.plan, job.admin, job.clock, job.journal, job.kit.output, request, job.leftovers, job.orders)
+            verbs = {Direction.APPLY: run.apply, Direction.ROLLBACK: run.rollback, Direction.ABORT: run.abort}
+            return verbs[direction]()
+
+
+@contextmanager
+def claimed(kit: Kit, command: str) -> Iterator[Held]:
+    """The cluster while nobody else changes it; `TryLaterError` says who does."""
+    from kafkakit.broker.store_elections import Held
+    from kafkakit.reassign.cleanup.cli import open_desk
+
+    with open_desk(kit, command) as desk:
+        yield Held(admin=desk.admin, clock=desk.clock)
+
+
+def finish(kit: Kit, outcome: BrokerOutcome) -> None:
+    """Print the result; what is not whole ends with exit code 1."""
+    from kafkakit.broker.outcome import COLUMNS, outcome_data, outcome_rows, render_outcome
+    from kafkakit.errors import OperationFailedError
+    from kafkakit.output import Result
+
+    kit.output.result(
+        Result(
+            command=f"broker {outcome.command}",
+            data=outcome_data(outcome),
+            text=render_outcome(outcome),
+            columns=COLUMNS,
+            rows=outcome_rows(outcome),
+        )
+    )
+    if outcome.verdict == "declined":
+        raise OperationFailedError("not confirmed, nothing was changed")
+    if not outcome.ok:
+        raise OperationFailedError(
+            f"{outcome.command} is not complete: {outcome.problems[0]}"
+            if outcome.verdict != "not safe to stop"
+            else f"not safe to stop: {outcome.problems[0]}",
+            hint=next(iter(outcome.next_commands), None),
+        )

@@ -1,0 +1,148 @@
+"""`broker rejoin`: wait for a broker and its copies, take an operation back if asked, give leaderships back slowly."""
+
+from dataclasses import replace
+
+from kafkakit.broker.holdings import Holdings, holdings_of
+from kafkakit.broker.operation import LegState, Operation, Stage
+from kafkakit.broker.outcome import BrokerOutcome
+from kafkakit.broker.request import PlanRunner, RejoinRequest
+from kafkakit.broker.store_elections import Elections
+from kafkakit.broker.store_operation import Records
+from kafkakit.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.ports import Clock, ClusterAdmin
+from kafkakit.quantities import counted
+from kafkakit.reassign.outcome import Direction, Voice
+from kafkakit.reassign.service import Patient
+from kafkakit.topicmappr.refill.words import some
+
+LOOK_EVERY_S = 2.0
+
+
+class Rejoin:
+    """One `rejoin`; looks first at every step, so that a second run only does what is left. `admin` is only read."""
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        clock: Clock,
+        voice: Voice,
+        records: Records,
+        plans: PlanRunner,
+        elections: Elections,
+        request: RejoinRequest,
+    ) -> None:
+        self._admin, self._clock, self._voice, self._records = admin, clock, voice, records
+        self._plans, self._elections, self._request = plans, elections, request
+        self._patient = Patient(clock, voice, request.patience_s)
+        self._sum = BrokerOutcome(command="rejoin", verdict="")
+
+    def run(self, record: Operation | None = None) -> BrokerOutcome:
+        """Bring the brokers back in; with a `record` its plans are taken back, the last first.
+
+        Raises `TryLaterError` when brokers or copies are not there in time, and what `reassign.run.Run` raises.
+        """
+        if record is not None:
+            self._require_fitting(record)
+        now = self._look()
+        strangers = [b.broker for b in now.brokers if b.state.value == "missing" and not b.replicas]
+        if strangers and record is None:
+            raise UsageError(f"broker {some(strangers)} is not in this cluster", hint="check the id")
+        back = record is not None and record.stage is not Stage.UNDONE
+        if not (back or now.absent or now.lagging or now.due):
+            return self._told("nothing to do", now)
+        self._announce(now, record if back else None)
+        if self._request.dry_run:
+            return self._told("planned", now)
+        if not self._request.confirm(f"Rejoin broker {some(self._request.brokers)}?"):
+            return self._told("declined", now)
+        self._wait_alive()
+        if record is not None and back:
+            problems = self._undo(record)
+            if problems:
+                return self._told("incomplete", self._look(), problems)
+        held = self._wait_in_sync()
+        problems = self._elections.give(held.due)
+        if not problems:
+            self._sum = replace(self._sum, leaders_passed=len(held.due))
+        last = self._look()
+        if not problems and last.due:
+            problems = (f"preferred leaderships that are elsewhere again: {some(last.due)}",)
+        return self._told("incomplete" if problems else "done", last, problems)
+
+    def _require_fitting(self, record: Operation) -> None:
+        live = self._patient.call("reading the cluster", self._admin.cluster).cluster_id
+        if record.cluster_id != live:
+            raise RefusedError(f"the record is of cluster {record.cluster_id}, this is {live}", hint="check --profile")
+        if set(record.brokers) != set(self._request.brokers):
+            raise UsageError(
+                f"the record is of broker {some(record.brokers)}, not {some(self._request.brokers)}",
+                hint="name just the brokers of the record",
+            )
+
+    def _announce(self, now: Holdings, record: Operation | None) -> None:
+        for facts in now.brokers:
+            late = f", {counted(facts.out_of_sync, 'copy', 'copies')} to catch up" if facts.out_of_sync else ""
+            self._voice.say(f"broker {facts.broker}: {facts.state}, {counted(facts.replicas, 'replica')}{late}")
+        if now.due:
+            self._voice.say(f"{counted(len(now.due), 'preferred leadership')} will come back")
+        if record is None:
+            return
+        legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
+        self._voice.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
+        last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
+        if last is not None and not now.absent:
+            self._plans.run(record, last, Direction.ROLLBACK, dry_run=True)
+
+    def _undo(self, record: Operation) -> tuple[str, ...]:
+        """Roll the plans back, the last first; those that were never begun changed nothing."""
+        record = self._records.save(replace(record, stage=Stage.UNDOING))
+        while (place := record.last_to_undo) is not None:
+            leg = record.legs[place]
+            if self._plans.begun(leg):
+                ended = self._plans.run(record, leg, Direction.ROLLBACK)
+                self._sum = self._sum.plus(ended)
+                if not ended.ok:
+                    return (*ended.problems, *ended.owed)
+            record = self._records.save(record.with_leg(place, LegState.UNDONE))
+        self._records.save(replace(record, stage=Stage.UNDONE))
+        return ()
+
+    def _wait_alive(self) -> None:
+        deadline = self._clock.monotonic() + self._request.wait_s
+        with self._voice.progress("waiting for brokers to be registered and unfenced") as bar:
+            while absent := (now := self._look()).absent:
+                if self._clock.monotonic() > deadline:
+                    states = some(f"{b.broker} ({b.state})" for b in now.brokers if b.broker in absent)
+                    raise TryLaterError(
+                        f"not alive yet: broker {states}", hint=f"start it, then go on: {self._request.again}"
+                    )
+                bar.update(len(now.brokers) - len(absent), len(now.brokers))
+                self._clock.sleep(LOOK_EVERY_S)
+
+    def _wait_in_sync(self) -> Holdings:
+        deadline = self._clock.monotonic() + self._request.wait_s
+        with self._voice.progress("waiting for copies to be in sync") as bar:
+            while (now := self._look()).lagging:
+                if self._clock.monotonic() > deadline:
+                    raise TryLaterError(
+                        f"{counted(len(now.lagging), 'partition')} not in sync yet: {some(now.lagging)}",
+                        hint=f"go on: {self._request.again}",
+                    )
+                bar.update(len(now.held) - len(now.lagging), len(now.held))
+                self._clock.sleep(LOOK_EVERY_S)
+        return now
+
+    def _look(self) -> Holdings:
+        snapshot = self._patient.call(
+            "reading the cluster", lambda: self._admin.snapshot(now=self._clock.now(), sizes=False)
+        )
+        return holdings_of(snapshot, self._request.brokers)
+
+    def _told(self, verdict: str, seen: Holdings, problems: tuple[str, ...] = ()) -> BrokerOutcome:
+        return replace(
+            self._sum,
+            verdict=verdict,
+            brokers=seen.brokers,
+            problems=problems,
+            next_commands=(self._request.again,) if problems else (),
+        )
