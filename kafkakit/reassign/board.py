@@ -123,6 +123,8 @@ def settle(
     """Take steps off the cluster: finished ones, given up ones, and all that is left of the partitions in `keys`."""
     finished = board.done | frozenset(done)
     lost = set(dropped)
+    if finished == board.done and not lost and not keys:
+        return board
     if keys:
         lost |= {n for n, s in enumerate(board.schedule.steps) if s.key in keys}
     lost |= _followers(board.schedule.steps, lost)

@@ -10,16 +10,18 @@ from kafkakit.reassign.precheck import Live, listed
 from kafkakit.topicmappr.plan import Plan
 
 Dirs = Mapping[int, BrokerLogDirs]
+Sent = Mapping[TopicPartitionReplica, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirWork:
-    """One copy that belongs into `target` and came from `source`."""
+    """One copy that belongs into `target` and came from `source`; `sent` are dirs that a run of ours took it to."""
 
     replica: TopicPartitionReplica
     source: str
     target: str
     size_bytes: int = 0
+    sent: tuple[str, ...] = ()
 
     @property
     def key(self) -> TopicPartition:
@@ -45,8 +47,11 @@ class DirLook:
     total_bytes: int = 0
 
 
-def dir_work(plan: Plan, live: Live, *, undone: bool = False) -> tuple[DirWork, ...]:
-    """The plan's moves inside brokers, or the way back; copies of topics that are gone have no share."""
+def dir_work(plan: Plan, live: Live, *, undone: bool = False, sent: Sent | None = None) -> tuple[DirWork, ...]:
+    """The plan's moves inside brokers, or the way back; copies of topics that are gone have no share.
+
+    `sent` are the dirs that a run of ours took copies to on their way, as its journal has them.
+    """
     ids = {e.topic: e.topic_id for e in plan.scope}
     found = []
     for m in plan.dir_moves:
@@ -56,7 +61,8 @@ def dir_work(plan: Plan, live: Live, *, undone: bool = False) -> tuple[DirWork, 
             continue
         source, target = (m.target_dir, m.source_dir) if undone else (m.source_dir, m.target_dir)
         replica = TopicPartitionReplica(m.topic, m.partition, m.broker)
-        found.append(DirWork(replica=replica, source=source, target=target, size_bytes=m.size_bytes or 0))
+        ours = sent.get(replica, ()) if sent else ()
+        found.append(DirWork(replica=replica, source=source, target=target, size_bytes=m.size_bytes or 0, sent=ours))
     return tuple(found)
 
 
@@ -109,7 +115,7 @@ def _obstacle(item: DirWork, dirs: Dirs) -> str | None:
     future = answer.futures.get(item.key)
     if target.cordoned and copy.log_dir != item.target and (future is None or future.log_dir != item.target):
         return f"log dir {item.target} of broker {item.replica.broker} is cordoned"
-    if copy.log_dir not in (item.source, item.target):
+    if copy.log_dir not in (item.source, item.target, *item.sent):
         return f"the copy is in {copy.log_dir}, moved by somebody else"
     return None
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafkakit.errors import InputError
-from kafkakit.model import TopicPartition
+from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.reassign.journal import Record, RecordKind, What
 from kafkakit.reassign.rates import rates_from_data
@@ -53,9 +53,10 @@ class RunState:
 
     `rates` and `entries` are the throttles that may be on the cluster because of us; a list without entries
     is one that we emptied and that may still have to be deleted. `submitted` holds the last target per
-    partition, `trail` all lists sent since the plan was last wholly at one end. `unsettled` says that the last
-    run did not end, or not complete. `wanted` are the throttles that the last run was asked for, as changed while it
-    ran (None: no throttle). `token` is the last run's fencing token (None: made without a lease).
+    partition, `trail` all lists sent since the plan was last wholly at one end, `dirs_sent` the log dirs likewise.
+    `unsettled` says that the last run did not end, or not complete. `wanted` are the throttles that the last run was
+    asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
+    without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new.
     """
 
     cluster_id: str = ""
@@ -69,6 +70,7 @@ class RunState:
     entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
     submitted: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     trail: Mapping[TopicPartition, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    dirs_sent: Mapping[TopicPartitionReplica, tuple[str, ...]] = field(default_factory=dict)
     token: int | None = None
     promise: Promise | None = None
     paused: bool = False
@@ -129,6 +131,12 @@ def _take_intent(state: RunState, record: Record) -> RunState:
         moved = {TopicPartition(t, p): tuple(target) for t, p, target in data["targets"]}
         trail = {k: tuple(dict.fromkeys([*state.trail.get(k, ()), target])) for k, target in moved.items()}
         return replace(state, submitted={**state.submitted, **moved}, trail={**state.trail, **trail})
+    if record.what is What.DIRS:
+        sent = dict(state.dirs_sent)
+        for topic, partition, broker, path in data["replicas"]:
+            replica = TopicPartitionReplica(topic, partition, broker)
+            sent[replica] = tuple(dict.fromkeys([*sent.get(replica, ()), path]))
+        return replace(state, dirs_sent=sent)
     if record.what is What.CANCEL:
         return replace(state, cancelled=True)
     return state
@@ -171,6 +179,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             # Applying again after a rollback starts afresh.
             cancelled=state.cancelled and state.unsettled,
             trail=state.trail if state.unsettled else {},
+            dirs_sent=state.dirs_sent if state.unsettled else {},
         )
     if record.what is What.SCHEDULE:
         promise = Promise(

@@ -167,7 +167,7 @@ def _dir_tasks(inside: Sequence[DirWork], dirs: Dirs) -> tuple[DirTask, ...]:
             DirTask(
                 key=item.key,
                 broker=item.replica.broker,
-                source_dir=item.source,
+                source_dir=answer.replicas[item.key].log_dir,
                 target_dir=item.target,
                 size_bytes=answer.replicas[item.key].size_bytes,
                 running=future is not None,

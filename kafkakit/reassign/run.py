@@ -13,7 +13,7 @@ from kafkakit.errors import (
     TryLaterError,
 )
 from kafkakit.ports import Clock, ClusterAdmin
-from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_words, dir_work
+from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_words
 from kafkakit.reassign.goals import Goal, rollback_goals
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
@@ -290,7 +290,7 @@ class Run:
             self._clock.sleep(0.5)
             live, assessment = self._sight.look()
         if not self._problems and direction is not Direction.ABORT:
-            self._problems += dir_problems(self._dirs.look(dir_work(self._plan, live, undone=undone)))
+            self._problems += dir_problems(self._dirs.look(self._sight.inside(direction, live)))
         moving = len(in_flight(assessment))
         if moving:
             self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")

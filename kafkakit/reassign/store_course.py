@@ -40,6 +40,11 @@ class Course:
     schedule: Schedule
     rates: Rates
 
+    @property
+    def is_partial(self) -> bool:
+        """True when another round must follow: steps that a cut run has on the cluster are waited for first."""
+        return any(g.via is not None for g in self.goals)
+
 
 class Navigator:
     """Plots courses, announces them, and follows them."""
@@ -71,7 +76,8 @@ class Navigator:
             self._voice.say(line)
         if not self._request.ingest_sample_s:
             self._voice.say("what the logs take in meanwhile was not measured, and counts as nothing")
-        _require_possible(course)
+        if not course.is_partial:
+            _require_possible(course)
         self._require_catch_up(course)
         self._shown, self._shown_at_s = course, self._clock.monotonic()
         return course
@@ -103,7 +109,9 @@ class Navigator:
             if goals or inside:
                 course = self._course_for(goals, inside, live, rates)
                 self._carry(course, f"{direction.value}: {counted(len(course.schedule.steps), 'step')}")
-                tried |= {g.key for g in goals if g.via is None} | {w.replica for w in inside}
+                later = course.schedule.stuck if course.is_partial else {}
+                tried |= {g.key for g in goals if g.via is None and g.key not in later}
+                tried |= {w.replica for w in inside if w.key not in later}
                 rates = self._window.rates or Rates()
             elif sourceless and self._clock.monotonic() < deadline:
                 self._clock.sleep(1.0)
@@ -122,7 +130,7 @@ class Navigator:
         ):
             return shown
         course = self._plot(goals, inside, live, rates, sample_s=0.0)
-        stuck = sorted(course.schedule.stuck.items())
+        stuck = [] if course.is_partial else sorted(course.schedule.stuck.items())
         self._window.problems += [f"{key} is left as it is: {reason}" for key, reason in stuck]
         return course
 

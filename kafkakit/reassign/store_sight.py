@@ -46,7 +46,12 @@ class Sight:
         """What the run still has to do: lists to reach, with their live sizes, and copies that change their dir."""
         undone = direction is Direction.ROLLBACK
         goals = rollback_goals(assessment, live)[0] if undone else apply_goals(assessment)
-        return self._lookout.sized(goals, live), self._dirs.left(dir_work(self._plan, live, undone=undone))
+        return self._lookout.sized(goals, live), self._dirs.left(self.inside(direction, live))
+
+    def inside(self, direction: Direction, live: Live) -> tuple[DirWork, ...]:
+        """The copies that change their log dir inside a broker, done or not."""
+        undone = direction is Direction.ROLLBACK
+        return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
     def after_others(self, voice: Voice, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
         """Wait until nobody else moves planned partitions; returns the last look."""

@@ -1,6 +1,7 @@
 """What a rolling window does while it works: other people's wishes and moves, dead brokers, leases, full disks."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,18 +9,19 @@ import pytest
 from kafkakit.control.lease import Holder, Life
 from kafkakit.control.store_lease import Lease
 from kafkakit.control.store_wish import Wishes
-from kafkakit.errors import InfeasibleError, RefusedError, TryLaterError
+from kafkakit.errors import InfeasibleError, InterruptedRunError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.reassign.orders.run import note_pause
 from kafkakit.reassign.outcome import Commands, Request
 from kafkakit.reassign.schedule.work import Limits, Rates
 from kafkakit.reassign.store_orders import Orders
 from kafkakit.reassign.throttle import FOLLOWER_RATE
+from kafkakit.topicmappr.plan import DirMove
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
 from tests.plans import make_plan
-from tests.reassign_bench import Bench
+from tests.reassign_bench import Bench, Killed
 
 MB = 1_000_000
 ONE = Limits(into_each=1, out_each=1)
@@ -333,3 +335,71 @@ def test_looking_costs_no_full_read_of_the_cluster() -> None:
     bench.cluster.snapshot = None  # type: ignore[method-assign, assignment]
     assert bench.apply(limits=ONE).ok
     assert all(names <= {"t"} for names in topics)
+
+
+def test_an_abort_that_is_cut_at_any_effect_can_be_made_again() -> None:
+    def stopped() -> Bench:
+        bench = make_bench(partitions=4)
+        at(bench, 3, press)
+        with pytest.raises(InterruptedRunError):
+            bench.apply(rate=4 * MB, limits=Limits(into_each=2, out_each=4))
+        return bench
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    bench = stopped()
+    calls = len(bench.cluster.calls)
+    assert bench.run().abort().ok
+    for number in range(len(bench.cluster.calls) - calls):
+        for after in (False, True):
+            bench = stopped()
+            before = dict.fromkeys(bench.lists(), (1, 2))
+            left = iter(range(number, -1, -1))
+
+            def die(name: str, _: object, bench: Bench = bench, after: bool = after, left: Any = left) -> None:
+                if next(left, None) == 0:
+                    if not after:
+                        raise Killed
+                    bench.cluster.fail_next(name, Killed(), after_effect=True)
+
+            bench.cluster.before_call.append(die)
+            with pytest.raises(Killed):
+                bench.run().abort()
+            bench.cluster.before_call.clear()
+            with pytest.raises(RefusedError, match="the last run was an abort"):
+                bench.run().resume()
+            assert bench.run().abort().ok
+            assert bench.lists() == before
+            assert not bench.cluster.reassignments()
+            assert not any(bench.configs().values())
+            verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_a_copy_on_a_detour_inside_its_broker_is_ours_after_a_crash() -> None:
+    cluster = FakeCluster({1: "a"}, dirs_per_broker=3, dir_bytes=100 * MB)
+    cluster.add_topic("t", {0: (1,), 1: (1,)}, size_bytes=80 * MB)
+    paths = sorted(cluster.brokers[1].dirs)
+    for number in (0, 1):
+        cluster.topics["t"].partitions[number].dirs[1] = paths[number]
+    swap = tuple(
+        DirMove(topic="t", partition=n, broker=1, source_dir=paths[n], target_dir=paths[1 - n], size_bytes=80 * MB)
+        for n in (0, 1)
+    )
+    for death in range(3):
+        bench = Bench(cluster, replace(make_plan(cluster, {}, topics=["t"]), dir_moves=swap))
+        seen = iter(range(1000))
+
+        def die(name: str, _: object, seen: Any = seen, death: int = death) -> None:
+            if name == "move_log_dirs" and next(seen) == death:
+                cluster.fail_next(name, Killed(), after_effect=True)
+
+        cluster.before_call.append(die)
+        with pytest.raises(Killed):
+            bench.apply()
+        cluster.before_call.clear()
+        cluster.advance(1)
+        assert bench.run().resume().ok
+        assert [p.dirs[1] for p in cluster.topics["t"].partitions.values()] == [paths[1], paths[0]]
+        assert bench.rollback().ok
+        assert [p.dirs[1] for p in cluster.topics["t"].partitions.values()] == paths[:2]
