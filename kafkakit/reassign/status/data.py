@@ -108,6 +108,7 @@ def _inside_data(item: InsideView) -> dict[str, object]:
         "copied_bytes": item.copied_bytes,
         "total_bytes": item.total_bytes,
         "offset_lag": item.offset_lag,
+        "run": item.run or None,
         "bytes_per_s": _rounded(item.bytes_per_s),
     }
 

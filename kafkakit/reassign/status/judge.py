@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kafkakit.model import Broker, BrokerState, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs
 from kafkakit.reassign.status.look import Health, HeldLease, KnownRun, Sight, Throttled, entries_of
-from kafkakit.reassign.status.runs import Flight, owner_of, view_run
+from kafkakit.reassign.status.runs import Flight, mover_of, owner_of, view_run
 from kafkakit.reassign.status.samples import Growth, History, growth_of, window_of
 from kafkakit.reassign.status.stall import QUIET_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.reassign.status.view import CopyState, CopyView, InsideView, MoveView, StatusView
@@ -56,7 +56,7 @@ def judge(sight: Sight, history: History, inside_history: History, around: Aroun
         at=sight.at,
         window_s=window_of(history),
         moves=tuple(moves),
-        inside=_inside(sight.dirs, inside_history),
+        inside=_inside(sight.dirs, inside_history, around.runs),
         runs=tuple(views),
         throttled=around.throttled,
         health=around.health,
@@ -232,7 +232,7 @@ def _flow_of(sight: Sight, history: History, throttled: Throttled) -> _Flow:
     return _Flow(growth=growth, receiving=frozenset(receiving), ingest=ingest)
 
 
-def _inside(dirs: Dirs, history: History) -> tuple[InsideView, ...]:
+def _inside(dirs: Dirs, history: History, runs: Sequence[KnownRun]) -> tuple[InsideView, ...]:
     found = []
     for broker, answer in sorted(dirs.items()):
         for key, future in sorted(answer.futures.items()):
@@ -248,6 +248,7 @@ def _inside(dirs: Dirs, history: History) -> tuple[InsideView, ...]:
                     total_bytes=total,
                     offset_lag=future.offset_lag,
                     bytes_per_s=growth.bytes_per_s if growth else None,
+                    run=_run_name(mover_of(replica, future.log_dir, runs)),
                 )
             )
     return tuple(found)

@@ -152,7 +152,7 @@ def _inside_lines(inside: tuple[InsideView, ...], shown: int) -> list[str]:
         lines.append(
             f"  {item.replica.topic}-{item.replica.partition} on broker {item.replica.broker}: to {item.target_dir}, "
             f"{format_bytes(item.copied_bytes)} of {format_bytes(item.total_bytes)}{rate}, "
-            f"{counted(item.offset_lag, 'record')} behind"
+            f"{counted(item.offset_lag, 'record')} behind" + (f" ({item.run})" if item.run else "")
         )
     if len(inside) > shown:
         lines.append(f"  and {len(inside) - shown} more")

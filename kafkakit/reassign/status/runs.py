@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkakit.model import Reassignment, TopicPartition
+from kafkakit.model import Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.reassign.journal_state import Promise, RunState
 from kafkakit.reassign.outcome import Direction
 from kafkakit.reassign.status.look import HeldLease, KnownRun
@@ -56,6 +56,12 @@ def owner_of(move: Reassignment, runs: Sequence[KnownRun]) -> KnownRun | None:
     """The run that sent a move: one not yet ended goes before others; None: no run of this host did."""
     key = TopicPartition(move.topic, move.partition)
     senders = [r for r in runs if move.target in (r.state.submitted.get(key), *r.state.trail.get(key, ()))]
+    return min(senders, key=lambda r: (not r.state.unsettled, r.journal), default=None)
+
+
+def mover_of(replica: TopicPartitionReplica, target_dir: str, runs: Sequence[KnownRun]) -> KnownRun | None:
+    """The run that sent a copy to another log dir of its broker; as `owner_of`."""
+    senders = [r for r in runs if target_dir in r.state.dirs_sent.get(replica, ())]
     return min(senders, key=lambda r: (not r.state.unsettled, r.journal), default=None)
 
 

@@ -85,7 +85,7 @@ class MoveView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsideView:
-    """One copy on its way to another log dir of its broker; `offset_lag` counts records behind."""
+    """One copy on its way to another log dir of its broker; `offset_lag` counts records behind, `run` is as of moves."""
 
     replica: TopicPartitionReplica
     source_dir: str
@@ -94,6 +94,7 @@ class InsideView:
     total_bytes: int
     offset_lag: int
     bytes_per_s: float | None = None
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
