@@ -30,14 +30,15 @@ class PlanRunner(Protocol):
 class MoveRequest:
     """One `drain`, `replace` or `decommission`.
 
-    `again` is the command line that goes on, `undo_of` the one that takes an operation back. `bootstrap` is the
-    address for commands to paste.
+    `again` is the command line that goes on, `undo_of` the one that takes an operation back, `cleanup` the one that
+    removes throttles which a run could not remove. `bootstrap` is the address for commands to paste.
     """
 
     kind: Kind
     asked: Asked
     again: str
     undo_of: Callable[[Operation], str]
+    cleanup: str
     confirm: Callable[[str], bool]
     bootstrap: str = ""
     dry_run: bool = False

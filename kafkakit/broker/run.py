@@ -49,6 +49,7 @@ class MoveOff:
         self._patient = Patient(clock, voice, request.patience_s)
         self._brokers = request.asked.brokers
         self._sum = BrokerOutcome(command=request.kind.value, verdict="")
+        self._owed: list[str] = []
 
     def run(self) -> BrokerOutcome:
         """Begin the operation, or go on with the one on record.
@@ -98,8 +99,9 @@ class MoveOff:
         if not self._confirmed():
             return self._told("declined", found)
         ended = self._plans.run(found, leg, Direction.ABORT)
-        if ended.problems or ended.owed:
-            return self._told("incomplete", found, problems=(*ended.problems, *ended.owed))
+        self._owed += ended.owed
+        if ended.problems:
+            return self._told("incomplete", found, problems=ended.problems)
         return self._plan(self._records.save(found.without_open()))
 
     def _plan(self, record: Operation | None, earlier: Operation | None = None) -> BrokerOutcome:
@@ -163,8 +165,9 @@ class MoveOff:
                 self._pass_leaders()
             ended = self._plans.run(record, leg, Direction.APPLY)
             self._sum = self._sum.plus(ended)
-            if not ended.ok:
-                return self._told("incomplete", record, problems=(*ended.problems, *ended.owed))
+            self._owed += ended.owed
+            if ended.problems:
+                return self._told("incomplete", record, problems=ended.problems)
             record = self._records.save(record.with_leg(place, LegState.DONE))
         return self._verify(record)
 
@@ -248,11 +251,11 @@ class MoveOff:
             self._sum,
             verdict=verdict,
             brokers=seen.brokers,
-            problems=problems,
+            problems=(*problems, *dict.fromkeys(self._owed)),
             cautions=safety.cautions if safety else (),
             steps=safety.steps if safety else (),
             record=str(self._records.path_of(record)) if record is not None else None,
-            next_commands=(self._request.again,) if problems else (),
+            next_commands=(self._request.again,) if problems else (self._request.cleanup,) if self._owed else (),
             undo=None if undone or record is None else self._request.undo_of(record),
         )
 

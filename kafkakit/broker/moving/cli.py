@@ -216,6 +216,7 @@ def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
             asked=asked,
             again=again,
             undo_of=undo_of,
+            cleanup=f"{kit.program} reassign cleanup --yes",
             confirm=lambda question: given["yes"] or kit.output.ask_typed(f"{question} Cluster {site.cluster_id}."),
             bootstrap=kit.settings.bootstrap_servers,
             dry_run=given["dry_run"],
