@@ -85,7 +85,7 @@ class MoveView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsideView:
-    """One copy on its way to another log dir of its broker; `offset_lag` counts records behind, `run` is as of moves."""
+    """One copy on its way to another log dir of its broker; `offset_lag` counts records behind, `run`: as of moves."""
 
     replica: TopicPartitionReplica
     source_dir: str
