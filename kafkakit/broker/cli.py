@@ -61,7 +61,6 @@ def rejoin(
     kafkakit --profile prod broker rejoin 1004 --restore ~/drain-1004.1.json --throttle 20MB
     """
     from pathlib import Path
-    from shlex import join
 
     from kafkakit.broker.job.cli import ReassignRunner, claimed, finish, open_site
     from kafkakit.broker.moving.cli import ids_of, run_options
@@ -90,8 +89,6 @@ def rejoin(
     with open_site(kit, f"rejoin-{listed[:80]}", dry_run=dry_run) as site:
         record = site.records.read(Path(restore)) if restore else None
         elections = Elections(lambda: claimed(kit, "broker rejoin"), kit.output, pace, request.patience_s)
-        runner = ReassignRunner(
-            site, given, again=again, undo_of=lambda _: join(["kafkakit", "broker", "rejoin", listed])
-        )
+        runner = ReassignRunner(site, given, again=again, undo_of=lambda _: again)
         outcome = Rejoin(site.admin, site.clock, kit.output, site.records, runner, elections, request).run(record)
     finish(kit, outcome)

@@ -44,8 +44,9 @@ class Desk:
     def records(self) -> list[Path]:
         return sorted(p for p in self.home.state.rglob("operations/*/*.json") if ".plan." not in p.name)
 
-    def touched(self) -> list[str]:
-        return [name for name, _ in self.cluster.calls]
+    def configs(self) -> dict[str, dict[str, str]]:
+        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
+        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
 
 
 @pytest.fixture
@@ -57,9 +58,201 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
+    before = desk.lists()
     ran = desk.run("drain", "1", "--yes", "--throttle", "5MB")
     assert ran.code == 0, ran.stderr
     assert all(1 not in replicas for replicas in desk.lists().values())
     assert 1 not in desk.leaders()
-    assert ran.stdout.startswith("done: drain of broker 1\nbroker 1: alive, 0 replicas, 0 leaderships\n")
-    print(ran.stdout, ran.stderr)
+    (record,) = desk.records()
+    undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --ingest-sample 0 --yes"
+    lines = ran.stdout.splitlines()
+    assert lines[:2] == ["done: drain of broker 1", "broker 1: alive, 0 replicas, 0 leaderships"]
+    assert lines[3:] == [f"record: {record}", "to move everything back:", undo]
+    assert "Drain brokers 1\n" in ran.stderr
+    assert "first 2 leaderships pass to replicas in sync\n" in ran.stderr
+    assert "throttle: 5 MB/s per broker" in ran.stderr
+    assert "ETA " in ran.stderr
+    for journal in desk.home.state.rglob("*.journal"):
+        verify_journal(journal.read_bytes())
+    again = desk.run("drain", "1", "--yes", "-o", "json")
+    assert (again.code, again.json["verdict"], again.json["kafkakit"]["command"]) == (
+        0,
+        "nothing to do",
+        "broker drain",
+    )
+    assert desk.records() == [record]
+    back = desk.run("rejoin", "1", "--restore", str(record), "--yes", "-o", "tsv")
+    assert (back.code, back.stdout) == (0, "1\talive\ta\t4\t2\t0\n")
+    assert desk.lists() == before
+    assert [n for n in desk.configs() if desk.configs()[n]] == []
+
+
+def test_dry_run_shows_plan_and_time_and_leaves_no_trace(desk: Desk) -> None:
+    ran = desk.run("drain", "1", "--dry-run", "--throttle", "5MB", "-o", "json")
+    assert (ran.code, ran.json["verdict"], ran.json["undo_command"]) == (0, "planned", None)
+    assert "ETA " in ran.stderr
+    assert "t-0: [1,2,3] -> [2,4,3], leader 1 -> 2" in ran.stderr
+    assert desk.cluster.calls == []
+    assert not desk.home.state.exists() or not [p for p in desk.home.state.rglob("*") if p.is_file()]
+
+
+def test_a_throttle_below_what_the_logs_take_in_is_refused_as_by_apply(desk: Desk) -> None:
+    def ingest(seconds: float) -> None:
+        for number in range(4):
+            desk.cluster.write("t", number, int(2 * MB * seconds))
+
+    desk.clock.on_sleep.append(ingest)
+    ran = desk.home.run("--profile", "p", "broker", "drain", "1", "--dry-run", "--throttle", "1MB")
+    assert ran.code == 4
+    assert "--throttle " in ran.stderr.splitlines()[-1]
+
+
+def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
+    for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1"), ("rejoin", "1")):
+        ran = desk.run(*words, stdin="yes\n")
+        assert (ran.code, ran.stdout) == (2, ""), words
+        assert "--yes" in ran.stderr
+    assert desk.cluster.calls == []
+    assert desk.records() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("drain", "x"), "ID: 'x' is not a broker id"),
+        (("drain", ""), "ID: '' is not a broker id"),
+        (("drain", "1,,2"), "ID: '' is not a broker id"),
+        (("drain", "2147483648"), "is not a broker id"),
+        (("drain", "1,-2"), "name the brokers"),
+        (("drain", "9"), "broker 9 is not in this cluster"),
+        (("drain", "1", "--to", "1,4"), "broker 1 is named by both"),
+        (("drain", "1", "--to", "9"), "broker 9 is not in this cluster"),
+        (("drain", "1", "--to", "y"), "--to: 'y' is not a broker id"),
+        (("drain", "1", "--throttle", "fast"), "'fast' is not a rate"),
+        (("drain", ",".join(map(str, range(101)))), "101 brokers are named, at most 100"),
+        (("drain", "1,2,3,4,5"), "leaves no live broker"),
+        (("drain", "1", "--spread", "--min-rack-ids", "2"), "two different rules"),
+        (("replace", "1"), "--with"),
+        (("replace", "1,2", "--with", "4"), "2 brokers are named, at most 1"),
+        (("replace", "1", "--with", "1"), "cannot replace itself"),
+        (("replace", "1", "--with", "9"), "--with: broker 9 is not in this cluster"),
+        (("rejoin", "9"), "broker 9 is not in this cluster"),
+        (("rejoin", "1", "--restore", "/nowhere/r.json"), "/nowhere/r.json: cannot be read"),
+        (("rejoin", "1", "--wait", "soon"), "--wait"),
+        (("rejoin", "1", "--leaders-pause", "soon"), "--leaders-pause"),
+    ],
+)
+def test_bad_words_exit_with_2_in_one_line(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    ran = desk.run(*words, "--yes")
+    assert (ran.code, ran.stdout) == (2, ""), ran.stderr
+    (error,) = [line for line in ran.stderr.splitlines() if line.lower().startswith("error:")]
+    assert said in error
+    assert "Traceback" not in ran.stderr
+    assert desk.cluster.calls == []
+    assert desk.records() == []
+
+
+def test_no_lawful_place_exits_with_4(desk: Desk) -> None:
+    drained = desk.run("drain", "1", "--to", "5", "--yes")
+    replaced = desk.run("replace", "1", "--with", "2", "--yes", "-o", "json")
+    assert (drained.code, replaced.code) == (4, 4)
+    assert "no plan fits: t-0, t-1, t-2, t-3: 1 replica(s) must leave" in drained.stderr
+    assert replaced.json["error"]["message"].startswith("broker 2 cannot take every replica of broker 1")
+    assert desk.cluster.calls == []
+
+
+def test_replace_and_decommission(desk: Desk) -> None:
+    desk.cluster.kill(1)
+    ran = desk.run("replace", "1", "--with", "4", "--yes", "-o", "json")
+    assert (ran.code, ran.json["verdict"]) == (0, "done"), ran.stderr
+    assert desk.lists() == {0: (4, 2, 3), 1: (2, 3, 4), 2: (3, 4, 2), 3: (4, 3, 5)}
+    assert desk.leaders() == [4, 2, 3, 4]
+    gone = desk.run("decommission", "1", "--yes")
+    assert gone.code == 0
+    assert gone.stdout.startswith("nothing to do: decommission of broker 1\n")
+    assert "bin/kafka-cluster.sh unregister --bootstrap-server fake:1 --id 1\n" in gone.stdout
+    assert "bin/kafka-metadata-quorum.sh --bootstrap-server fake:1 describe --status\n" in gone.stdout
+
+
+def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
+    desk.cluster.brokers[1].configs["process.roles"] = "broker,controller"
+    ran = desk.run("decommission", "1", "--yes")
+    assert ran.code == 1
+    assert ran.stdout.startswith("not safe to stop: decommission of broker 1\n")
+    assert "error: not safe to stop: broker 1 is a controller, too" in ran.stderr
+    assert all(1 not in replicas for replicas in desk.lists().values())
+
+
+def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(desk: Desk) -> None:
+    desk.cluster.replication.line_rate = 1 * MB
+
+    def stop(_: float) -> None:
+        if desk.clock.elapsed > 10:
+            desk.clock.on_sleep.remove(stop)
+            raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(stop)
+    ran = desk.run("drain", "1", "--yes", "--to", "4,5", "--throttle", "5MB", "--max-in", "2")
+    assert ran.code == 130, ran.stderr
+    (record,) = desk.records()
+    again = "kafkakit --profile p broker drain 1 --to 4,5 --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
+    undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
+    assert f"go on: {again}" in ran.stderr
+    assert f"undo: {undo}" in ran.stderr
+    assert json.loads(record.read_bytes())["stage"] == "moving"
+    dry = desk.run("drain", "1", "--to", "4,5", "--dry-run")
+    assert (dry.code, "going on with" in dry.stderr) == (0, True)
+    other = desk.run("drain", "1", "--dry-run")
+    assert "made with other options; --replan makes a new one" in other.stderr
+    desk.cluster.replication.line_rate = 100 * MB
+    went_on = desk.run("drain", "1", "--to", "4,5", "--yes")
+    assert went_on.code == 0, went_on.stderr
+    assert all(1 not in replicas for replicas in desk.lists().values())
+    assert desk.records() == [record]
+    assert not any(desk.configs().values())
+
+
+def test_a_second_one_on_the_host_is_sent_away(desk: Desk) -> None:
+    lock = desk.home.state / "locks" / "fake-cluster.drain-1.lock"
+    with FileLock(lock, "test"):
+        ran = desk.run("drain", "1", "--yes")
+    assert ran.code == 75
+    assert "another kafkakit is at work" in ran.stderr
+    with FileLock(desk.home.state / "locks" / "fake-cluster.lock", "test"):
+        busy = desk.run("drain", "1", "--yes")
+    assert busy.code == 75
+    assert desk.cluster.calls == []
+    assert desk.run("drain", "1", "--yes").code == 0
+
+
+def test_a_damaged_record_or_plan_exits_with_2_and_names_the_file(desk: Desk) -> None:
+    assert desk.run("drain", "1", "--yes").code == 0
+    (record,) = desk.records()
+    body = record.read_bytes()
+    record.write_bytes(body[:-20])
+    ran = desk.run("drain", "1", "--yes")
+    assert ran.code == 2
+    assert ran.stderr.startswith(f"error: {record}: ")
+    record.write_bytes(body)
+    for plan in record.parent.glob("*.plan.json"):
+        plan.unlink()
+    lost = desk.run("rejoin", "1", "--restore", str(record), "--yes")
+    assert lost.code == 2
+    assert ".plan.json: cannot be opened" in lost.stderr
+
+
+def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
+    desk.cluster.kill(1)
+    desk.cluster.revive(1)
+    desk.cluster.advance(60)
+    dry = desk.run("rejoin", "1", "--dry-run")
+    assert (dry.code, "2 preferred leaderships will come back" in dry.stderr) == (0, True)
+    assert desk.cluster.calls == []
+    ran = desk.run("rejoin", "1", "--yes", "--leaders-at-once", "1", "--leaders-pause", "0")
+    assert ran.code == 0, ran.stderr
+    assert "2 leaderships passed on by election" in ran.stdout
+    assert desk.leaders() == [1, 2, 3, 1]
+    desk.cluster.kill(1)
+    late = desk.run("rejoin", "1", "--yes", "--wait", "10s")
+    assert late.code == 75
+    assert "hint: start it, then go on: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr

@@ -1,0 +1,180 @@
+"""Bringing brokers back on a cluster in memory, with and without the drain taken back, cut at every point."""
+
+from pathlib import Path
+
+import pytest
+
+from kafkakit.broker.operation import Kind, Operation, Stage
+from kafkakit.broker.store_elections import Pace
+from kafkakit.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from tests.journal_invariants import verify_journal
+from tests.reassign_bench import Killed
+from tests.unit.broker.bench import MB, Bench, make_cluster
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(make_cluster(), tmp_path / "operations")
+
+
+def drained(bench: Bench, kind: Kind = Kind.DRAIN) -> Operation:
+    assert bench.move(kind, 1, placement=PlaceBy.COUNT, **({"onto": 4} if kind is Kind.REPLACE else {})).ok
+    record = bench.records.newest(kind, (1,), 4 if kind is Kind.REPLACE else None)
+    assert record is not None
+    return record
+
+
+def test_a_broker_that_came_back_gets_its_leaderships_in_groups(bench: Bench) -> None:
+    bench.cluster.kill(1)
+    bench.cluster.advance(5)
+    bench.cluster.revive(1)
+    bench.cluster.advance(60)
+    assert 1 not in [leader for key, leader in bench.leaders().items() if key[0] == "t"]
+    outcome = bench.rejoin(1, pace=Pace(group=1, pause_s=30.0))
+    assert (outcome.verdict, outcome.leaders_passed) == ("done", 2)
+    assert bench.leaders() == {k: v[0] for k, v in bench.lists().items()}
+    elections = [a for name, a in bench.cluster.calls if name == "elect_preferred_leaders"]
+    assert elections == [(TopicPartition("t", 0),), (TopicPartition("t", 3),)]
+    assert bench.clock.elapsed >= 30
+    again = bench.rejoin(1)
+    assert (again.verdict, len(bench.questions)) == ("nothing to do", 1)
+
+
+def test_it_waits_for_the_broker_and_for_its_copies_before_it_leads(bench: Bench) -> None:
+    bench.cluster.kill(1)
+    bench.cluster.write("t", 0, 40 * MB)
+    bench.cluster.replication.line_rate = 2 * MB
+    seen: list[tuple[bool, int]] = []
+
+    def come_back(_: float) -> None:
+        if bench.clock.elapsed > 20 and not bench.cluster.brokers[1].alive:
+            bench.cluster.revive(1)
+
+    def note(name: str, _: object) -> None:
+        if name == "elect_preferred_leaders":
+            isr = bench.cluster.topics["t"].partitions[0].isr
+            seen.append((1 in isr, int(bench.clock.elapsed)))
+
+    bench.clock.on_sleep.append(come_back)
+    bench.cluster.before_call.append(note)
+    assert bench.rejoin(1).verdict == "done"
+    assert seen[0][0]
+    assert seen[0][1] >= 40
+    assert bench.leaders()["t", 0] == 1
+
+
+def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Bench) -> None:
+    bench.cluster.kill(1)
+    with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(fenced\)") as dead:
+        bench.rejoin(1, wait_s=30.0)
+    assert dead.value.hint == "start it, then go on: kafkakit broker rejoin"
+    bench.cluster.write("t", 0, 40 * MB)
+    bench.cluster.replication.line_rate = 1.0
+    bench.cluster.revive(1)
+    with pytest.raises(TryLaterError, match="1 partition not in sync yet: t-0"):
+        bench.rejoin(1, wait_s=30.0)
+    assert bench.cluster.calls == []
+
+
+def test_strangers_other_brokers_and_other_clusters_are_refused(bench: Bench) -> None:
+    with pytest.raises(UsageError, match="broker 9 is not in this cluster"):
+        bench.rejoin(9)
+    record = drained(bench)
+    with pytest.raises(UsageError, match="the record is of broker 1, not 2"):
+        bench.rejoin(2, record=record)
+    bench.cluster.cluster_id = "another"
+    with pytest.raises(RefusedError, match="the record is of cluster fake-cluster"):
+        bench.rejoin(1, record=record)
+
+
+def test_dry_run_and_declined_change_nothing(bench: Bench) -> None:
+    record = drained(bench)
+    calls, lists = len(bench.cluster.calls), bench.lists()
+    count = bench.fate.count
+    assert bench.rejoin(1, record=record, dry_run=True).verdict == "planned"
+    assert any("to put back" in line for line in bench.voice.said)
+    bench.answers = [False]
+    assert bench.rejoin(1, record=record).verdict == "declined"
+    assert (len(bench.cluster.calls), bench.lists(), bench.fate.count) == (calls, lists, count)
+
+
+@pytest.mark.parametrize("kind", [Kind.DRAIN, Kind.REPLACE])
+def test_restore_brings_every_list_and_leader_back(bench: Bench, kind: Kind) -> None:
+    lists, leaders = bench.lists(), bench.leaders()
+    record = drained(bench, kind)
+    assert bench.lists() != lists
+    outcome = bench.rejoin(1, record=record)
+    assert (outcome.verdict, outcome.problems) == ("done", ())
+    assert (bench.lists(), bench.leaders()) == (lists, leaders)
+    written = bench.records.read(bench.records.path_of(record))
+    assert written.stage is Stage.UNDONE
+    assert bench.rejoin(1, record=written).verdict == "nothing to do"
+    assert bench.move(kind, 1, **({"onto": 4} if kind is Kind.REPLACE else {})).ok, "and away again, on a new record"
+    newest = bench.records.newest(kind, (1,), 4 if kind is Kind.REPLACE else None)
+    assert newest is not None
+    assert newest.number == 2
+
+
+def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
+    record = drained(bench)
+    bench.fate.die_at = bench.fate.count + 4
+    with pytest.raises(Killed):
+        bench.rejoin(1, record=record)
+    bench.revived()
+    with pytest.raises(RefusedError, match="being taken back") as refused:
+        bench.drain(1)
+    assert refused.value.hint == "finish that: kafkakit broker rejoin --restore drain-1.1"
+
+
+def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    calm = Bench(make_cluster(), tmp_path / "calm")
+    lists, leaders = calm.lists(), calm.leaders()
+    record = drained(calm)
+    begun = calm.fate.count
+    assert calm.rejoin(1, record=record).ok
+    effects = calm.fate.count - begun
+    assert effects > 30
+    for cut in range(0, effects, 3):
+        bench = Bench(make_cluster(), tmp_path / f"cut-{cut}")
+        record = drained(bench)
+        bench.fate.die_at = bench.fate.count + cut
+        with pytest.raises(Killed):
+            bench.rejoin(1, record=record)
+        bench.clock.sleep(float(cut % 3))
+        bench.revived()
+        again = bench.rejoin(1, record=bench.records.read(bench.records.path_of(record)))
+        assert again.ok, (cut, again.problems)
+        assert (bench.lists(), bench.leaders()) == (lists, leaders), cut
+        assert not any(bench.configs().values()), cut
+        for file in bench.journals.values():
+            if file.data:
+                verify_journal(file.data)
+
+
+def test_a_drain_cut_in_the_middle_is_taken_back(tmp_path: Path) -> None:
+    for cut in (8, 20, 30, 36, 44):
+        bench = Bench(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")
+        lists, leaders = bench.lists(), bench.leaders()
+        bench.fate.die_at = cut
+        with pytest.raises(Killed):
+            bench.drain(1, placement=PlaceBy.COUNT)
+        bench.revived()
+        record = bench.records.newest(Kind.DRAIN, (1,))
+        assert record is not None
+        assert bench.rejoin(1, record=record).ok, cut
+        assert (bench.lists(), bench.leaders()) == (lists, leaders), cut
+
+
+def test_an_election_that_is_refused_is_named(bench: Bench) -> None:
+    bench.cluster.kill(1)
+    bench.cluster.revive(1)
+    bench.cluster.advance(60)
+    bench.cluster.fail_item("elect_preferred_leaders", TopicPartition("t", 3), ItemError(name="ElectionError"))
+    outcome = bench.rejoin(1)
+    assert outcome.verdict == "incomplete"
+    assert outcome.problems == ("1 leadership did not pass: t-3 (ElectionError)",)
+    assert outcome.next_commands == ("kafkakit broker rejoin",)
+    assert bench.rejoin(1).verdict == "done"
