@@ -72,6 +72,7 @@ def status(
     from kafkakit.reassign.status.data import COPY_COLUMNS, status_data, status_rows
     from kafkakit.reassign.status.metrics import render_metrics
     from kafkakit.reassign.status.render import render_status
+    from kafkakit.reassign.status.stall import QUIET_S
     from kafkakit.reassign.watch.run import PATIENCE_S, look_once
     from kafkakit.reassign.watch.run import watch as watch_moves
     from kafkakit.wiring import system_clock, write_file
@@ -81,6 +82,8 @@ def status(
         raise UsageError("--metrics - is a format of its own, without -o", hint="name a file for the metrics")
     window_s = _window_s(window, WATCH_WINDOW_S if watch else ONCE_WINDOW_S)
     interval_s = parse_duration(interval, "--interval")
+    if 0 < window_s < QUIET_S:
+        kit.output.warn(f"copies come in lumps under a throttle: rates over less than {QUIET_S:g} s mean little")
 
     def note(view: StatusView) -> None:
         if metrics not in (None, "-"):

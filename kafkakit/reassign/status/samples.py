@@ -1,7 +1,7 @@
 """Sizes of copies as looks found them one after another, and how fast each grew."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs
@@ -19,7 +19,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How a copy did: from `first_bytes` to `last_bytes` in `seconds`; for `quiet_s` at the end it did not grow."""
+    """How a copy did: from `first_bytes` to `last_bytes` in `seconds`; it has not grown for `quiet_s`, maybe longer."""
 
     first_bytes: int
     last_bytes: int
@@ -32,7 +32,12 @@ class Growth:
         return (self.last_bytes - self.first_bytes) / self.seconds
 
 
-History = tuple[Sample, ...]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The samples kept, oldest first, and since when each copy has the size that it has now."""
+
+    samples: tuple[Sample, ...] = ()
+    still_since_s: Mapping[TopicPartitionReplica, float] = field(default_factory=dict)
 
 
 def sizes_in(dirs: Mapping[int, BrokerLogDirs], keys: Iterable[TopicPartition]) -> dict[TopicPartitionReplica, int]:
@@ -51,17 +56,23 @@ def remember(history: History, sample: Sample, window_s: float) -> History:
 
     Copies arrive in lumps under a throttle, so a rate is taken over the whole window and never over two looks.
     """
-    kept = [*history, sample]
+    kept = [*history.samples, sample]
     while len(kept) > 2 and sample.at_s - kept[1].at_s >= window_s:
         kept.pop(0)
     if len(kept) > MAX_SAMPLES:
         del kept[1]  # the oldest one says how long, the newest ones how lately
-    return tuple(kept)
+    before = history.samples[-1].bytes_of if history.samples else {}
+    still = {
+        copy: history.still_since_s[copy] if before.get(copy) == size else sample.at_s
+        for copy, size in sample.bytes_of.items()
+    }
+    return History(samples=tuple(kept), still_since_s=still)
 
 
 def window_of(history: History) -> float:
     """The seconds that the samples span."""
-    return history[-1].at_s - history[0].at_s if history else 0.0
+    samples = history.samples
+    return samples[-1].at_s - samples[0].at_s if samples else 0.0
 
 
 def growth_of(history: History, copy: TopicPartitionReplica) -> Growth | None:
@@ -70,7 +81,7 @@ def growth_of(history: History, copy: TopicPartitionReplica) -> Growth | None:
     A copy that shrank was begun anew (a truncation, another log dir): what was before does not count.
     """
     run: list[tuple[float, int]] = []
-    for sample in reversed(history):
+    for sample in reversed(history.samples):
         size = sample.bytes_of.get(copy)
         if size is None or (run and size > run[-1][1]):
             break
@@ -80,6 +91,5 @@ def growth_of(history: History, copy: TopicPartitionReplica) -> Growth | None:
     (last_s, last), (first_s, first) = run[0], run[-1]
     if last_s <= first_s:
         return None
-    # Walking back, the last sample with the present size is when it stopped growing at the earliest.
-    quiet_since = min(at for at, size in run if size == last)
-    return Growth(first_bytes=first, last_bytes=last, seconds=last_s - first_s, quiet_s=last_s - quiet_since)
+    quiet_s = last_s - history.still_since_s[copy]
+    return Growth(first_bytes=first, last_bytes=last, seconds=last_s - first_s, quiet_s=quiet_s)

@@ -93,8 +93,8 @@ class Observer:
     ) -> None:
         self._admin, self._clock, self._ledger, self._read_lease = admin, clock, ledger, lease
         self._window_s, self._program, self._wants_whole = window_s, program, whole
-        self._history: History = ()
-        self._inside_history: History = ()
+        self._history = History()
+        self._inside_history = History()
         self._throttled = Throttled()
         self._health: Health | None = None
         self._lease: HeldLease | None = None

@@ -37,7 +37,7 @@ IN = Limit(broker=3, side="in", rate=2 * MB)
 
 
 def history(*points: tuple[float, int | None], window_s: float = 20.0) -> History:
-    found: History = ()
+    found = History()
     for at_s, size in points:
         found = remember(found, Sample(at_s=at_s, bytes_of={} if size is None else {COPY: size}), window_s)
     return found
@@ -49,6 +49,9 @@ def test_lumps_are_averaged_over_the_window_and_not_over_two_looks() -> None:
     growth = growth_of(lumpy, COPY)
     assert growth is not None
     assert (growth.bytes_per_s, growth.quiet_s) == (2 * MB, 9)
+    long = growth_of(history(*((float(t), min(t, 5)) for t in range(100))), COPY)
+    assert long is not None
+    assert (long.bytes_per_s, long.seconds, long.quiet_s) == (0, 20, 94)
 
 
 def test_a_copy_that_appears_shrinks_or_vanishes_begins_anew() -> None:
@@ -65,7 +68,7 @@ def test_a_copy_that_appears_shrinks_or_vanishes_begins_anew() -> None:
 
 def test_a_long_watch_remembers_no_more_than_it_needs() -> None:
     many = history(*((t / 10, t) for t in range(5000)), window_s=300)
-    assert len(many) == MAX_SAMPLES
+    assert len(many.samples) == MAX_SAMPLES
     assert window_of(many) > 6
     growth = growth_of(many, COPY)
     assert growth is not None
@@ -365,6 +368,12 @@ def test_a_copy_waits_its_turn_while_others_to_its_broker_are_served() -> None:
     assert states == {0: [CopyState.COPIES], 1: [CopyState.WAITS]}
     assert view.stalled == ()
     assert view.moves[0].bytes_per_s == MB
+    # Longer than the window of the samples, and too long for a turn.
+    for tick in range(6, 30):
+        view = watcher.look()
+        cluster.topics["t"].partitions[0].copied[3] = min(tick * 3, 99) * MB
+        clock.advance(5.0)
+    assert [c.state for m in view.moves for c in m.copies] == [CopyState.COPIES, CopyState.STALLED]
 
 
 def test_facts_from_a_cluster_become_reasons() -> None:
