@@ -1,0 +1,132 @@
+"""Emptying brokers and bringing them back on real ones, with a writer and a reader at work."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from kafkakit.ports import ClusterAdmin
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.test_reassign import MB, PATIENCE_S, alive, make_topic, replicas, throttles, until
+from tests.integration.test_reassign import arguments as reassign_arguments
+from tests.integration.writers import traffic
+from tests.journal_invariants import verify_journal
+
+pytestmark = pytest.mark.kafka
+
+A, B, C, D = 1001, 1002, 1003, 1004
+LISTS = {0: (A, B, C), 1: (B, C, A), 2: (C, A, B), 3: (A, C, B)}
+QUICK = ("--yes", "--ingest-sample", "0")
+
+
+@pytest.fixture(scope="module")
+def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    """Racks a, b, c, a: what leaves broker 1001 fits on 1004, and back."""
+    cluster = sandbox_cluster(brokers=4, racks=3)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
+    with closing(brokers.open_admin()) as found:
+        yield found
+
+
+def arguments(cluster: SandboxCluster, *words: str) -> list[str]:
+    return [word if word != "reassign" else "broker" for word in reassign_arguments(cluster, words)]
+
+
+def leaders(admin: ClusterAdmin, topic: str) -> dict[int, int | None]:
+    return {k.partition: s.leader for k, s in admin.partition_states([topic]).items()}
+
+
+def records(cluster: SandboxCluster) -> list[Path]:
+    folder = cluster.home.state_dir / "operations" / cluster.cluster_id
+    return sorted(p for p in folder.glob("*.json") if ".plan." not in p.name)
+
+
+def kit(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments(cluster, *words), env=cluster.env, capture_output=True, text=True, timeout=180, check=False
+    )
+
+
+@contextmanager
+def kit_running(cluster: SandboxCluster, *words: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        arguments(cluster, *words),
+        env=cluster.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
+    brokers: SandboxCluster, admin: ClusterAdmin
+) -> None:
+    make_topic(brokers, admin, "drained", LISTS, 6 * MB)
+    with traffic(brokers, "drained", len(LISTS)) as work:
+        with kit_running(brokers, "drain", str(A), "--throttle", "1MB", *QUICK) as process:
+            until(admin.reassignments)
+            assert A not in leaders(admin, "drained").values(), "leaderships pass before copies leave"
+            process.kill()
+        (record,) = records(brokers)
+        assert json.loads(record.read_bytes())["stage"] == "moving"
+        with kit_running(brokers, "drain", str(A), "--throttle", "1MB", *QUICK) as process:
+            until(lambda: work.acknowledged > 500)
+            process.kill()
+        assert throttles(admin, "drained"), "a killed run leaves its throttle, and its journal knows"
+        done = kit(brokers, "drain", str(A), "--throttle", "80MB", *QUICK, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["verdict"] == "done"
+        assert f"going on with {record}" in done.stderr
+        assert all(A not in found for found in replicas(admin, "drained").values())
+        assert throttles(admin, "drained") == {}
+        again = kit(brokers, "drain", str(A), *QUICK)
+        assert (again.returncode, again.stdout.splitlines()[0]) == (0, f"nothing to do: drain of broker {A}")
+        with kit_running(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", "2MB", *QUICK) as process:
+            until(admin.reassignments)
+            process.kill()
+        back = kit(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", "80MB", *QUICK)
+        assert back.returncode == 0, back.stderr
+    assert work.check() > 500
+    assert replicas(admin, "drained") == LISTS
+    assert leaders(admin, "drained") == {n: found[0] for n, found in LISTS.items()}
+    assert throttles(admin, "drained") == {}
+    for path in brokers.home.state_dir.rglob(f"journals/{brokers.cluster_id}/*.journal"):
+        verify_journal(path.read_bytes())
+
+
+def test_replace_a_dead_broker_and_rejoin_waits_for_it(brokers: SandboxCluster, admin: ClusterAdmin) -> None:
+    make_topic(brokers, admin, "kept", {0: (B, C), 1: (C, B)}, 2 * MB)
+    make_topic(brokers, admin, "replaced", {0: (D, B, C), 1: (B, D, C)}, 2 * MB)
+    brokers.kill(D)
+    until(lambda: D not in alive(admin))
+    other_rack = kit(brokers, "replace", str(D), "--with", str(B), *QUICK)
+    assert other_rack.returncode == 4, other_rack.stderr
+    done = kit(brokers, "replace", str(D), "--with", str(A), *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert replicas(admin, "replaced") == {0: (A, B, C), 1: (B, A, C)}
+    assert leaders(admin, "replaced") == {0: A, 1: B}
+    brokers.restart(D)
+    brokers.kill(B)
+    until(lambda: leaders(admin, "kept") == {0: C, 1: C})
+    with kit_running(brokers, "rejoin", str(B), "--wait", "60s", "--leaders-pause", "0", "--yes") as process:
+        brokers.restart(B)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    assert out.splitlines()[0] == f"done: rejoin of broker {B}"
+    assert leaders(admin, "kept") == {0: B, 1: C}
+    assert leaders(admin, "replaced")[1] == B
