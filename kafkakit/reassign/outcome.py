@@ -61,8 +61,9 @@ class Commands:
         return " ".join([self.program, "reassign", verb, self.plan, *options])
 
     def run(self, direction: Direction, *options: str) -> str:
-        """The line that runs the plan in that direction, unasked."""
-        return self.line(direction.value, "--yes", *self.run_options, *options)
+        """The line that runs the plan in that direction, unasked; an abort knows none of a run's options."""
+        own = () if direction is Direction.ABORT else self.run_options
+        return self.line(direction.value, "--yes", *own, *options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

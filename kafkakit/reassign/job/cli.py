@@ -185,7 +185,8 @@ def finish(job: Job, outcome: Outcome) -> None:
     if not outcome.ok:
         what = outcome.direction.value if outcome.direction is not Direction.VERIFY else "the plan"
         facts = [*outcome.problems, *outcome.owed]
-        raise OperationFailedError(f"{what} is not complete: {facts[0]}", hint=next(iter(outcome.next_commands), None))
+        told = facts[0] if outcome.direction is Direction.ABORT else f"{what} is not complete: {facts[0]}"
+        raise OperationFailedError(told, hint=next(iter(outcome.next_commands), None))
 
 
 def _sample_s(text: str) -> float:
