@@ -4,14 +4,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit.control.lease import Holder, LeaseRecord, Life
+from kafkakit.documents import encode_plan
 from kafkakit.errors import InterruptedRunError, TerminatedRunError, TerminationRequested
 from kafkakit.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, PartitionState
+from kafkakit.reassign.journal import What
 from kafkakit.reassign.journal_state import Promise, RunState
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.status.look import HeldLease, KnownRun
@@ -21,8 +24,11 @@ from kafkakit.reassign.status.runs import Flight, eta_of, owner_of, view_run
 from kafkakit.reassign.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
 from kafkakit.reassign.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.reassign.status.view import CopyState, CopyView, MoveView, StatusView
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE
+from kafkakit.reassign.store_journal import DiskFile, Journal, journal_path
+from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.reassign.watch.run import Observer, look_once, watch
+from kafkakit.reassign.watch.store_runs import Runs
+from kafkakit.topicmappr.plan import identity_of
 from tests.exposition import parse
 from tests.fakes import FakeClock, FakeCluster
 from tests.plans import make_plan
@@ -483,3 +489,98 @@ def test_texts_stay_short_on_thousands_of_moves() -> None:
     assert "  and 2970 more: kafkakit reassign list\n" in render_status(view)
     assert render_screen(view).count("\n") < 50
     assert status_line(view).startswith("00:00:00Z 3000 moves, 0 B of 4.29 MiB, 4.5 kB/s")
+
+
+def test_counts_take_the_topics_own_minimum_before_the_brokers_and_leave_out_what_a_move_adds() -> None:
+    cluster, clock = FakeCluster({1: None, 2: None, 3: None, 4: None}), FakeClock()
+    cluster.static_settings["min.insync.replicas"] = "2"
+    cluster.add_topic("default", {0: (1, 2), 1: (2, 3)}, size_bytes=MB)
+    cluster.add_topic("own", {0: (1, 2)}, size_bytes=MB, configs={"min.insync.replicas": "1"})
+    cluster.reassign({TopicPartition("default", 1): (4, 3)})
+    cluster.kill(1)
+    health = observer(cluster, clock).look().health
+    assert health is not None
+    assert (health.partitions, health.under_replicated, health.under_min_isr, health.offline) == (3, 2, 1, 0)
+
+
+def test_a_copy_in_sync_is_not_stalled_while_the_other_one_copies_or_waits() -> None:
+    cluster, clock = FakeCluster({1: None, 2: None, 3: None, 4: None}, line_rate=MB), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=30 * MB)
+    cluster.reassign({KEY: (3, 4)})
+    cluster.topics["t"].partitions[0].copied[3] = 30 * MB
+    cluster.kill(4)
+    cluster.advance(1.0)
+    watcher = observer(cluster, clock)
+    for _ in range(5):
+        (move,) = watcher.look().moves
+        clock.advance(5.0)
+    assert [(c.broker, c.state) for c in move.copies] == [(3, CopyState.IN_SYNC), (4, CopyState.STALLED)]
+    assert move.stalled
+    assert "broker 3: in sync" in render_status(watcher.look())
+    cluster.revive(4)
+    cluster.advance(1.0)
+    (move,) = watcher.look().moves
+    assert not move.stalled
+    assert move.missing_bytes == 29 * MB
+
+
+def test_a_throttle_counts_for_listed_copies_only_and_a_sources_for_each_copy_it_feeds() -> None:
+    cluster, clock = FakeCluster(dict.fromkeys(range(1, 5)), line_rate=0.0), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=100 * MB)
+    cluster.reassign({KEY: (3, 4)})
+    cluster.brokers[1].configs[LEADER_RATE] = str(3 * MB)
+    cluster.brokers[3].configs[FOLLOWER_RATE] = "0"
+    cluster.topics["t"].configs |= {FOLLOWER_LIST: "0:4,1:3", LEADER_LIST: "0:2,7:1"}
+    assert {c.stall.cause for _, c in look_once(observer(cluster, clock), clock, 12.0).stalled if c.stall} == {
+        Cause.UNKNOWN
+    }
+    # 2 MB/s come in, and go out to two brokers.
+    cluster.topics["t"].configs[LEADER_LIST] = "0:1"
+    clock.on_sleep.append(lambda _: cluster.write("t", 0, 24 * MB))
+    (found, _) = look_once(observer(cluster, clock), clock, 12.0).stalled
+    assert found[1].stall is not None
+    assert found[1].stall.words.endswith("for sending is 3 MB/s, the partitions that move under it take in 4 MB/s")
+
+
+def test_dead_brokers_are_not_asked_and_throttles_are_read_again_between_the_whole_looks() -> None:
+    cluster, clock = Counting({1: None, 2: None, 3: None}), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=100 * MB)
+    cluster.reassign({KEY: (3, 2)})
+    cluster.kill(2)
+    watcher = observer(cluster, clock)
+    assert watcher.look().throttled.brokers == {}
+    assert cluster.asked_brokers == {1, 3}
+    cluster.brokers[3].configs[FOLLOWER_RATE] = "5"
+    clock.advance(16.0)
+    assert watcher.look().throttled.brokers == {"3": {FOLLOWER_RATE: "5"}}
+    assert cluster.reads["snapshot"] == 1
+
+
+def test_a_copy_that_its_broker_never_shows_is_named_in_the_end() -> None:
+    cluster, clock = FakeCluster({1: None, 2: None, 3: None}), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=100 * MB)
+    cluster.reassign({KEY: (3, 2)})
+    del cluster.topics["t"].partitions[0].copied[3]
+    ((_, copy),) = look_once(observer(cluster, clock), clock, 12.0).stalled
+    assert (copy.copied_bytes, copy.stall and copy.stall.cause) == (0, Cause.UNKNOWN)
+
+
+def test_runs_are_read_anew_when_their_journal_grew_and_with_their_own_plan_only(tmp_path: Path) -> None:
+    cluster, run = cluster_and_run()
+    assert run.plan is not None
+    file = tmp_path / "p.json"
+    file.write_bytes(encode_plan(run.plan))
+    identity = identity_of(run.plan)
+    path = journal_path(tmp_path, "fake-cluster", identity)
+    journal = Journal(DiskFile(path), FakeClock(), cluster_id="fake-cluster", fingerprint=identity)
+    started = {"direction": "apply", "plan_path": str(file), "rate": None}
+    runs = Runs(tmp_path, "fake-cluster")
+    assert runs.read() == ()
+    journal.check(What.START, started)
+    (found,) = runs.read()
+    assert (found.state.unsettled, found.plan) == (True, run.plan)
+    journal.check(What.END, {"verdict": "complete", "problems": [], "owed": []})
+    assert [r.state.unsettled for r in runs.read()] == [False]
+    file.write_bytes(encode_plan(make_plan(cluster, {("t", 0): (4, 2)})))
+    journal.check(What.START, started)
+    assert Runs(tmp_path, "fake-cluster").read()[0].plan is None
