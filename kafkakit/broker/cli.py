@@ -58,7 +58,7 @@ def rejoin(
     \b
     kafkakit --profile prod broker rejoin 1004
     kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
-    kafkakit --profile prod broker rejoin 1004 --restore ~/drain-1004.1.json --throttle 20MB
+    kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
     """
     from pathlib import Path
 
@@ -87,7 +87,9 @@ def rejoin(
     if not (yes or dry_run or kit.input_allowed):
         raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
     with open_site(kit, f"rejoin-{listed[:80]}", dry_run=dry_run) as site:
-        record = site.records.read(Path(restore)) if restore else None
+        record = None
+        if restore:
+            record = site.records.last_on(ids) if restore == "last" else site.records.read(Path(restore))
         elections = Elections(lambda: claimed(kit, "broker rejoin"), kit.output, pace, request.patience_s)
         runner = ReassignRunner(site, given, again=again, undo_of=lambda _: again)
         outcome = Rejoin(site.admin, site.clock, kit.output, site.records, runner, elections, request).run(record)

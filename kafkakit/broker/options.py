@@ -45,7 +45,11 @@ IgnoreWarns = Annotated[
 Comers = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that came back.")]
 Restore = Annotated[
     str,
-    typer.Option(metavar="RECORD", help="Take back the operation of this record, as `drain` named it at its end."),
+    typer.Option(
+        metavar="RECORD",
+        help="Take back the operation of this record, the file that `drain` named at its end; `last`: the last one on "
+        "just these brokers.",
+    ),
 ]
 Wait = Annotated[
     str, typer.Option(metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")

@@ -116,7 +116,8 @@ class MoveOff:
         if decided is None:
             if record is not None:
                 return self._verify(record)
-            return self._verified("nothing to do", None, holdings_of(snapshot, self._brokers), snapshot)
+            over = earlier if earlier is not None and earlier.stage is Stage.DONE else None
+            return self._verified("nothing to do", over, holdings_of(snapshot, self._brokers), snapshot)
         self._show(decided, snapshot)
         if _works(decided.whole.plan):
             self._plans.preview(decided.whole.plan)
@@ -208,7 +209,7 @@ class MoveOff:
             verdict = "incomplete"
         elif safety.problems:
             verdict, problems = "not safe to stop", safety.problems
-        elif record is not None:
+        elif record is not None and record.stage is not Stage.DONE:
             record = self._records.save(replace(record, stage=Stage.DONE))
         return self._told(
             verdict,

@@ -1,7 +1,8 @@
 """Where the records of operations are kept, with their plans beside them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from kafkakit.broker.operation import (
     encode_operation,
 )
 from kafkakit.documents import encode_plan
-from kafkakit.errors import InputError, OperationFailedError
+from kafkakit.errors import InputError, OperationFailedError, UsageError
 from kafkakit.ports import Clock
 from kafkakit.topicmappr.plan import Plan, identity_of
+from kafkakit.topicmappr.refill.words import some
 
 WriteFile = Callable[[Path, bytes, int], None]
 Legs = Sequence[tuple[LegKind, Plan]]
@@ -48,17 +50,28 @@ class Records:
 
     def others_open(self, mine: Operation | None, brokers: Sequence[int]) -> tuple[Path, ...]:
         """Records of other operations that are not over and share a broker; damaged ones are passed over."""
-        found = []
+        return tuple(
+            self.path_of(other)
+            for other in self._sound()
+            if other.is_open and set(other.brokers) & set(brokers) and (mine is None or other.name != mine.name)
+        )
+
+    def last_on(self, brokers: Collection[int]) -> Operation:
+        """The operation on just these brokers that was changed last and is not taken back; `UsageError` for none."""
+        found = [o for o in self._sound() if set(o.brokers) == set(brokers) and o.stage is not Stage.UNDONE]
+        if not found:
+            raise UsageError(
+                f"no operation on broker {some(sorted(brokers))} is on record here that could be taken back",
+                hint=f"name its file; those of this host are in {self._folder}",
+            )
+        return max(found, key=lambda o: (o.updated_at, o.number, o.name))
+
+    def _sound(self) -> Iterator[Operation]:
+        """Every record that makes sense, by name."""
         for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
-            if path.name.endswith(".plan.json"):
-                continue
-            try:
-                other = self.read(path)
-            except InputError:
-                continue
-            if other.is_open and set(other.brokers) & set(brokers) and (mine is None or other.name != mine.name):
-                found.append(path)
-        return tuple(found)
+            if not path.name.endswith(".plan.json"):
+                with suppress(InputError):
+                    yield self.read(path)
 
     def read(self, path: Path) -> Operation:
         """Read a record; raises `InputError` when it is missing, too large, or makes no sense."""

@@ -4,10 +4,15 @@ import os
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from kafkakit.model import TopicPartition
+from kafkakit.ports import PartitionState
 from kafkakit.sandbox.grow.run import grow
 from kafkakit.sandbox.load.run import load
 from kafkakit.sandbox.spec import build_spec
@@ -129,3 +134,66 @@ def test_rebalance_a_cluster(sandbox_cluster: StartCluster, tmp_path: Path) -> N
         admin.close()
     undone = run_blocks([steps[0], *blocks("rebalance-a-cluster.md", undo=True)], tmp_path, env)
     assert undone.returncode == 0, undone.stdout + undone.stderr
+
+
+@pytest.fixture(scope="module")
+def five_brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    """One cluster for the runbooks that leave it as they found it, or with one empty broker."""
+    cluster = sandbox_cluster(brokers=5, racks=3)
+    _load(cluster)
+    yield cluster
+    cluster.down()
+
+
+def _broker_env(cluster: SandboxCluster) -> dict[str, str]:
+    return {**cluster.env, "KAFKAKIT_PROFILE": cluster.name, "BROKER": "1002", "THROTTLE": "50MB"}
+
+
+def _states(cluster: SandboxCluster) -> dict[TopicPartition, PartitionState]:
+    with closing(cluster.open_admin()) as admin:
+        return dict(admin.partition_states({"load-000", "load-001"}))
+
+
+@pytest.mark.kafka
+def test_rejoin_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    before = _states(five_brokers)
+    five_brokers.kill(1002)
+    while any(state.leader == 1002 for state in _states(five_brokers).values()):
+        time.sleep(0.2)
+    five_brokers.restart(1002)
+    done = run_blocks(blocks("rejoin-a-broker.md", undo=False), tmp_path, _broker_env(five_brokers))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-2] == "nothing to do: rejoin of broker 1002"
+    after = _states(five_brokers)
+    assert {k: s.leader for k, s in after.items()} == {k: s.replicas[0] for k, s in before.items()}
+    assert all(set(s.isr) == set(s.replicas) for s in after.values())
+
+
+@pytest.mark.kafka
+def test_drain_a_broker_and_bring_everything_back(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    before = {k: s.replicas for k, s in _states(five_brokers).items()}
+    assert any(1002 in replicas for replicas in before.values())
+    steps = blocks("drain-a-broker.md", undo=False)
+    drained = run_blocks(steps[:3], tmp_path, _broker_env(five_brokers))
+    assert drained.returncode == 0, drained.stdout + drained.stderr
+    assert "done: drain of broker 1002" in drained.stdout
+    assert all(1002 not in s.replicas for s in _states(five_brokers).values())
+    back = run_blocks([steps[0], *steps[3:]], tmp_path, _broker_env(five_brokers))
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert "done: rejoin of broker 1002" in back.stdout
+    assert {k: s.replicas for k, s in _states(five_brokers).items()} == before
+
+
+@pytest.mark.kafka
+def test_decommission_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    before = {k: s.replicas for k, s in _states(five_brokers).items()}
+    steps = blocks("decommission-a-broker.md", undo=False)
+    done = run_blocks(steps, tmp_path, _broker_env(five_brokers))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing to do: decommission of broker 1002" in done.stdout
+    unregister = f"bin/kafka-cluster.sh unregister --bootstrap-server {five_brokers.bootstrap_servers} --id 1002"
+    assert unregister in done.stdout.splitlines()
+    assert all(1002 not in s.replicas for s in _states(five_brokers).values())
+    undone = run_blocks([steps[0], *blocks("decommission-a-broker.md", undo=True)], tmp_path, _broker_env(five_brokers))
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert {k: s.replicas for k, s in _states(five_brokers).items()} == before
