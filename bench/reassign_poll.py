@@ -2,7 +2,8 @@
 
 Run: python bench/reassign_poll.py [--partitions 200000] [--topics 2000] [--moves 300]
 The cluster is one in memory; every read of the executor is counted between one sleep and the next. Prints one JSON
-object: the mean and the most of each kind of read in a tick, and how many partitions' states it brought.
+object: the mean and the most of each kind of read in a tick, and how many partitions' states it brought. `watch` is
+the same for five minutes of `reassign status --watch`, in which the whole cluster is read once a minute.
 """
 
 import argparse
@@ -18,8 +19,11 @@ from machine import shape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from kafkakit.model import TopicPartition
 from kafkakit.reassign.schedule.work import Limits
-from tests.fakes import FakeCluster
+from kafkakit.reassign.status.look import KnownRun
+from kafkakit.reassign.watch.run import Observer
+from tests.fakes import FakeClock, FakeCluster
 from tests.plans import make_plan
 from tests.reassign_bench import Bench
 
@@ -63,6 +67,43 @@ def make_cluster(topics: int, partitions: int, brokers: int) -> FakeCluster:
     return cluster
 
 
+class NoRuns:
+    """A host that has begun no run."""
+
+    damaged: tuple[str, ...] = ()
+
+    def read(self) -> tuple[KnownRun, ...]:
+        return ()
+
+
+def watch(cluster: FakeCluster, targets: dict[tuple[str, int], tuple[int, ...]], meter: Meter) -> dict[str, object]:
+    """Five minutes of looks at the moves, 5 s apart; they make no progress."""
+    clock = FakeClock()
+    for key in targets:
+        partition = cluster.topics[key[0]].partitions[key[1]]
+        new = next(b for b in range(1, len(cluster.brokers) + 1) if b not in partition.replicas)
+        cluster.reassign({TopicPartition(*key): (partition.replicas[0], new)})
+    observer = Observer(cluster, clock, NoRuns(), lambda: None, window_s=20.0, program="kafkakit")
+    meter.now, meter.ticks = Counter(), []
+    moves = 0
+    for _ in range(60):
+        moves = len(observer.look().moves)
+        meter.tick(0.0)
+        clock.advance(5.0)
+    return {"moves": moves, **cost(meter)}
+
+
+def cost(meter: Meter) -> dict[str, object]:
+    """What the ticks read."""
+    names = sorted({n for t in meter.ticks for n in t})
+    return {
+        "ticks": len(meter.ticks),
+        "full_reads": sum(t["snapshot"] for t in meter.ticks),
+        "mean": {n: round(sum(t[n] for t in meter.ticks) / max(1, len(meter.ticks)), 1) for n in names},
+        "most": {n: max(t[n] for t in meter.ticks) for n in names},
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=200_000)
@@ -84,7 +125,7 @@ def main() -> None:
     bench.clock.on_sleep.append(meter.tick)
     started = time.perf_counter()
     outcome = bench.apply(limits=Limits(into_each=2, out_each=2))
-    names = sorted({n for t in meter.ticks for n in t})
+    seconds = round(time.perf_counter() - started, 1)
     print(
         json.dumps(
             {
@@ -92,11 +133,9 @@ def main() -> None:
                 "partitions": given.partitions,
                 "moves": len(keys),
                 "ok": outcome.ok,
-                "ticks": len(meter.ticks),
-                "seconds_with_the_fake": round(time.perf_counter() - started, 1),
-                "full_reads": sum(t["snapshot"] for t in meter.ticks),
-                "mean": {n: round(sum(t[n] for t in meter.ticks) / max(1, len(meter.ticks)), 1) for n in names},
-                "most": {n: max(t[n] for t in meter.ticks) for n in names},
+                "seconds_with_the_fake": seconds,
+                **cost(meter),
+                "watch": watch(cluster, targets, meter),
             },
             indent=2,
         )

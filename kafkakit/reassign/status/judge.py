@@ -1,5 +1,6 @@
 """From looks to a `StatusView`: how each copy is doing, and why some are not."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,7 +50,7 @@ def judge(sight: Sight, history: History, inside_history: History, around: Aroun
     for run in around.runs:
         flights = [_flight(m) for m in moves if owners[_key(m.move)] is run]
         if flights or run.state.unsettled or run.state.throttled:
-            resume = f"{around.program} reassign resume {run.state.plan_path}"
+            resume = f"{around.program} reassign resume {shlex.quote(run.state.plan_path)}"
             views.append(view_run(run, flights, around.lease, sight.at.timestamp(), resume))
     return StatusView(
         cluster_id=sight.live.cluster_id,
