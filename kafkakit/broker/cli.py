@@ -82,6 +82,7 @@ def rejoin(
         again=again,
         confirm=lambda question: yes or kit.output.ask_typed(question),
         wait_s=parse_duration(wait, "--wait"),
+        asks=not yes,
         dry_run=dry_run,
     )
     if not (yes or dry_run or kit.input_allowed):

@@ -30,8 +30,9 @@ class PlanRunner(Protocol):
 class MoveRequest:
     """One `drain`, `replace` or `decommission`.
 
-    `again` is the command line that goes on, `undo_of` the one that takes an operation back, `cleanup` the one that
-    removes throttles which a run could not remove. `bootstrap` is the address for commands to paste.
+    `asks` says that a person is asked before anything is done. `again` is the command line that goes on, `undo_of` the
+    one that takes an operation back, `cleanup` the one that removes throttles which a run could not remove.
+    `bootstrap` is the address for commands to paste.
     """
 
     kind: Kind
@@ -40,6 +41,7 @@ class MoveRequest:
     undo_of: Callable[[Operation], str]
     cleanup: str
     confirm: Callable[[str], bool]
+    asks: bool = True
     bootstrap: str = ""
     dry_run: bool = False
     replan: bool = False
@@ -49,11 +51,15 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejoinRequest:
-    """One `rejoin`; `wait_s` is how long is waited for the brokers and their copies, each."""
+    """One `rejoin`; `wait_s` is how long is waited for the brokers and their copies, each.
+
+    `asks` says that a person is asked before anything is done.
+    """
 
     brokers: tuple[int, ...]
     again: str
     confirm: Callable[[str], bool]
     wait_s: float
+    asks: bool = True
     dry_run: bool = False
     patience_s: float = 90.0

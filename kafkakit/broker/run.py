@@ -83,11 +83,12 @@ class MoveOff:
             self._voice.warn("its plan was made with other options; --replan makes a new one from here")
         if self._request.replan:
             return self._replan(found, place)
-        foreseen = self._plans.run(found, leg, Direction.APPLY, dry_run=True)
-        if self._request.dry_run:
-            return self._told("planned", found)
-        if foreseen.verdict != "already applied" and not self._confirmed():
-            return self._told("declined", found)
+        if self._request.dry_run or self._request.asks:  # nobody else needs to hear it twice: the run says it, too
+            foreseen = self._plans.run(found, leg, Direction.APPLY, dry_run=True)
+            if self._request.dry_run:
+                return self._told("planned", found)
+            if foreseen.verdict != "already applied" and not self._confirmed():
+                return self._told("declined", found)
         return self._carry(found)
 
     def _replan(self, found: Operation, place: int) -> BrokerOutcome:
@@ -119,7 +120,9 @@ class MoveOff:
             over = earlier if earlier is not None and earlier.stage is Stage.DONE else None
             return self._verified("nothing to do", over, holdings_of(snapshot, self._brokers), snapshot)
         self._show(decided, snapshot)
-        if _works(decided.whole.plan):
+        # What would be refused is refused before leaderships pass; else the run of the copies does it in time.
+        early = self._request.dry_run or self._request.asks or decided.leaders is not None
+        if early and _works(decided.whole.plan):
             self._plans.preview(decided.whole.plan)
         if self._request.dry_run:
             return self._told("planned", record, holdings=holdings_of(snapshot, self._brokers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from kafkakit.broker.outcome import BrokerOutcome
     from kafkakit.broker.store_elections import Held
     from kafkakit.broker.store_operation import Records
+    from kafkakit.output import Output
     from kafkakit.ports import Clock, ClusterAdmin
     from kafkakit.reassign.job.cli import Options
-    from kafkakit.reassign.outcome import Direction, Outcome
+    from kafkakit.reassign.outcome import Direction, Outcome, ProgressBar, Voice
     from kafkakit.topicmappr.plan import Plan
 
 
@@ -104,7 +105,9 @@ class ReassignRunner:
         from kafkakit.topicmappr.plan import identity_of
 
         options = replace(self._options, yes=True, dry_run=dry_run)
+        voice: Voice = self._site.kit.output
         if leg is not None and leg.kind is LegKind.LEADERS:
+            voice = voice if dry_run else _Terse(self._site.kit.output)
             # Nothing is copied, so nothing has to be measured or held back.
             options = replace(options, ingest_sample="0", throttle=None, throttle_broker=(), throttle_dirs=None)
         with open_job(self._site.kit, path, options, command=f"{direction} for an operation on brokers") as job:
@@ -115,9 +118,25 @@ class ReassignRunner:
                 program=base.program, plan=base.plan, run_options=base.run_options, again=again, undo=undo
             )
             request = replace(job.request, commands=commands)
-            run = Run(job.plan, job.admin, job.clock, job.journal, job.kit.output, request, job.leftovers, job.orders)
+            run = Run(job.plan, job.admin, job.clock, job.journal, voice, request, job.leftovers, job.orders)
             verbs = {Direction.APPLY: run.apply, Direction.ROLLBACK: run.rollback, Direction.ABORT: run.abort}
             return verbs[direction]()
+
+
+class _Terse:
+    """Keeps back the words about a schedule that copies nothing: the operation has said what passes on."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def say(self, line: str) -> None:
+        del line
+
+    def warn(self, line: str) -> None:
+        self._output.warn(line)
+
+    def progress(self, label: str) -> AbstractContextManager[ProgressBar]:
+        return self._output.progress(f"leaderships: {label}")
 
 
 @contextmanager

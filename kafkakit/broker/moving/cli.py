@@ -219,6 +219,7 @@ def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
             cleanup=f"{kit.program} reassign cleanup --yes",
             confirm=lambda question: given["yes"] or kit.output.ask_typed(f"{question} Cluster {site.cluster_id}."),
             bootstrap=kit.settings.bootstrap_servers,
+            asks=not given["yes"],
             dry_run=given["dry_run"],
             replan=given["replan"],
             ignore_warns=given.get("ignore_warns", False),

@@ -90,7 +90,8 @@ class Rejoin:
         legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
         self._voice.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
-        if last is not None and not now.absent:
+        foretold = self._request.dry_run or self._request.asks  # nobody else needs to hear it twice
+        if foretold and last is not None and not now.absent:
             self._plans.run(record, last, Direction.ROLLBACK, dry_run=True)
 
     def _undo(self, record: Operation) -> tuple[str, ...]:
