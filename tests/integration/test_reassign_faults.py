@@ -1,0 +1,335 @@
+"""Faults of real clusters while a plan is carried out, under a writer and a reader: nothing acknowledged is lost."""
+
+import random
+import resource
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ClusterAdmin, ResourceKind
+from kafkakit.reassign.store_journal import journal_path
+from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE
+from kafkakit.sandbox import run as sandbox
+from kafkakit.topicmappr.plan import Plan, identity_of
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.test_reassign import (
+    MB,
+    PATIENCE_S,
+    A,
+    B,
+    C,
+    D,
+    alive,
+    journal,
+    kit,
+    kit_running,
+    make_topic,
+    replicas,
+    save,
+    set_config,
+    throttles,
+    until,
+)
+from tests.integration.writers import traffic
+from tests.journal_invariants import verify_journal
+from tests.plans import make_plan
+
+pytestmark = pytest.mark.kafka
+
+QUICK = ("--yes", "--ingest-sample", "0")
+SEED = 20260911
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=4, racks=2)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
+    brokers.revive()
+    found = brokers.open_admin()
+    until(lambda: len(alive(found)) == 4)
+    yield found
+    found.close()
+    brokers.revive()
+
+
+class End(NamedTuple):
+    """What a run leaves on the cluster, as far as an operator sees it."""
+
+    replicas: Mapping[int, tuple[int, ...]]
+    leaders: Mapping[int, int | None]
+    throttles: Mapping[str, Mapping[str, str]]
+    running: str
+
+
+def end_of(cluster: SandboxCluster, admin: ClusterAdmin, topic: str) -> End:
+    states = admin.partition_states([topic])
+    listed = kit(cluster, "list")
+    assert listed.returncode == 0, listed.stderr
+    return End(
+        replicas={k.partition: s.replicas for k, s in states.items()},
+        leaders={k.partition: s.leader for k, s in states.items()},
+        throttles=throttles(admin, topic),
+        running=listed.stdout,
+    )
+
+
+def lines_written(cluster: SandboxCluster, plan: Plan) -> int:
+    path = journal_path(cluster.home.state_dir, plan.cluster_id, identity_of(plan))
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def kill_at(cluster: SandboxCluster, plan: Plan, path: str, point: int, *options: str) -> None:
+    """SIGKILL the executor once it has written so many lines of its journal."""
+    line = lines_written(cluster, plan) + point
+    with kit_running(cluster, "apply", path, *QUICK, *options) as process:
+        while process.poll() is None:
+            if lines_written(cluster, plan) >= line:
+                process.kill()
+                process.communicate()
+                return
+            time.sleep(0.002)
+        pytest.fail(f"it ended before it had written {point} lines")
+
+
+def test_kill_9_at_ten_random_points_ends_as_an_undisturbed_run(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    """Killed anywhere, then resumed, aborted and applied again, or rolled back: the end is that of a whole run."""
+    here = dict.fromkeys(range(6), (A, B))
+    there = {n: (C, B) if n % 2 else (D, C) for n in range(6)}
+    options = ("--throttle", "5MB", "--max-in", "2", "--max-out", "2")
+    make_topic(brokers, admin, "cut", here, 2 * MB)
+    chance = random.Random(SEED)
+    with traffic(brokers, "cut", 6) as flow:
+        began = end_of(brokers, admin, "cut")
+        plan = make_plan(admin, {("cut", n): r for n, r in there.items()})
+        whole = kit(brokers, "apply", save(plan, tmp_path), *QUICK, *options)
+        assert whole.returncode == 0, whole.stderr
+        ended = end_of(brokers, admin, "cut")
+        assert (ended.replicas, ended.throttles, ended.running) == (there, {}, "")
+        lines = len(verify_journal(journal(brokers, plan)))
+        points = sorted(chance.sample(range(2, lines * 4 // 5), KILLS))
+        ways = [chance.choice(("resume", "resume", "abort", "rollback")) for _ in points]
+        assert set(ways) == {"resume", "abort", "rollback"}
+        for point, way in zip(points, ways, strict=True):
+            now = replicas(admin, "cut")
+            wanted, back = (here, there) if now == there else (there, here)
+            plan = make_plan(admin, {("cut", n): r for n, r in wanted.items()})
+            path = save(plan, tmp_path)
+            kill_at(brokers, plan, path, point, *options)
+            verify_journal(journal(brokers, plan), torn_ok=True, settled=False)
+            again = kit(brokers, way, path, *(("--yes",) if way == "abort" else QUICK))
+            told = f"killed after {point} lines, then {way}: {again.stdout} {again.stderr}"
+            assert again.returncode == 0, told
+            if way == "abort":
+                assert throttles(admin, "cut") == {}, told
+                assert not admin.reassignments(), told
+                last = kit(brokers, "apply", path, *QUICK)
+                assert last.returncode == 0, f"{told}, then apply: {last.stderr}"
+            aim = back if way == "rollback" else wanted
+            assert end_of(brokers, admin, "cut") == (began if aim == here else ended), told
+            verify_journal(journal(brokers, plan))
+    flow.check()
+
+
+def spread(topic: str) -> dict[tuple[str, int], tuple[int, ...]]:
+    """Where the partitions of a `guarded` topic go: to D, each keeping two of its copies."""
+    return {(topic, 0): (D, B, C), (topic, 1): (D, C, A), (topic, 2): (D, A, B)}
+
+
+def make_guarded(cluster: SandboxCluster, admin: ClusterAdmin, topic: str, size: int) -> None:
+    """Three copies each, of which two must be in sync for a write: no single death may lose a record."""
+    make_topic(cluster, admin, topic, {0: (A, B, C), 1: (B, C, A), 2: (C, A, B)}, size)
+    set_config(admin, ResourceKind.TOPIC, topic, "min.insync.replicas", "2")
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, err = process.communicate(timeout=PATIENCE_S * 2)
+    return process.returncode, f"{out}\n{err}"
+
+
+def in_place(admin: ClusterAdmin, plan: Plan) -> bool:
+    states = admin.partition_states({m.topic for m in plan.moves})
+    return all(states[m.key].replicas == m.after for m in plan.moves) and not admin.reassignments()
+
+
+def test_destination_killed_mid_move_and_returned(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    make_guarded(brokers, admin, "returned", 4 * MB)
+    path = save(plan := make_plan(admin, spread("returned")), tmp_path)
+    with traffic(brokers, "returned", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB") as process:
+            until(lambda: any(m.adding for m in admin.reassignments()))
+            brokers.kill(D)
+            until(lambda: D not in alive(admin))
+            brokers.restart(D)
+            code, told = finished(process)
+        if code:  # it was away for longer than a run waits
+            assert "broker 1004 is not alive" in told
+            resumed = kit(brokers, "resume", path, *QUICK)
+            assert resumed.returncode == 0, resumed.stderr
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "returned")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_source_killed_mid_move(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    """Its partitions get another leader and are copied from there; only its own throttle waits for its return."""
+    make_guarded(brokers, admin, "source", 4 * MB)
+    path = save(plan := make_plan(admin, spread("source")), tmp_path)
+    with traffic(brokers, "source", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB") as process:
+            until(lambda: any(m.adding for m in admin.reassignments()))
+            brokers.kill(A)
+            code, told = finished(process)
+        assert code == 1, told
+        assert "1001" in told
+        assert not [m for m in admin.reassignments() if m.topic == "source" and m.partition == 0]
+        brokers.restart(A)
+        until(lambda: A in alive(admin))
+        again = kit(brokers, "resume", path, *QUICK)
+        assert again.returncode == 0, again.stderr
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "source")[2:] == ({}, "")
+        assert kit(brokers, "verify", path).returncode == 0
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_controller_killed_and_returned(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    make_guarded(brokers, admin, "headless", 3 * MB)
+    path = save(plan := make_plan(admin, spread("headless")), tmp_path)
+    with traffic(brokers, "headless", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "1") as process:
+            until(admin.reassignments)
+            keeper = sandbox.loaded(brokers.store).nodes[0]
+            assert keeper.process is not None
+            brokers.machine.processes.kill([keeper.process])
+            time.sleep(3)
+            sandbox.start_node(brokers.machine, brokers.store, sandbox.loaded(brokers.store), keeper.node)
+            code, told = finished(process)
+        assert code == 0, told
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "headless")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_a_log_dir_takes_no_more(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    """Writes into the destination's dir fail, as on a full disk: named, nothing more is sent, and repaired it goes on.
+
+    A limit of the broker's file sizes does it without a small disk, which only root could make.
+    """
+    make_guarded(brokers, admin, "full", 16 * MB)
+    record = sandbox.loaded(brokers.store).broker(D)
+    assert record is not None
+    assert record.process is not None
+    other = record.node.log_dirs[1]  # the first one holds the metadata log, without which the broker would halt
+    plan = make_plan(admin, spread("full"))
+    plan = replace(plan, moves=tuple(replace(m, dirs={D: other}) for m in plan.moves))
+    path = save(plan, tmp_path)
+    hard = resource.prlimit(record.process.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(record.process.pid, resource.RLIMIT_FSIZE, (12 * MB, hard))
+    with traffic(brokers, "full", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--max-in", "1") as process:
+            code, told = finished(process)
+        assert code == 1, told
+        assert "a log dir went offline on a destination" in told
+        assert other in told
+        assert throttles(admin, "full") == {}
+        assert len(admin.reassignments()) == 1
+        assert sum(b == D for r in replicas(admin, "full").values() for b in r) == 1
+        brokers.restart(D)
+        resumed = kit(brokers, "resume", path, *QUICK)
+        assert resumed.returncode == 0, resumed.stderr
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "full")[2:] == ({}, "")
+    assert {admin.log_dirs([D])[D].replicas[m.key].log_dir for m in plan.moves} == {other}
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_topic_deleted_mid_way(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    make_guarded(brokers, admin, "kept", 3 * MB)
+    make_topic(brokers, admin, "goner", {0: (A, B), 1: (B, A)}, 6 * MB)
+    plan = make_plan(admin, {**spread("kept"), ("goner", 0): (D, B), ("goner", 1): (C, A)})
+    path = save(plan, tmp_path)
+    with traffic(brokers, "kept", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "2") as process:
+            until(lambda: any(m.topic == "goner" for m in admin.reassignments()))
+            assert admin.delete_topic("goner") is None
+            code, told = finished(process)
+        assert code == 1, told
+        assert "goner-" in told
+        assert {n: r for (_, n), r in spread("kept").items()} == replicas(admin, "kept")
+        assert end_of(brokers, admin, "kept")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_a_partition_that_another_tool_moves_is_never_overwritten(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    """Before the run: refused, or waited for. During it: on a waiting partition, and on one in flight."""
+    make_guarded(brokers, admin, "theirs", 4 * MB)
+    path = save(plan := make_plan(admin, spread("theirs")), tmp_path)
+    first, second = TopicPartition("theirs", 1), TopicPartition("theirs", 2)
+    with traffic(brokers, "theirs", 3) as flow:
+        with slow_follower(admin, second, D):
+            assert admin.reassign({second: (C, D, B)}) == {second: None}
+            refused = kit(brokers, "apply", path, *QUICK)
+            assert refused.returncode == 2
+            assert "other moves run on planned partitions: theirs-2 to [1003,1004,1002]" in refused.stderr
+            with kit_running(brokers, "apply", path, *QUICK, "--wait-for-others") as process:
+                time.sleep(3)
+                assert process.poll() is None
+                assert [m.target for m in admin.reassignments()] == [(C, D, B)]
+                assert admin.cancel([second]) == {second: None}
+                assert admin.reassign({second: (C, A, B)}) == {second: None}
+                code, told = finished(process)
+            assert code == 0, told
+            assert "somebody else moves planned partitions, waiting for the end of it: theirs-2" in told
+        assert in_place(admin, plan)
+        back = kit(brokers, "rollback", path, *QUICK)
+        assert back.returncode == 0, back.stderr
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "1MB", "--max-in", "1") as process:
+            mine = until(admin.reassignments)[0]
+            flying = TopicPartition(mine.topic, mine.partition)
+            waiting = next(k for k in (second, first) if k != flying)
+            now = {k: s.replicas for k, s in admin.partition_states(["theirs"]).items()}
+            theirs = {waiting: now[waiting][::-1], flying: tuple(b for b in now[flying] if b != D)[::-1]}
+            assert admin.reassign(theirs) == dict.fromkeys(theirs)
+            code, told = finished(process)
+        assert code == 1, told
+        assert str(flying) in told
+        assert str(waiting) in told
+        after = {k: s.replicas for k, s in admin.partition_states(["theirs"]).items()}
+        assert {k: after[k] for k in theirs} == theirs
+        assert end_of(brokers, admin, "theirs")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+@contextmanager
+def slow_follower(admin: ClusterAdmin, key: TopicPartition, broker: int) -> Iterator[None]:
+    """Hold the copy that comes to a broker almost still, as another tool's own throttle may."""
+    set_config(admin, ResourceKind.BROKER, str(broker), FOLLOWER_RATE, "1000")
+    set_config(admin, ResourceKind.TOPIC, key.topic, FOLLOWER_LIST, f"{key.partition}:{broker}")
+    try:
+        yield
+    finally:
+        set_config(admin, ResourceKind.TOPIC, key.topic, FOLLOWER_LIST, None)
+        set_config(admin, ResourceKind.BROKER, str(broker), FOLLOWER_RATE, None)
