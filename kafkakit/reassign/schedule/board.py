@@ -31,8 +31,8 @@ class Board:
         count = len(jobs)
         self._copies = np.zeros(count, dtype=np.int64)
         self._source = np.full(count, ends.nowhere)
-        self._sink = np.full((count, width), ends.nowhere)
-        self._slot = np.full((count, width), ledger.anywhere)
+        self._sink = np.full((width, count), ends.nowhere)
+        self._slot = np.full((width, count), ledger.anywhere)
         self._weight = np.zeros(count)
         self._frees = np.full(count, ledger.anywhere)
         self._asked = np.zeros(len(ledger.room))
@@ -60,16 +60,16 @@ class Board:
         count = len(leg.adds)
         self._ask(index, count, -1.0)
         source = int(self._source[index])
-        sinks: list[int] = self._sink[index, :count].tolist()
+        sinks: list[int] = self._sink[:count, index].tolist()
         self._used[source] += count
         for sink in sinks:
             self._used[sink] += 1
-        return source, sinks, [self.ledger.settle(s) for s in self._slot[index, :count].tolist()]
+        return source, sinks, [self.ledger.settle(s) for s in self._slot[:count, index].tolist()]
 
     def vacate(self, index: int, leg: Leg) -> None:
         """A request has ended."""
         self._used[self._source[index]] -= len(leg.adds)
-        for sink in self._sink[index, : len(leg.adds)]:
+        for sink in self._sink[: len(leg.adds), index]:
             self._used[sink] -= 1
 
     def slots_of(self, index: int, leg: Leg) -> tuple[int, ...]:
@@ -83,10 +83,36 @@ class Board:
         """What one copy of a job books in a dir."""
         return self.ledger.weight(self.jobs[index].size, self.jobs[index].ingest)
 
+    def all_startable(self) -> "np.ndarray":
+        """The rows that could start now, each by itself."""
+        import numpy as np
+
+        free = self._used < self._limit
+        rows = np.flatnonzero(self.waiting & free.take(self._sink[0]))
+        return self.startable(rows)
+
     def startable(self, rows: "np.ndarray") -> "np.ndarray":
-        """Those of the waiting rows that could start now, each by itself."""
-        rows = rows[self.waiting[rows]]
-        found: np.ndarray = rows[self._fits(rows)]
+        """Those of the rows that could start now, each by itself; the order stays."""
+        used, room, free = self._used, self.ledger.room, self._used < self._limit
+        rows = rows[self.waiting.take(rows)]
+        for sinks, slots in zip(self._sink, self._slot, strict=True):  # the first test leaves few for the others
+            rows = rows[free.take(sinks.take(rows))]
+            rows = rows[room.take(slots.take(rows)) >= self._weight.take(rows)]
+        source = self._source.take(rows)
+        asked = used.take(source)
+        found: np.ndarray = rows[(asked + self._copies.take(rows) <= self._limit.take(source)) | (asked == 0)]
+        return found
+
+    def first_for_brokers(self, rows: "np.ndarray") -> "np.ndarray":
+        """Which of these rows have none before them that goes to the same broker: True or False for each."""
+        import numpy as np
+
+        nowhere, at = self._ends.nowhere, np.arange(len(rows))
+        end = self._sink[0, rows]
+        end = np.where(end == nowhere, self._source[rows], end)  # inside a broker
+        first = np.zeros(len(self.load), dtype=np.int64)
+        first[end[::-1]] = at[::-1]  # of several the last one stays, which is the first row
+        found: np.ndarray = (first[end] == at) | (end == nowhere)
         return found
 
     def fits(self, index: int) -> bool:
@@ -99,22 +125,24 @@ class Board:
             return False
         weight, room = self._weight[index], self.ledger.room
         return all(
-            self._used[self._sink[index, n]] < self._limit[self._sink[index, n]]
-            and room[self._slot[index, n]] >= weight
+            self._used[self._sink[n, index]] < self._limit[self._sink[n, index]]
+            and room[self._slot[n, index]] >= weight
             for n in range(count)
         )
 
     def pressing(self, rows: "np.ndarray") -> "np.ndarray":
         """Sort keys, least first: seconds of the busier end, and of what waits for room that it frees; urgent ones
-        before all. Then the seconds of the other end, and the copy's bytes.
+        before all. Then the seconds of the other end, and the copy's bytes. One line of the answer for each key.
         """
         import numpy as np
 
         seconds = self.load / self.rate
-        at, to = seconds[self._source[rows]], seconds[self._sink[rows]].max(axis=1)
+        at, to = seconds[self._source[rows]], seconds[self._sink[0, rows]]
+        for sinks in self._sink[1:]:
+            to = np.maximum(to, seconds[sinks[rows]])
         first = -(np.maximum(at, to) + self._waited_for()[self._frees[rows]])
         first[self._urgent[rows]] -= 1 + float(first.max() - first.min())
-        return np.stack([first, -np.minimum(at, to), -self._weight[rows]], axis=1)
+        return np.stack([first, -np.minimum(at, to), -self._weight[rows]])
 
     def _waited_for(self) -> "np.ndarray":
         """Seconds of copies that find no room in a dir as it is, by slot."""
@@ -125,29 +153,21 @@ class Board:
         short[self.ledger.anywhere :] = 0.0
         return short
 
-    def _fits(self, rows: "np.ndarray") -> "np.ndarray":
-        source, sink = self._source[rows], self._sink[rows]
-        used = self._used[source]
-        ok = (used + self._copies[rows] <= self._limit[source]) | (used == 0)
-        ok &= (self._used[sink] < self._limit[sink]).all(axis=1)
-        fits: np.ndarray = ok & (self.ledger.room[self._slot[rows]] >= self._weight[rows][:, None]).all(axis=1)
-        return fits
-
     def _set_row(self, index: int, leg: Leg) -> None:
         job, ends = self.jobs[index], self._ends
-        self._sink[index] = ends.nowhere
-        self._slot[index] = self.ledger.anywhere
+        self._sink[:, index] = ends.nowhere
+        self._slot[:, index] = self.ledger.anywhere
         count = len(leg.adds)
         self._copies[index] = count
         gone = next(iter(leg.adds if leg.to_dir is not None else leg.removes), None)
         left = None if gone is None else self.ledger.slot_of_copy(gone, job.where.get(gone))
         self._frees[index] = self.ledger.anywhere if left is None else left
-        self._slot[index, :count] = self.slots_of(index, leg)
+        self._slot[:count, index] = self.slots_of(index, leg)
         if leg.to_dir is not None:
             self._source[index] = ends.inside(leg.adds[0])
         elif count and job.leader is not None:
             self._source[index] = ends.out(job.leader)
-            self._sink[index, :count] = [ends.into(b) for b in leg.adds]
+            self._sink[:count, index] = [ends.into(b) for b in leg.adds]
         else:
             self._source[index] = ends.nowhere
         self._weight[index] = self.weight_of(index)
@@ -156,7 +176,7 @@ class Board:
     def _ask(self, index: int, count: int, sign: float) -> None:
         """Count a row's bytes among those that its dirs are asked for, or no longer."""
         for n in range(count):
-            self._asked[self._slot[index, n]] += sign * self._weight[index]
+            self._asked[self._slot[n, index]] += sign * self._weight[index]
 
     def _book_load(self, job: Job) -> None:
         """Count a job's bytes at both ends; the requests that it may be cut into later change nothing in that."""

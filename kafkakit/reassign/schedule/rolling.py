@@ -15,7 +15,7 @@ from kafkakit.reassign.schedule.job import Job, Leg
 from kafkakit.reassign.schedule.work import Limits, Place, Step, StepKind
 
 if TYPE_CHECKING:
-    pass
+    import numpy as np
 
 LEAST_NET = 0.01  # share of its rate that a copy is taken to make even where its log grows faster
 
@@ -81,27 +81,27 @@ class Rolling:
         self._launch(index, leg)
 
     def _start(self) -> None:
-        """Start all that may start now, the most pressing first."""
-        import numpy as np
+        """Start all that may start now, the most pressing first.
 
+        One after another would be 100 looks for one start, for most rows go to brokers that the first ones fill. So
+        each broker's first row has its turn, and then the rest is held against the limits again.
+        """
         board = self.board
-        rows = np.flatnonzero(board.waiting)
-        while (places := self._limits.cluster - len(self._flights)) > 0:
-            rows = board.startable(rows)
+        while len(self._flights) < self._limits.cluster:
+            rows = board.all_startable()
             if not len(rows):
                 return
-            pressing = board.pressing(rows)
-            # Few of many candidates start at a time: sort only as many as may.
-            few = 4 * places + 64
-            chosen = np.argpartition(pressing[:, 0], few)[:few] if few < len(rows) else np.arange(len(rows))
-            keys = pressing[chosen].T
-            for index in rows[chosen[np.lexsort((keys[2], keys[1], keys[0]))]].tolist():
-                if len(self._flights) >= self._limits.cluster:
-                    return
-                if board.fits(index):
-                    self._launch(index, board.legs[index])
+            rows = _most_pressing(rows, board.pressing(rows), 16 * (self._limits.cluster - len(self._flights)))
+            while len(rows):
+                first = board.first_for_brokers(rows)
+                for index in rows[first].tolist():
+                    if len(self._flights) >= self._limits.cluster:
+                        return
+                    if board.fits(index):
+                        self._launch(index, board.legs[index])
+                rows = board.startable(rows[~first])
             if self._quantum_s:
-                return  # who was passed over has the next look, a quantum later
+                return  # who comes free by what has just started has the next look, a quantum later
 
     def _launch(self, index: int, leg: Leg) -> None:
         job = self.board.jobs[index]
@@ -208,3 +208,14 @@ class Rolling:
             board.waiting[other] = not board.jobs[other].is_done
         if not job.is_done:
             board.set_next(index)
+
+
+def _most_pressing(rows: "np.ndarray", keys: "np.ndarray", few: int) -> "np.ndarray":
+    """The first rows by their keys, in order: as many as `few`, and those that the first key cannot tell from these."""
+    import numpy as np
+
+    if few < len(rows):
+        among = np.flatnonzero(keys[0] <= np.partition(keys[0], few)[few])
+        rows, keys = rows[among], keys[:, among]
+    found: np.ndarray = rows[np.lexsort(keys[::-1])]
+    return found
