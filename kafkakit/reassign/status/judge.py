@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from kafkakit.model import Broker, BrokerState, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs
 from kafkakit.reassign.status.look import Health, HeldLease, KnownRun, Sight, Throttled, entries_of
-from kafkakit.reassign.status.runs import Flight, mover_of, owner_of, view_run
-from kafkakit.reassign.status.samples import Growth, History, growth_of, window_of
+from kafkakit.reassign.status.runs import Flight, left_bytes, mover_of, owner_of, view_run
+from kafkakit.reassign.status.samples import Growth, History, growth_of, landing_rate, window_of
 from kafkakit.reassign.status.stall import QUIET_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.reassign.status.view import CopyState, CopyView, InsideView, MoveView, StatusView
 from kafkakit.reassign.throttle import FOLLOWER_RATE, LEADER_RATE, WILDCARD
@@ -18,7 +18,10 @@ Dirs = Mapping[int, BrokerLogDirs]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What is known beside the light looks; see `StatusView`. `program` is how kafkakit is called for this cluster."""
+    """What is known beside the light looks; see `StatusView`. `program` is how kafkakit is called for this cluster.
+
+    `left_before` has for runs, by journal, what was left to copy at the beginning of the window: (monotonic s, bytes).
+    """
 
     runs: Sequence[KnownRun] = ()
     throttled: Throttled = field(default_factory=Throttled)
@@ -26,6 +29,7 @@ class Around:
     lease: HeldLease | None = None
     damaged: tuple[str, ...] = ()
     program: str = "kafkakit"
+    left_before: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +55,13 @@ def judge(sight: Sight, history: History, inside_history: History, around: Aroun
         flights = [_flight(m) for m in moves if owners[_key(m.move)] is run]
         if flights or run.state.unsettled or run.state.throttled:
             resume = f"{around.program} reassign resume {shlex.quote(run.state.plan_path)}"
-            views.append(view_run(run, flights, around.lease, sight.at.timestamp(), resume))
+            rate = _run_rate(run, flights, around, sight.at_s)
+            views.append(view_run(run, flights, around.lease, sight.at.timestamp(), resume, bytes_per_s=rate))
     return StatusView(
         cluster_id=sight.live.cluster_id,
         at=sight.at,
         window_s=window_of(history),
+        bytes_per_s=landing_rate(history),
         moves=tuple(moves),
         inside=_inside(sight.dirs, inside_history, around.runs),
         runs=tuple(views),
@@ -64,6 +70,14 @@ def judge(sight: Sight, history: History, inside_history: History, around: Aroun
         lease=around.lease,
         damaged=around.damaged,
     )
+
+
+def _run_rate(run: KnownRun, flights: Sequence[Flight], around: Around, now_s: float) -> float | None:
+    """How fast what is left shrinks; steps that began and ended between two looks are in that."""
+    before, left = around.left_before.get(run.journal), left_bytes(run, flights)
+    if before is None or left is None or now_s <= before[0]:
+        return None
+    return max(0.0, (before[1] - left) / (now_s - before[0]))
 
 
 def _run_name(run: KnownRun | None) -> str:

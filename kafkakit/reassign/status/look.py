@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafkakit.control.lease import LeaseRecord, Life
-from kafkakit.model import ClusterSnapshot
+from kafkakit.model import ClusterSnapshot, TopicPartition
 from kafkakit.ports import BrokerLogDirs
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.precheck import Live
@@ -77,6 +77,34 @@ class HeldLease:
     def is_held(self) -> bool:
         """True unless it was given back, or its holder ended."""
         return self.record.holder is not None and self.life is not Life.GONE
+
+
+def landed_between(before: Sight, after: Sight) -> int:
+    """Bytes that came into new copies between two looks.
+
+    A move that ended in its target has brought all its bytes; `after` knows the states of its topic. One that began
+    and ended in between is not seen.
+    """
+    landed = 0
+    for key, move in before.live.running.items():
+        now, state = after.live.running.get(key), after.live.states.get(key)
+        size = max((a.replicas[key].size_bytes for a in before.dirs.values() if key in a.replicas), default=0)
+        for broker in move.adding:
+            had = _held(before, broker, key) or 0
+            if now is None and state is not None and state.replicas == move.target:
+                landed += max(0, size - had)
+            elif now is not None and broker in now.adding:
+                landed += max(0, (_held(after, broker, key) or had) - had)
+    for key, move in after.live.running.items():
+        was = before.live.running.get(key)
+        landed += sum(_held(after, b, key) or 0 for b in move.adding if was is None or b not in was.adding)
+    return landed
+
+
+def _held(sight: Sight, broker: int, key: TopicPartition) -> int | None:
+    answer = sight.dirs.get(broker)
+    copy = answer.replicas.get(key) if answer is not None else None
+    return None if copy is None else copy.size_bytes
 
 
 def throttled_of(brokers: Configs, topics: Configs) -> Throttled:

@@ -112,7 +112,10 @@ def _run_lines(run: RunView) -> list[str]:
 
 
 def _eta_words(run: RunView) -> str:
-    now = "no ETA while nothing is copied" if run.eta_s is None else f"{format_rough_time(run.eta_s)} left"
+    if run.eta_s is not None:
+        now = f"{format_rough_time(run.eta_s)} left"
+    else:
+        now = "ETA not known yet" if run.bytes_per_s is None else "no ETA while nothing is copied"
     if run.promised_s is None:
         return now
     if run.promised_s < 0:

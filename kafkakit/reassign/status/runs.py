@@ -70,16 +70,25 @@ def is_working(state: RunState, lease: HeldLease | None) -> bool:
     return lease is not None and lease.is_held and state.unsettled and lease.record.token == state.token
 
 
-def view_run(run: KnownRun, flights: Sequence[Flight], lease: HeldLease | None, now_s: float, resume: str) -> RunView:
+def view_run(
+    run: KnownRun,
+    flights: Sequence[Flight],
+    lease: HeldLease | None,
+    now_s: float,
+    resume: str,
+    *,
+    bytes_per_s: float | None = None,
+) -> RunView:
     """What a run is about; `flights` are its running moves, `now_s` the present as a Unix time.
 
-    `resume` is the command that goes on with an interrupted run.
+    `resume` is the command that goes on with an interrupted run. `bytes_per_s` is how fast the rest shrinks; where
+    that is not known, the rates of what is in flight are taken.
     """
     state = run.state
     working = is_working(state, lease)
-    left = _left_bytes(run, flights)
+    left = left_bytes(run, flights)
     rates = [f.bytes_per_s for f in flights if f.bytes_per_s is not None]
-    rate = sum(rates) if rates else None
+    rate = bytes_per_s if bytes_per_s is not None else sum(rates) if rates else None
     promise = state.promise if state.unsettled else None
     return RunView(
         journal=run.journal,
@@ -129,7 +138,8 @@ def _copies(move: Move, goal: tuple[int, ...], there: tuple[int, ...]) -> int:
     return sum(b not in there for b in goal)
 
 
-def _left_bytes(run: KnownRun, flights: Sequence[Flight]) -> int | None:
+def left_bytes(run: KnownRun, flights: Sequence[Flight]) -> int | None:
+    """What a run still has to copy, as `bytes_to_come`; None when its plan is not there."""
     flying = {TopicPartition(f.move.topic, f.move.partition): f for f in flights}
     if run.plan is not None and run.state.unsettled:
         return bytes_to_come(run.plan, run.state, flying)

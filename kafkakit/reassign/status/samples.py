@@ -11,10 +11,14 @@ MAX_SAMPLES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one look found, at `at_s` of a monotonic clock: bytes of each copy that a broker told of."""
+    """What one look found, at `at_s` of a monotonic clock: bytes of each copy that a broker told of.
+
+    `landed_bytes` are all that came since the first look, in copies that arrived and were finished meanwhile, too.
+    """
 
     at_s: float
     bytes_of: Mapping[TopicPartitionReplica, int]
+    landed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,12 @@ def window_of(history: History) -> float:
     """The seconds that the samples span."""
     samples = history.samples
     return samples[-1].at_s - samples[0].at_s if samples else 0.0
+
+
+def landing_rate(history: History) -> float | None:
+    """Bytes/s that came into new copies over the window, finished ones too; None before there are two looks."""
+    seconds = window_of(history)
+    return (history.samples[-1].landed_bytes - history.samples[0].landed_bytes) / seconds if seconds > 0 else None
 
 
 def growth_of(history: History, copy: TopicPartitionReplica) -> Growth | None:

@@ -101,6 +101,8 @@ class InsideView:
 class StatusView:
     """One look at all that moves; rates are over `window_s` seconds (0: there was one look only).
 
+    `bytes_per_s` counts moves that ended meanwhile, too.
+
     `health` and what `inside` names come from the last look at the whole cluster. `damaged` are journals that
     cannot be read.
     """
@@ -108,6 +110,7 @@ class StatusView:
     cluster_id: str
     at: datetime
     window_s: float
+    bytes_per_s: float | None = None
     moves: tuple[MoveView, ...] = ()
     inside: tuple[InsideView, ...] = ()
     runs: tuple[RunView, ...] = ()
@@ -130,12 +133,6 @@ class StatusView:
     def total_bytes(self) -> int:
         """Bytes the running moves copy in all, as far as known."""
         return sum(m.total_bytes or 0 for m in self.moves)
-
-    @property
-    def bytes_per_s(self) -> float | None:
-        """The rate of all moves together."""
-        rates = [m.bytes_per_s for m in self.moves if m.bytes_per_s is not None]
-        return sum(rates) if rates else None
 
     @property
     def slowest(self) -> tuple[MoveView, CopyView] | None:

@@ -21,6 +21,7 @@ from kafkakit.errors import (
 )
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, Clock, ClusterAdmin, ResourceKind
+from kafkakit.reassign.journal_state import Promise
 from kafkakit.reassign.precheck import Live
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.status.judge import Around, judge
@@ -31,6 +32,7 @@ from kafkakit.reassign.status.look import (
     Sight,
     Throttled,
     health_of,
+    landed_between,
     throttled_of,
 )
 from kafkakit.reassign.status.samples import History, Sample, remember, sizes_in
@@ -99,16 +101,24 @@ class Observer:
         self._health: Health | None = None
         self._lease: HeldLease | None = None
         self._inside: frozenset[TopicPartitionReplica] = frozenset()
+        self._before: Sight | None = None
+        self._landed = 0
+        self._left: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
         self._whole_due = _Due(WHOLE_EVERY_S)
         self._throttles_due = _Due(THROTTLES_EVERY_S)
         self._lease_due = _Due(LEASE_EVERY_S)
 
-    def look(self) -> StatusView:
-        """One tick."""
+    def look(self, *, anew: bool = False) -> StatusView:
+        """One tick; `anew` reads everything again, whenever it was read last."""
+        if anew:
+            self._whole_due.at_s = self._throttles_due.at_s = self._lease_due.at_s = None
         if self._wants_whole and self._whole_due.is_due(self._clock.monotonic()):
             self._look_at_all()
         sight = self._sight()
-        self._history = remember(self._history, Sample(at_s=sight.at_s, bytes_of=_sizes(sight)), self._window_s)
+        self._landed += 0 if self._before is None else landed_between(self._before, sight)
+        self._before = sight
+        sample = Sample(at_s=sight.at_s, bytes_of=_sizes(sight), landed_bytes=self._landed)
+        self._history = remember(self._history, sample, self._window_s)
         futures = {
             TopicPartitionReplica(*key, broker): copy.size_bytes
             for broker, answer in sight.dirs.items()
@@ -128,14 +138,31 @@ class Observer:
             lease=self._lease,
             damaged=self._ledger.damaged,
             program=self._program,
+            left_before={journal: kept[0] for (journal, _), kept in self._left.items()},
         )
-        return judge(sight, self._history, self._inside_history, around)
+        view = judge(sight, self._history, self._inside_history, around)
+        self._note_left(view, sight.at_s)
+        return view
+
+    def _note_left(self, view: StatusView, at_s: float) -> None:
+        """Remember what runs have left, from the beginning of the window on; another promise means another run."""
+        noted: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
+        for run in view.runs:
+            if run.left_bytes is not None:
+                kept = [*self._left.get((run.journal, run.promise), ()), (at_s, run.left_bytes)]
+                while len(kept) > 1 and at_s - kept[1][0] >= self._window_s:
+                    kept.pop(0)
+                noted[run.journal, run.promise] = tuple(kept)
+        self._left = noted
 
     def _sight(self) -> Sight:
         info = self._admin.cluster()
         # Moves before states, so that one that ends in between is seen as ended.
         running = {TopicPartition(m.topic, m.partition): m for m in self._admin.reassignments()}
-        states = self._admin.partition_states({k.topic for k in running}) if running else {}
+        # The topics of the look before, too: that tells whether a move has ended in its target.
+        earlier = self._before.live.running if self._before is not None else {}
+        watched = running.keys() | earlier.keys()
+        states = self._admin.partition_states({k.topic for k in watched}) if watched else {}
         alive = {b.id for b in info.brokers if b.is_alive}
         brokers = ({b for m in running.values() for b in m.replicas} | {r.broker for r in self._inside}) & alive
         keys = sorted({*running, *(TopicPartition(r.topic, r.partition) for r in self._inside)})
@@ -143,7 +170,7 @@ class Observer:
         live = Live(
             cluster_id=info.cluster_id,
             brokers={b.id: b for b in info.brokers},
-            states={k: states[k] for k in running if k in states},
+            states={k: states[k] for k in sorted(watched) if k in states},
             running=running,
         )
         return Sight(live=live, dirs=dirs, at=self._clock.now(), at_s=self._clock.monotonic())
@@ -200,6 +227,9 @@ def watch(
             while True:
                 view = patient.call("reading the cluster", observer.look)
                 after_look(view)
+                if view.is_idle:
+                    view = patient.call("reading the cluster", lambda: observer.look(anew=True))
+                    after_look(view)
                 if view.is_idle:
                     return view
                 shown.show(view)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -458,7 +459,7 @@ def view_of(copies: int, topic: str = 'a"\\\n') -> StatusView:
         )
         for n in range(copies)
     )
-    return StatusView(cluster_id="c", at=NOW, window_s=12.0, moves=moves)
+    return StatusView(cluster_id="c", at=NOW, window_s=12.0, bytes_per_s=4500.0, moves=moves)
 
 
 def test_metrics_are_well_formed_and_do_not_grow_with_the_cluster() -> None:
@@ -584,3 +585,52 @@ def test_runs_are_read_anew_when_their_journal_grew_and_with_their_own_plan_only
     file.write_bytes(encode_plan(make_plan(cluster, {("t", 0): (4, 2)})))
     journal.check(What.START, started)
     assert Runs(tmp_path, "fake-cluster").read()[0].plan is None
+
+
+def test_rates_count_moves_that_began_or_ended_in_the_window() -> None:
+    cluster, run = cluster_and_run(
+        submitted={KEY: (3, 2), TopicPartition("t", 1): (3, 4)},
+        promise=Promise(made_at=NOW, promised_s=100.0, bound_s=90.0, total_bytes=400 * MB, steps=3),
+    )
+    clock = FakeClock()
+    cluster.reassign({KEY: (3, 2)})
+    partitions = cluster.topics["t"].partitions
+    partitions[0].copied[3] = 70 * MB
+    watcher = observer(cluster, clock, run)
+    # t-1 is sent with two copies and counts as arrived before it is on the cluster: only t-2 waits.
+    assert watcher.look().runs[0].left_bytes == (30 + 100) * MB
+    clock.advance(10.0)
+    cluster.advance(30.0)  # t-0 arrives, at 1 MB/s
+    assert partitions[0].replicas == [3, 2]
+    cluster.reassign({TopicPartition("t", 2): (1, 3)})
+    partitions[2].copied[3] = 10 * MB
+    view = watcher.look()
+    assert (view.bytes_per_s, len(view.moves)) == (4 * MB, 1)
+    cluster.cancel([TopicPartition("t", 2)])
+    clock.advance(10.0)
+    assert watcher.look().bytes_per_s == 2 * MB, "what was cancelled has not arrived"
+    (told,) = view.runs
+    # The move of t-2 is not ours here: what shrank is t-0.
+    assert (told.left_bytes, told.bytes_per_s, told.eta_s) == (100 * MB, 3 * MB, 100 * MB / (3 * MB))
+
+
+def test_the_last_look_of_a_watch_is_all_new() -> None:
+    cluster, clock = Counting({1: None, 2: None, 3: None}, line_rate=10 * MB), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=10 * MB)
+    cluster.reassign({KEY: (3, 2)})
+    cluster.brokers[3].configs[FOLLOWER_RATE] = "5"
+    clock.on_sleep.append(cluster.advance)
+    clock.on_sleep.append(lambda _: cluster.brokers[3].configs.clear())
+
+    class Screen(AbstractContextManager["Screen"]):
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def show(self, view: StatusView) -> None:
+            assert view.throttled.brokers
+
+    patient = Patient(clock, None, 90.0)  # type: ignore[arg-type]
+    last = watch(observer(cluster, clock), clock, patient, Screen(), interval_s=5.0, after_look=lambda _: None)
+    assert (last.moves, last.throttled.brokers, cluster.reads["snapshot"]) == ((), {}, 2)
+    assert last.health is not None
+    assert last.health.at == clock.now()
