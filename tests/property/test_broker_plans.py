@@ -1,0 +1,92 @@
+"""Plans of operations on brokers, on clusters of all shapes: cut in two, or in place, they empty the broker."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.broker.decide import Asked, decide_operation
+from kafkakit.model import ClusterSnapshot, TopicPartition
+from kafkakit.topicmappr.plan import Plan
+from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from tests.balance_strategies import examples
+from tests.fakes import FakeCluster
+
+MB = 1_000_000
+
+
+def seen(cluster: FakeCluster) -> ClusterSnapshot:
+    return cluster.snapshot(now=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def lists_after(start: dict[TopicPartition, tuple[int, ...]], *plans: Plan | None) -> dict[Any, tuple[int, ...]]:
+    lists = dict(start)
+    for plan in plans:
+        for move in plan.moves if plan else ():
+            assert lists[move.key] == move.before, "each plan begins where the one before ended"
+            lists[move.key] = move.after
+    return lists
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> FakeCluster:
+    count = draw(st.integers(4, 7))
+    cluster = FakeCluster({b: draw(st.sampled_from(["a", "b", "c", "d", None])) for b in range(1, count + 1)})
+    for name in ("t", "u"):
+        rows = draw(
+            st.lists(st.permutations(range(1, count + 1)).flatmap(lambda p: st.just(p[:3])), min_size=1, max_size=6)
+        )
+        cluster.add_topic(name, dict(enumerate(rows)), size_bytes=draw(st.integers(0, 3)) * MB)
+    for broker in draw(st.sets(st.integers(1, count), max_size=1)):
+        cluster.kill(broker)
+    return cluster
+
+
+@examples(20)
+@given(clusters(), st.sampled_from(list(PlaceBy)))
+def test_the_two_plans_follow_each_other_and_empty_the_broker(cluster: FakeCluster, placement: PlaceBy) -> None:
+    snapshot = seen(cluster)
+    start = {TopicPartition(t, p.partition): p.replicas for t, p in snapshot.partitions()}
+    facts = {TopicPartition(t, p.partition): p for t, p in snapshot.partitions()}
+    decided = decide_operation(snapshot, Asked(brokers=(1,), placement=placement, min_rack_ids=1, words={}))
+    if decided is None:
+        assert all(1 not in replicas for replicas in start.values())
+        return
+    for plan in (decided.whole.plan, decided.copies, decided.leaders):
+        if plan is not None:
+            check_plan(plan, "plan")
+    lists = lists_after(start, decided.leaders, decided.copies)
+    stay = {k for k, replicas in lists.items() if 1 in replicas}
+    assert bool(stay) == bool(decided.whole.plan.warnings)
+    for move in decided.leaders.moves if decided.leaders else ():
+        assert move.before[0] == 1
+        assert sorted(move.after) == sorted(move.before), "no copy moves with a leadership"
+        assert move.after[0] in (facts[move.key].isr or ()), "who is to lead can lead now"
+        assert lists[move.key][0] == move.after[0], "and goes on leading when the copies have moved"
+    if cluster.brokers[1].alive:
+        late = {k for k, r in start.items() if r[0] == 1 and k not in stay and {*(facts[k].isr or ())} - {1}}
+        assert late <= {m.key for m in (decided.leaders.moves if decided.leaders else ())}
+    assert decide_operation(snapshot, Asked(brokers=(1,), placement=placement, min_rack_ids=1, words={})) == decided
+
+
+@examples(20)
+@given(clusters())
+def test_a_replacement_keeps_every_place(cluster: FakeCluster) -> None:
+    cluster.add_broker(9, cluster.brokers[1].rack)
+    snapshot = seen(cluster)
+    start = {TopicPartition(t, p.partition): p.replicas for t, p in snapshot.partitions()}
+    decided = decide_operation(snapshot, Asked(brokers=(1,), onto=9, min_rack_ids=1, words={}))
+    if decided is None:
+        return
+    check_plan(decided.copies, "plan")
+    assert decided.leaders is None
+    wanted = {k: tuple(9 if b == 1 else b for b in replicas) for k, replicas in start.items()}
+    lists = lists_after(start, decided.copies)
+    assert {k for k in wanted if lists[k] != wanted[k]} == {k for k, r in lists.items() if 1 in r}
+    assert bool([k for k in wanted if lists[k] != wanted[k]]) == bool(decided.whole.plan.warnings)
+    load = {b.broker: b.leaders for b in decided.copies.after.brokers}
+    touched = {e.topic for e in decided.copies.scope}
+    led = [r[0] for k, r in lists.items() if k.topic in touched]
+    assert load == {b: led.count(b) for b in load}

@@ -1,0 +1,153 @@
+"""The pure parts: what brokers hold, whether they may be stopped, and the words around it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kafkakit.broker.commands import OperationCommands
+from kafkakit.broker.decide import Asked, decide_operation
+from kafkakit.broker.holdings import holdings_of
+from kafkakit.broker.outcome import BrokerOutcome, outcome_data, outcome_rows, render_outcome
+from kafkakit.broker.safety import Safety, judge_safety
+from kafkakit.errors import InfeasibleError
+from kafkakit.model import BrokerState, ClusterSnapshot, TopicPartition
+from kafkakit.reassign.outcome import Direction
+from tests.fakes import FakeCluster
+from tests.unit.broker.bench import make_cluster
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def seen(cluster: FakeCluster) -> ClusterSnapshot:
+    return cluster.snapshot(now=AT)
+
+
+def test_a_move_of_others_is_no_copy_that_the_new_broker_has() -> None:
+    cluster = make_cluster(line_rate=1.0)
+    cluster.reassign({TopicPartition("t", 0): (4, 2, 3)})
+    with pytest.raises(Exception, match="t-0 are being reassigned"):
+        decide_operation(seen(cluster), Asked(brokers=(1,), onto=4, words={}))
+    cluster = make_cluster()
+    cluster.add_topic("both", {0: (1, 4)})
+    with pytest.raises(InfeasibleError, match="has a copy of both-0 already"):
+        decide_operation(seen(cluster), Asked(brokers=(1,), onto=4, words={}))
+
+
+def test_topics_elsewhere_are_not_looked_at() -> None:
+    decided = decide_operation(seen(make_cluster()), Asked(brokers=(1,), words={}))
+    assert decided is not None
+    assert {e.topic for e in decided.copies.scope} == {"t", "one"}
+
+
+def test_holdings_tell_what_is_held_led_late_and_due() -> None:
+    cluster = make_cluster()
+    parts = cluster.topics["t"].partitions
+    parts[0].leader = 2
+    parts[1].leader = 1
+    parts[2].isr = [3, 2]
+    found = holdings_of(seen(cluster), (1, 8))
+    key = [TopicPartition("t", n) for n in range(4)]
+    assert found.held == (TopicPartition("one", 0), *key)
+    assert found.led == (TopicPartition("one", 0), key[1], key[3])
+    assert (found.lagging, found.due, found.passing) == ((key[2],), (key[0],), (key[1],))
+    assert found.absent == (8,)
+    assert [(b.broker, b.state, b.replicas, b.leaders, b.out_of_sync) for b in found.brokers] == [
+        (1, BrokerState.ALIVE, 5, 3, 1),
+        (8, BrokerState.MISSING, 0, 0, 0),
+    ]
+
+
+def safety_of(cluster: FakeCluster, settings: dict[int, dict[str, str]], *brokers: int) -> Safety:
+    snapshot = seen(cluster)
+    return judge_safety(snapshot, brokers, holdings_of(snapshot, brokers), settings, "h:1,h:2")
+
+
+def test_a_broker_with_replicas_or_a_vote_is_not_safe_to_stop() -> None:
+    kraft = {1: {"process.roles": "broker,controller"}, 2: {"process.roles": "broker"}}
+    full = safety_of(make_cluster(), kraft, 1)
+    assert [p.split(":")[0] for p in full.problems] == [
+        "5 replicas are still on broker 1",
+        "3 leaderships are still on broker 1",
+        "broker 1 is a controller, too",
+    ]
+    assert "bin/kafka-metadata-quorum.sh --bootstrap-server h:1,h:2 describe --status" in full.steps
+    empty = safety_of(make_cluster(), {4: {"process.roles": "broker"}}, 4)
+    assert empty.problems == ()
+    assert empty.cautions == ()
+    assert empty.steps == (
+        "Stop the process of broker 4 (127.0.0.1) and keep it from starting again.",
+        "Then take it off the cluster's list, with Kafka's own tool:",
+        "bin/kafka-cluster.sh unregister --bootstrap-server h:1,h:2 --id 4",
+    )
+
+
+def test_a_dead_broker_asks_for_a_look_at_the_quorum_and_zookeeper_needs_no_unregistering() -> None:
+    cluster = make_cluster()
+    cluster.kill(4)
+    dead = safety_of(cluster, {2: {"process.roles": "broker"}}, 4)
+    assert dead.steps[:2] == (
+        "It is down and tells no role: make sure that CurrentVoters does not name it:",
+        "bin/kafka-metadata-quorum.sh --bootstrap-server h:1,h:2 describe --status",
+    )
+    assert not any(step.startswith("Stop") for step in dead.steps)
+    old = safety_of(make_cluster(), {4: {"zookeeper.connect": "z:1"}}, 4)
+    assert old.steps == ("Stop the process of broker 4 (127.0.0.1) and keep it from starting again.",)
+
+
+def test_what_the_cluster_loses_is_a_caution() -> None:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
+    cluster.add_topic("wide", {0: (1, 2, 3)})
+    settings = {1: {"default.replication.factor": "3", "offsets.topic.replication.factor": "x"}}
+    found = safety_of(cluster, settings, 3)
+    assert found.cautions == (
+        "default.replication.factor is 3, and 2 live brokers stay: such topics cannot be created",
+        "more replicas than the 2 live brokers that stay: topic wide",
+        "no broker stays in rack c",
+    )
+
+
+def test_hints_of_a_run_name_the_operation() -> None:
+    words = OperationCommands(program="kafkakit", plan="p.json", again="kafkakit broker drain 1 --yes", undo="UNDO")
+    assert words.run(Direction.APPLY) == "kafkakit broker drain 1 --yes"
+    assert words.run(Direction.APPLY, "--throttle", "none") == "kafkakit broker drain 1 --yes --throttle none"
+    assert words.line("verify") == "kafkakit broker drain 1 --yes"
+    assert words.run(Direction.ROLLBACK) == "UNDO"
+    assert words.run(Direction.ABORT) == "kafkakit reassign abort p.json --yes"
+    assert words.line("continue") == "kafkakit reassign continue p.json"
+
+
+def test_the_result_has_the_same_facts_in_every_form() -> None:
+    brokers = holdings_of(seen(make_cluster()), (1,)).brokers
+    outcome = BrokerOutcome(
+        command="decommission",
+        verdict="incomplete",
+        brokers=brokers,
+        problems=("p",),
+        cautions=("c",),
+        steps=("s",),
+        record="/r.json",
+        moves_sent=1,
+        copied_bytes=2,
+        leaders_passed=3,
+        next_commands=("again",),
+        undo="back",
+    )
+    text = render_outcome(outcome).splitlines()
+    assert text == [
+        "incomplete: decommission of broker 1",
+        "broker 1: alive, 5 replicas, 3 leaderships",
+        "1 request sent, 2 B copied in 0s",
+        "3 leaderships passed on by election",
+        "problem: p",
+        "caution: c",
+        "record: /r.json",
+        "left to do by hand:",
+        "s",
+        "to move everything back:",
+        "back",
+        "next:",
+        "again",
+    ]
+    data = outcome_data(outcome)
+    assert (data["problems"], data["undo_command"], data["next_commands"]) == (["p"], "back", ["again"])
+    assert outcome_rows(outcome) == ((1, "alive", "a", 5, 3, 0),)
