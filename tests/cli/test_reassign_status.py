@@ -112,10 +112,10 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert run["promised_seconds"] == pytest.approx(250, rel=0.01)  # the brokers reach 80 % of the throttle
     assert run["promised_eta_seconds"] < run["promised_seconds"]
     assert run["doing"] == (
-        f"interrupted, no process is at work; go on with: kafkakit --profile p reassign resume {desk.path}"
+        f"not finished, and no process is at work; go on with: kafkakit --profile p reassign resume {desk.path}"
     )
     text = desk.run("status", "--window", "10s").stdout
-    assert f"run: apply of {desk.path}: 1 move in flight; interrupted" in text
+    assert f"run: apply of {desk.path}: 1 move in flight; not finished" in text
     assert "left, 3m " in text
     assert "promised" in text
     assert "t-1: to [3,1], adding [3]" in text

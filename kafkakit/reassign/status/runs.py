@@ -154,7 +154,7 @@ def _doing(state: RunState, flights: Sequence[Flight], resume: str, *, working: 
             return "ended, its moves go on"
         return "ended, and left throttles: kafkakit reassign cleanup takes them away"
     if not working:
-        where = "paused, and no process is at work" if state.paused else "interrupted, no process is at work"
+        where = "paused, and no process is at work" if state.paused else "not finished, and no process is at work"
         return f"{where}; go on with: {resume}"
     if state.paused:
         return "paused: starts nothing new" + (", what is in flight goes on" if flights else "")
