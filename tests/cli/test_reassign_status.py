@@ -216,3 +216,42 @@ def test_metrics_go_to_a_file_as_a_whole_or_to_stdout(desk: Desk, tmp_path: Path
 
 def test_bad_durations_exit_with_2(desk: Desk) -> None:
     assert [desk.run("status", o, "soon").code for o in ("--window", "--interval")] == [2, 2]
+
+
+def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
+    desk.cut("--throttle", "500kB")
+    status = desk.run("status", "--window", "10s", "-o", "json").json
+    assert {name: type(value).__name__ for name, value in status.items()} == {
+        "kafkakit": "dict",
+        "cluster_id": "str",
+        "at": "str",
+        "window_seconds": "float",
+        "copied_bytes": "int",
+        "total_bytes": "int",
+        "bytes_per_s": "float",
+        "moves": "list",
+        "inside_brokers": "list",
+        "runs": "list",
+        "slowest": "dict",
+        "stalled": "list",
+        "partitions": "dict",
+        "broker_rates": "dict",
+        "topic_lists": "dict",
+        "lease": "dict",
+        "unfinished": "list",
+        "damaged_journals": "list",
+    }
+    (move,), (run,) = status["moves"], status["runs"]
+    assert " ".join(move) == (
+        "topic partition run ours target replicas adding removing leader copied_bytes total_bytes bytes_per_s "
+        "eta_seconds stalled waits_for copies"
+    )
+    assert " ".join(move["copies"][0]) == "broker state copied_bytes total_bytes bytes_per_s reason"
+    assert " ".join(run) == (
+        "plan direction journal doing working paused moves left_bytes bytes_per_s eta_seconds promised_eta_seconds "
+        "promised_seconds promised_at"
+    )
+    assert " ".join(status["slowest"]) == "topic partition broker missing_bytes eta_seconds"
+    assert " ".join(status["lease"]) == "held holder token taken_at renewed_at"
+    listed = desk.run("list", "-o", "json").json
+    assert [list(m) for m in listed["moves"]] == [list(move)]
