@@ -57,11 +57,14 @@ class Records:
         )
 
     def last_on(self, brokers: Collection[int]) -> Operation:
-        """The operation on just these brokers that was changed last and is not taken back; `UsageError` for none."""
-        found = [o for o in self._sound() if set(o.brokers) == set(brokers) and o.stage is not Stage.UNDONE]
+        """The operation on just these brokers that was changed last; `UsageError` for none.
+
+        One that is taken back already counts, too: a second run must not go on with the one before it.
+        """
+        found = [o for o in self._sound() if set(o.brokers) == set(brokers)]
         if not found:
             raise UsageError(
-                f"no operation on broker {some(sorted(brokers))} is on record here that could be taken back",
+                f"no operation on broker {some(sorted(brokers))} is on record here",
                 hint=f"name its file; those of this host are in {self._folder}",
             )
         return max(found, key=lambda o: (o.updated_at, o.number, o.name))

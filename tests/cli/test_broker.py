@@ -9,6 +9,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.kit import Kit
 from kafkakit.ports import ClusterAdmin
 from tests.command_line import Home, Ran
 from tests.fakes import FakeClock, FakeCluster
@@ -114,6 +115,33 @@ def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
         assert "--yes" in ran.stderr
     assert desk.cluster.calls == []
     assert desk.records() == []
+
+
+def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kit, "input_allowed", True)
+    for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
+        refused = desk.run(*words, stdin="y\n")
+        assert refused.code == 1, words
+        assert refused.stdout.startswith("declined: ")
+        shown, question = refused.stderr.index("ETA "), refused.stderr.index("Type 'yes' to go on")
+        assert shown < question
+        assert "cluster fake-cluster" in refused.stderr[:question].lower()
+        assert refused.stderr.count("ETA ") == 1
+    assert desk.cluster.calls == []
+    assert desk.records() == []
+    ran = desk.run("replace", "1", "--with", "4", stdin="yes\n")
+    assert ran.code == 0, ran.stderr
+    assert ran.stderr.count("Type 'yes'") == 1
+    back = desk.run("rejoin", "1", "--restore", "last", stdin="no\n")
+    assert (back.code, desk.lists()[0]) == (1, (4, 2, 3))
+    assert back.stderr.index("ETA ") < back.stderr.index("Type 'yes' to go on")
+    assert desk.run("rejoin", "1", "--restore", "last", stdin="yes\n").code == 0
+    assert desk.lists()[0] == (1, 2, 3)
+    again = desk.run("rejoin", "1", "--restore", "last", "--yes")
+    assert (again.code, again.stdout.splitlines()[0]) == (0, "nothing to do: rejoin of broker 1")
+    never = desk.run("rejoin", "2", "--restore", "last", "--yes")
+    assert never.code == 2
+    assert "no operation on broker 2 is on record here" in never.stderr
 
 
 @pytest.mark.parametrize(

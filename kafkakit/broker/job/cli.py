@@ -108,8 +108,7 @@ class ReassignRunner:
         voice: Voice = self._site.kit.output
         if leg is not None and leg.kind is LegKind.LEADERS:
             voice = voice if dry_run else _Terse(self._site.kit.output)
-            # Nothing is copied, so nothing has to be measured or held back.
-            options = replace(options, ingest_sample="0", throttle=None, throttle_broker=(), throttle_dirs=None)
+            options = replace(options, ingest_sample="0")  # nothing is copied
         with open_job(self._site.kit, path, options, command=f"{direction} for an operation on brokers") as job:
             if leg is not None and identity_of(job.plan) != leg.identity:
                 raise RefusedError(f"{path} is not the plan that the record names", hint=f"plan anew: {again} --replan")

@@ -221,6 +221,21 @@ def test_replicas_that_come_meanwhile_are_told_and_the_same_command_goes_on(benc
     assert (record.number, len(record.legs), record.stage) == (1, 4, Stage.DONE)
 
 
+def test_metadata_that_lags_behind_is_looked_at_again(bench: Bench) -> None:
+    def create(name: str, argument: object) -> None:
+        if name == "elect_preferred_leaders" and "late" not in bench.cluster.topics:
+            bench.cluster.add_topic("late", {0: (1, 2)}, size_bytes=MB)
+
+    def delete(_: float) -> None:
+        record = bench.records.newest(Kind.DRAIN, (1,))
+        if record is not None and record.stage is Stage.VERIFYING:
+            bench.cluster.topics.pop("late", None)
+
+    bench.cluster.before_call.append(create)
+    bench.clock.on_sleep.append(delete)
+    assert bench.drain(1).verdict == "done"
+
+
 def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Bench) -> None:
     bench.fate.die_at = next(
         n for n in range(100) if _dies_with_leaders_done(Bench(make_cluster(), bench.folder / str(n)), n)
@@ -235,6 +250,13 @@ def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Bench) -> None:
     assert record is not None
     states = [leg.state for leg in record.legs]
     assert states == [LegState.DONE, LegState.DROPPED, LegState.DONE, LegState.DONE]
+    assert bench.rejoin(1, record=record).ok, "what was never begun is not taken back"
+    assert bench.lists() == {**first_lists(), ("late", 0): (1, 2)}
+
+
+def first_lists() -> dict[tuple[str, int], tuple[int, ...]]:
+    cluster = make_cluster()
+    return {(t, n): tuple(p.replicas) for t, topic in cluster.topics.items() for n, p in topic.partitions.items()}
 
 
 def _dies_with_leaders_done(bench: Bench, cut: int) -> bool:

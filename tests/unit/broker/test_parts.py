@@ -33,6 +33,16 @@ def test_a_move_of_others_is_no_copy_that_the_new_broker_has() -> None:
         decide_operation(seen(cluster), Asked(brokers=(1,), onto=4, words={}))
 
 
+def test_a_leadership_that_nobody_in_sync_could_take_waits_for_the_copies() -> None:
+    cluster = make_cluster()
+    cluster.topics["t"].partitions[0].isr = [1]
+    decided = decide_operation(seen(cluster), Asked(brokers=(1,), words={}))
+    assert decided is not None
+    assert decided.leaders is not None
+    assert [m.key for m in decided.leaders.moves] == [TopicPartition("t", 3)]
+    assert TopicPartition("t", 0) in {m.key for m in decided.copies.moves}
+
+
 def test_topics_elsewhere_are_not_looked_at() -> None:
     decided = decide_operation(seen(make_cluster()), Asked(brokers=(1,), words={}))
     assert decided is not None
