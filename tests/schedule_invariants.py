@@ -169,11 +169,21 @@ def verify_schedule(
     replay.advance(float("inf"), schedule.steps)
     _check_ends(schedule, tasks, dir_tasks, replay)
     assert schedule.makespan_s == max((s.end_s for s in schedule.steps), default=0.0)
+    _check_pace(schedule.steps, speeds)
     bound_s = own_bound(schedule, tasks, dir_tasks, rates, speeds)
     assert schedule.bound_s <= schedule.makespan_s * (1 + 1e-9) + 1e-6
     if not any(s.kind in (StepKind.DETOUR, StepKind.PART) for s in schedule.steps):
         assert bound_s <= schedule.makespan_s * (1 + 1e-9) + 1e-6, "faster than the rates allow"
         assert schedule.bound_s >= bound_s * (1 - 1e-6) - 1e-3 * len(tasks) - 1e-3
+
+
+def _check_pace(steps: Sequence[Step], speeds: Speeds) -> None:
+    """No step takes less than every step does, and the controller ends one after another."""
+    for step in steps:
+        assert step.end_s - step.start_s >= speeds.step_s - 1e-6, "a step ends before anybody could see it"
+    ends = sorted(s.end_s for s in steps if s.kind is not StepKind.INSIDE)
+    for count, end_s in enumerate(ends, 1):
+        assert end_s >= count / speeds.steps_per_s - 1e-6, "faster than the controller"
 
 
 def own_bound(

@@ -298,7 +298,7 @@ def stop_at_once(desk: Desk) -> None:
 def test_the_eta_and_the_first_steps_are_shown_before_anything_is_done(desk: Desk) -> None:
     ran = desk.run("apply", "--dry-run", "--throttle", "5MB", "--ingest-sample", "5s")
     assert ran.code == 0
-    assert "ETA 5 s (bound 5 s), bottleneck broker 3 into: 19.1 MiB at 4 MB/s" in ran.stderr
+    assert "ETA 6 s (bound 6 s), bottleneck broker 3 into: 19.1 MiB at 4 MB/s" in ran.stderr
     assert "t-0 to [3,2] (19.1 MiB from 1 to 3:/data/3/0)" in ran.stderr
     assert desk.cluster.calls == []
     done = desk.run("apply", "--yes", "--throttle", "5MB", "-o", "json")

@@ -22,6 +22,7 @@ QUICK = settings(
 )
 SEEDS = st.integers(0, 2**40)
 SPEEDS = Speeds(line_bytes_per_s=50.0, disk_bytes_per_s=80.0)
+PACES = ((1.0, 100.0), (0.0, float("inf")), (7.0, 100.0), (0.0, 0.3))  # seconds of a step, steps a second
 World = tuple[list[Task], list[DirTask], list[Disk], Limits, Rates, dict[int, str | None]]
 
 
@@ -118,9 +119,11 @@ def make_world(seed: int) -> World:
 @given(seed=SEEDS)
 def test_no_schedule_breaks_a_limit(seed: int) -> None:
     tasks, dir_tasks, disks, limits, rates, racks = make_world(seed)
-    found = plan_schedule(tasks, dir_tasks, disks, limits, rates, SPEEDS, racks=racks)
-    verify_schedule(found, tasks, dir_tasks, disks, limits, rates, SPEEDS, racks=racks)
-    shuffled = plan_schedule(tasks[::-1], dir_tasks[::-1], disks[::-1], limits, rates, SPEEDS, racks=racks)
+    step_s, steps_per_s = PACES[seed % len(PACES)]
+    speeds = replace(SPEEDS, step_s=step_s, steps_per_s=steps_per_s)
+    found = plan_schedule(tasks, dir_tasks, disks, limits, rates, speeds, racks=racks)
+    verify_schedule(found, tasks, dir_tasks, disks, limits, rates, speeds, racks=racks)
+    shuffled = plan_schedule(tasks[::-1], dir_tasks[::-1], disks[::-1], limits, rates, speeds, racks=racks)
     assert shuffled == found
 
 

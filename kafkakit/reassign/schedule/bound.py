@@ -1,5 +1,6 @@
-"""How long a run takes at least: the busiest broker's bytes over its rate, or the largest single copy."""
+"""How long a run takes at least: the busiest broker's bytes over its rate, the largest copy, or so many requests."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from kafkakit.model import TopicPartition
@@ -12,17 +13,19 @@ def lower_bound(
     dir_tasks: Sequence[DirTask],
     rates: Rates,
     speeds: Speeds,
+    limits: Limits,
     *,
     served_elsewhere: Collection[TopicPartition] = (),
 ) -> tuple[float, Bottleneck | None]:
-    """Seconds that no order beats, and what they come from (None when nothing is to copy). O(copies).
+    """Seconds that no order beats, and which bytes they come from (None: requests take longer, or none are). O(copies).
 
     Every new copy enters its broker and leaves its leader, at most at the rate that the broker reaches; and one copy
-    alone takes its bytes over the slower of both. What the logs take in meanwhile only adds to that. Partitions in
-    `served_elsewhere` change their leader on the way, so that what their first leader sends is not known.
+    alone takes its bytes over the slower of both; then comes `step_s`. Requests: see `_of_requests`. What the logs
+    take in meanwhile only adds to that. Partitions in `served_elsewhere` change their leader on the way, so that what
+    their first leader sends is not known.
     """
     brokers = sorted({b for t in tasks for b in (*t.adding, *_served(t))} | {d.broker for d in dir_tasks})
-    ends = Ends(brokers, Limits(), rates, speeds)
+    ends = Ends(brokers, limits, rates, speeds)
     loads: dict[tuple[int, str], float] = {}
     largest: dict[tuple[int, int], float] = {}
 
@@ -53,7 +56,27 @@ def lower_bound(
         if count and count / rate >= busiest[0]:
             found = Bottleneck(broker=broker, direction=direction, bytes=int(count), bytes_per_s=rate)
             busiest = (count / rate, found)
-    return busiest
+    last = speeds.step_s if busiest[0] else 0.0
+    requests = _of_requests(tasks, dir_tasks, limits, speeds)
+    return (requests, None) if requests > busiest[0] + last else (busiest[0] + last, busiest[1])
+
+
+def _of_requests(tasks: Sequence[Task], dir_tasks: Sequence[DirTask], limits: Limits, speeds: Speeds) -> float:
+    """Seconds of the requests alone: what the controller ends, and the places that each keeps for `step_s`.
+
+    What is on the cluster already was not sent under these limits, and counts for the controller only.
+    """
+    asked = [t for t in tasks if t.running or t.holders != t.target]
+    new = [t for t in asked if not t.running]
+    into = Counter(b for t in new for b in t.adding)
+    inside = Counter(d.broker for d in dir_tasks if not d.running)
+    turns = max(
+        1 if asked or dir_tasks else 0,
+        (len(new) + sum(inside.values())) / limits.cluster,
+        max(into.values(), default=0) / limits.into_each,
+        max(inside.values(), default=0) / limits.inside_each,
+    )
+    return max(len(asked) / speeds.steps_per_s, turns * speeds.step_s)
 
 
 def _served(task: Task) -> tuple[int, ...]:

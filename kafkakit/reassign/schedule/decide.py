@@ -73,7 +73,7 @@ def plan_schedule(
     `stuck`. Pure and deterministic; 50,000 tasks on 600 brokers take some seconds.
     """
     stuck, world = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
-    bound = lower_bound(world.tasks, world.dir_tasks, rates, speeds)
+    bound = lower_bound(world.tasks, world.dir_tasks, rates, speeds, limits)
     horizon_s = 1.1 * bound[0] + limits.deletion_delay_s
     quantum_s = bound[0] / QUANTA if len(world.tasks) + len(world.dir_tasks) > EXACT_JOBS else 0.0
     grows = any(d.growth_bytes_per_s for d in disks) or any(t.ingest_bytes_per_s for t in tasks)
@@ -96,7 +96,7 @@ def plan_schedule(
     elsewhere = {j.key for j in found.jobs if j.served_elsewhere}
     if stuck or elsewhere:
         moving = world.without(stuck)
-        bound = lower_bound(moving.tasks, moving.dir_tasks, rates, speeds, served_elsewhere=elsewhere)
+        bound = lower_bound(moving.tasks, moving.dir_tasks, rates, speeds, limits, served_elsewhere=elsewhere)
     # Sums of floats in another order may differ in the last digits; more than that would be a fault, and is shown.
     rounded = found.makespan_s < bound[0] <= found.makespan_s * (1 + 1e-9)
     return Schedule(
@@ -105,7 +105,7 @@ def plan_schedule(
         bound_s=found.makespan_s if rounded else bound[0],
         bottleneck=bound[1],
         stuck=dict(sorted(stuck.items())),
-        notes=_notes(world, late=late),
+        notes=_notes(world, late=late, many=bound[0] > speeds.step_s and bound[1] is None),
     )
 
 
@@ -167,7 +167,7 @@ def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartit
     ends = Ends(world.brokers, world.limits, world.rates, world.speeds)
     ledger = Ledger(world.disks, world.brokers, world.limits, horizon_s)
     board = Board(jobs, ends, ledger)
-    rolling = Rolling(board, world.limits, quantum_s=quantum_s)
+    rolling = Rolling(board, world.limits, world.speeds, quantum_s=quantum_s)
     rolling.start_running()
     rolling.run()
     while board.waiting.any():
@@ -181,7 +181,7 @@ def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartit
     return _Try(rolling=rolling, jobs=tuple(jobs), stuck=stuck, makespan_s=makespan_s)
 
 
-def _notes(world: _World, *, late: bool) -> tuple[str, ...]:
+def _notes(world: _World, *, late: bool, many: bool) -> tuple[str, ...]:
     notes = []
     blind = sorted({d.place.broker for d in world.disks if d.total_bytes is None or d.usable_bytes is None})
     known = {d.place.broker for d in world.disks}
@@ -191,7 +191,9 @@ def _notes(world: _World, *, late: bool) -> tuple[str, ...]:
         notes.append(f"{counted(len(blind), 'broker')} told no disk sizes, their dirs are not limited: {shown}")
     unsized = sum(1 for t in world.tasks if t.adding and not t.size_bytes)
     if unsized:
-        notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to cost nothing")
+        notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to bring no bytes")
+    if many:
+        notes.append("the number of requests, and not their bytes, is what takes the time")
     if late:
         notes.append("logs grow for longer than was booked: room in log dirs may run short near the end")
     return tuple(notes)

@@ -1,7 +1,8 @@
 """The rolling window: start what may start, let copies flow, and go on to the next end of a copy.
 
 Time is taken in steps of at least `quantum_s`, so that a run of 50,000 moves costs some thousand looks at arrays.
-Copies that end within one step end at their own time; what takes their place starts at the end of the step.
+Copies that end within one step end at their own time; what takes their place starts at the end of the step. A
+request whose copies are all there ends a little later: see `Speeds.step_s` and `steps_per_s`.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from kafkakit.model import TopicPartition
 from kafkakit.reassign.schedule.board import Board, bytes_left
 from kafkakit.reassign.schedule.flow import fair_rates
 from kafkakit.reassign.schedule.job import Job, Leg
-from kafkakit.reassign.schedule.work import Limits, Place, Step, StepKind
+from kafkakit.reassign.schedule.work import Limits, Place, Speeds, Step, StepKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,10 +36,10 @@ class Flight:
 class Rolling:
     """One run of the window over a board of jobs: what flows now, what is to be deleted, and the steps so far."""
 
-    def __init__(self, board: Board, limits: Limits, *, quantum_s: float) -> None:
+    def __init__(self, board: Board, limits: Limits, speeds: Speeds, *, quantum_s: float) -> None:
         import numpy as np
 
-        self.board, self._limits, self._quantum_s = board, limits, quantum_s
+        self.board, self._limits, self._speeds, self._quantum_s = board, limits, speeds, quantum_s
         self.now_s = 0.0
         self.steps: list[Step] = []
         self._flow_left = np.zeros(0)
@@ -47,6 +48,8 @@ class Rolling:
         self._flow_flight = np.zeros(0, dtype=np.int64)
         self._new: list[tuple[float, int, int, float, int]] = []
         self._flights: dict[int, Flight] = {}
+        self._ending: list[tuple[float, int]] = []
+        self._controller_s = 0.0
         self._deletions: list[tuple[float, int, int, float, float]] = []
         self._siblings: dict[TopicPartition, list[int]] = {}
         for index, job in enumerate(board.jobs):
@@ -58,16 +61,29 @@ class Rolling:
         Ends when nothing flows and nothing is to be deleted; `start_now` and another call go on from there.
         """
         while True:
-            while self._deletions and self._deletions[0][0] <= self.now_s:
-                _, _, slot, size, ingest = heappop(self._deletions)
-                self.board.ledger.give(slot, size, ingest)
+            self._catch_up()
             self._start()
-            if self._flights:
+            if self._new or len(self._flow_left):
                 self._flow()
-            elif self._deletions:
-                self.now_s = max(self.now_s, self._deletions[0][0])
+            elif self._ending or self._deletions:
+                pause = self._quantum_s if len(self._ending) > 1 else 0.0
+                self.now_s = max(self.now_s + pause, self._next_event_s())
             else:
                 return
+
+    def _catch_up(self) -> None:
+        """Take note of all that was due until now."""
+        while self._next_event_s() <= self.now_s:
+            if self._ending and self._ending[0][0] <= self.now_s:
+                self._finish(self._flights[heappop(self._ending)[1]])
+            else:
+                _, _, slot, size, ingest = heappop(self._deletions)
+                self.board.ledger.give(slot, size, ingest)
+
+    def _next_event_s(self) -> float:
+        """When the next request ends whose copies are there, or the next old copy is deleted."""
+        ending = self._ending[0][0] if self._ending else float("inf")
+        return min(ending, self._deletions[0][0]) if self._deletions else ending
 
     def start_running(self) -> None:
         """Take over what is on the cluster already, whatever the limits say."""
@@ -116,7 +132,7 @@ class Rolling:
         for other in self._siblings[job.key]:
             self.board.waiting[other] = False
         if not slots:
-            self._finish(flight)
+            self._arrived(flight)
 
     def _step(self, job: Job, leg: Leg, slots: list[int]) -> Step:
         place = self.board.ledger.place
@@ -152,8 +168,7 @@ class Rolling:
         net = np.maximum(rates - self._flow_ingest, LEAST_NET * rates)
         wants = self._flow_left / net
         pause = float(wants.min())
-        if self._deletions:
-            pause = min(pause, self._deletions[0][0] - self.now_s)
+        pause = min(pause, self._next_event_s() - self.now_s)
         pause = max(pause, self._quantum_s if len(wants) > 1 else 0.0)
         done = wants <= pause
         moved = np.where(done, self._flow_left, net * pause)
@@ -176,7 +191,7 @@ class Rolling:
             flight.flows -= 1
             flight.end_s = max(flight.end_s, end_s)
             if not flight.flows:
-                self._finish(flight)
+                self._arrived(flight)
 
     def _take_new(self) -> None:
         import numpy as np
@@ -189,6 +204,14 @@ class Rolling:
         self._flow_ingest = np.concatenate([self._flow_ingest, ingest])
         self._flow_flight = np.concatenate([self._flow_flight, np.array(step)])
         self._new = []
+
+    def _arrived(self, flight: Flight) -> None:
+        """All copies of a request are there: it ends when that is seen, and when the controller comes to it."""
+        flight.end_s += self._speeds.step_s
+        if flight.leg.kind is not StepKind.INSIDE:
+            flight.end_s = max(flight.end_s, self._controller_s + 1 / self._speeds.steps_per_s)
+            self._controller_s = flight.end_s
+        heappush(self._ending, (flight.end_s, flight.step))
 
     def _finish(self, flight: Flight) -> None:
         board, leg, index = self.board, flight.leg, flight.job

@@ -23,7 +23,7 @@ from tests.schedule_invariants import verify_schedule
 
 GB = 10**9
 RATES = Rates(into=100_000_000, out=100_000_000, inside=50_000_000)
-SPEEDS = Speeds(efficiency=1.0)
+SPEEDS = Speeds(efficiency=1.0, steps_per_s=float("inf"), step_s=0.0)
 NO_DELAY = Limits(deletion_delay_s=0.0, max_use=Fraction(1))
 
 
@@ -84,9 +84,31 @@ def test_copies_share_what_the_leader_sends() -> None:
 
 def test_the_efficiency_stretches_only_what_a_throttle_limits() -> None:
     tasks, disks = [task(0, (1,), (2,))], [disk(1, 10 * GB), disk(2, 0)]
-    speeds = Speeds(line_bytes_per_s=200e6, efficiency=0.8)
+    speeds = replace(SPEEDS, line_bytes_per_s=200e6, efficiency=0.8)
     assert plan_schedule(tasks, (), disks, NO_DELAY, RATES, speeds).makespan_s == pytest.approx(125.0)
     assert plan_schedule(tasks, (), disks, NO_DELAY, Rates(), speeds).makespan_s == pytest.approx(50.0)
+
+
+def test_many_tiny_steps_take_what_the_controller_takes() -> None:
+    """500 empty copies from 10 brokers to 10 others: no bytes, but 5 s of the controller's."""
+    tasks = [task(n, (n % 10,), (10 + n % 10,), 0) for n in range(500)]
+    found = plan_schedule(tasks, (), [disk(b, 0) for b in range(20)], NO_DELAY, RATES, Speeds(step_s=0.0))
+    assert found.makespan_s == pytest.approx(5.0, rel=0.02)
+    assert found.bound_s == pytest.approx(5.0)
+    assert found.bottleneck is None
+    assert "the number of requests, and not their bytes, is what takes the time" in found.notes
+
+
+def test_every_step_keeps_its_places_until_somebody_looks() -> None:
+    """Five at a time go to one broker, and 20 of them take four turns of 2 s and not a moment less."""
+    tasks = [task(n, (1 + n % 4,), (9,), 0) for n in range(20)]
+    disks = [disk(b, 0) for b in (1, 2, 3, 4, 9)]
+    slow = Speeds(step_s=2.0, steps_per_s=float("inf"))
+    found = plan_schedule(tasks, (), disks, NO_DELAY, RATES, slow)
+    assert (found.makespan_s, found.bound_s) == (pytest.approx(8.0), pytest.approx(8.0))
+    large = plan_schedule([task(0, (1,), (9,))], (), disks, NO_DELAY, RATES, Speeds(efficiency=1.0, step_s=2.0))
+    assert large.bound_s == pytest.approx(102.0)
+    assert large.bottleneck is not None, "the bytes make it, the rest comes on top"
 
 
 def test_brokers_may_have_rates_of_their_own() -> None:
@@ -293,7 +315,7 @@ def test_unknown_disks_are_not_limited_and_named() -> None:
     assert not found.stuck
     assert found.notes == (
         "2 brokers told no disk sizes, their dirs are not limited: 2, 9",
-        "1 partition of unknown or no size: copies are taken to cost nothing",
+        "1 partition of unknown or no size: copies are taken to bring no bytes",
     )
 
 
