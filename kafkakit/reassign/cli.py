@@ -198,7 +198,7 @@ def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
     kafkakit --profile prod reassign verify p.json
     kafkakit --profile prod reassign verify p.json -o tsv
     """
-    from kafkakit.reassign.status.run import verify as run_verify
+    from kafkakit.reassign.verification.run import verify as run_verify
 
     with open_job(kit_of(ctx), plan_file, Options(), must_lock=False) as job:
         outcome = run_verify(

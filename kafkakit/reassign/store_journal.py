@@ -154,12 +154,6 @@ def journal_files(state_dir: Path, cluster_id: str) -> tuple[DiskFile, ...]:
     return tuple(DiskFile(p) for p in sorted((state_dir / "journals" / cluster_id).glob("*.journal")))
 
 
-def read_states(state_dir: Path, cluster_id: str) -> tuple[RunState, ...]:
-    """What this host's journals of a cluster say; a damaged one raises `InputError`."""
-    files = journal_files(state_dir, cluster_id)
-    return tuple(replay(decode_journal(f.read(), f.name).records, f.name) for f in files)
-
-
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:

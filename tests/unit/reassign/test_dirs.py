@@ -9,7 +9,7 @@ from kafkakit.errors import InfeasibleError
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import ItemError
 from kafkakit.reassign.outcome import Commands, Outcome, Request
-from kafkakit.reassign.status.run import verify
+from kafkakit.reassign.verification.run import verify
 from kafkakit.topicmappr.plan import DirMove, Plan
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
