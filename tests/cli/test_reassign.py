@@ -302,7 +302,7 @@ def test_the_eta_and_the_first_steps_are_shown_before_anything_is_done(desk: Des
     assert "t-0 to [3,2] (19.1 MiB from 1 to 3:/data/3/0)" in ran.stderr
     assert desk.cluster.calls == []
     done = desk.run("apply", "--yes", "--throttle", "5MB", "-o", "json")
-    assert (done.code, done.json["promised_seconds"], done.json["throttle"]["into"]) == (0, 5.0, 5 * MB)
+    assert (done.code, done.json["promised_seconds"], done.json["throttle"]["into"]) == (0, 6.0, 5 * MB)
 
 
 def test_a_plan_that_fills_a_disk_in_any_order_exits_with_4(desk: Desk) -> None:
