@@ -60,10 +60,12 @@ def rejoin(
     kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
     kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
     """
+    from contextlib import ExitStack
     from pathlib import Path
 
     from kafkakit.broker.job.cli import ReassignRunner, claimed, finish, open_site
     from kafkakit.broker.moving.cli import ids_of, run_options
+    from kafkakit.broker.operation import base_name
     from kafkakit.broker.rejoin.run import Rejoin
     from kafkakit.broker.request import RejoinRequest
     from kafkakit.broker.store_elections import Elections, Pace
@@ -87,10 +89,13 @@ def rejoin(
     )
     if not (yes or dry_run or kit.input_allowed):
         raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
-    with open_site(kit, f"rejoin-{listed[:80]}", dry_run=dry_run) as site:
+    with ExitStack() as stack:
+        site = stack.enter_context(open_site(kit, f"rejoin-{listed[:80]}", dry_run=dry_run))
         record = None
         if restore:
-            record = site.records.last_on(ids) if restore == "last" else site.records.read(Path(restore))
+            record = site.records.last_on(ids) if restore == "last" else site.records.named(Path(restore))
+        if record is not None and not dry_run:  # its own command must not be at work on it
+            stack.enter_context(site.lock(base_name(record.kind, record.brokers, record.onto)))
         elections = Elections(lambda: claimed(kit, "broker rejoin"), kit.output, pace, request.patience_s)
         runner = ReassignRunner(site, given, again=again, undo_of=lambda _: again)
         outcome = Rejoin(site.admin, site.clock, kit.output, site.records, runner, elections, request).run(record)

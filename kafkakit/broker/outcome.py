@@ -11,11 +11,21 @@ COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What a plan that was made by this command comes to; `bytes` counts copies of known size."""
+
+    partitions: int
+    copies: int
+    bytes: int
+    leaders_first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOutcome:
     """The result of one command.
 
     `verdict` is one of `done`, `nothing to do`, `planned` (dry run), `declined`, `incomplete`, `not safe to stop`.
-    `brokers` are as last seen, `undo` is the command that takes the
+    `planned` is None where no plan was made. `brokers` are as last seen, `undo` is the command that takes the
     operation back. `steps` are left for a person. `record` is the operation's file, where it has one.
     """
 
@@ -32,6 +42,7 @@ class BrokerOutcome:
     seconds: float = 0.0
     next_commands: tuple[str, ...] = ()
     undo: str | None = None
+    planned: Planned | None = None
 
     @property
     def ok(self) -> bool:
@@ -55,6 +66,12 @@ def render_outcome(outcome: BrokerOutcome) -> str:
         late = f", {facts.out_of_sync} not in sync" if facts.out_of_sync else ""
         held = f"{counted(facts.replicas, 'replica')}, {counted(facts.leaders, 'leadership')}"
         lines.append(f"broker {facts.broker}: {facts.state}, {held}{late}")
+    if outcome.planned is not None:
+        plan = outcome.planned
+        lines.append(
+            f"planned: {counted(plan.partitions, 'partition')}, {counted(plan.copies, 'copy', 'copies')} "
+            f"({format_bytes(plan.bytes)}), {counted(plan.leaders_first, 'leadership')} first"
+        )
     if outcome.moves_sent or outcome.copied_bytes:
         sent = counted(outcome.moves_sent, "request")
         time = format_rough_time(outcome.seconds)
@@ -89,6 +106,14 @@ def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:
             }
             for b in outcome.brokers
         ],
+        "planned": None
+        if outcome.planned is None
+        else {
+            "partitions": outcome.planned.partitions,
+            "copies": outcome.planned.copies,
+            "bytes": outcome.planned.bytes,
+            "leaders_first": outcome.planned.leaders_first,
+        },
         "problems": list(outcome.problems),
         "cautions": list(outcome.cautions),
         "steps": list(outcome.steps),

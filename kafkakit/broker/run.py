@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafkakit.broker.decide import Decided, decide_operation
 from kafkakit.broker.holdings import Holdings, holdings_of
 from kafkakit.broker.operation import Kind, LegKind, LegState, Operation, Stage
-from kafkakit.broker.outcome import BrokerOutcome
+from kafkakit.broker.outcome import BrokerOutcome, Planned
 from kafkakit.broker.request import MoveRequest, PlanRunner
 from kafkakit.broker.safety import SETTING_KEYS, Safety, judge_safety, voters_among
 from kafkakit.broker.store_elections import Elections
@@ -120,6 +120,7 @@ class MoveOff:
             over = earlier if earlier is not None and earlier.stage is Stage.DONE else None
             return self._verified("nothing to do", over, holdings_of(snapshot, self._brokers), snapshot)
         self._show(decided, snapshot)
+        self._sum = replace(self._sum, planned=_planned(decided))
         # What would be refused is refused before leaderships pass; else the run of the copies does it in time.
         early = self._request.dry_run or self._request.asks or decided.leaders is not None
         if early and _works(decided.whole.plan):
@@ -188,12 +189,22 @@ class MoveOff:
         """Done only when the brokers hold nothing and lead nothing; metadata may lag for a moment."""
         record = self._records.save(replace(record, stage=Stage.VERIFYING))
         deadline = self._clock.monotonic() + SETTLE_S
-        while True:
-            snapshot = self._read(sizes=False)
-            holdings = holdings_of(snapshot, self._brokers)
-            if not (holdings.held or holdings.led) or self._clock.monotonic() > deadline:
-                return self._verified("done", record, holdings, snapshot)
+        holdings, snapshot = self._held()
+        while (left := (*holdings.held, *holdings.led)) and self._clock.monotonic() < deadline:
             self._clock.sleep(0.5)
+            if not self._still_there({key.topic for key in left}):  # only then is everything read anew
+                holdings, snapshot = self._held()
+        return self._verified("done", record, holdings, snapshot)
+
+    def _held(self) -> tuple[Holdings, ClusterSnapshot]:
+        snapshot = self._read(sizes=False)
+        return holdings_of(snapshot, self._brokers), snapshot
+
+    def _still_there(self, topics: set[str]) -> bool:
+        """True when one of the topics still has a replica or a leader on the brokers."""
+        states = self._patient.call("reading topics", lambda: self._admin.partition_states(topics))
+        gone = frozenset(self._brokers)
+        return any(s.leader in gone or not gone.isdisjoint(s.replicas) for s in states.values())
 
     def _verified(
         self, verdict: str, record: Operation | None, holdings: Holdings, snapshot: ClusterSnapshot
@@ -262,6 +273,16 @@ class MoveOff:
             next_commands=(self._request.again,) if problems else (self._request.cleanup,) if self._owed else (),
             undo=None if undone or record is None else self._request.undo_of(record),
         )
+
+
+def _planned(decided: Decided) -> Planned:
+    moves = decided.whole.plan.moves
+    return Planned(
+        partitions=len(moves),
+        copies=sum(len(m.adding) for m in moves),
+        bytes=sum(m.bytes_moved or 0 for m in moves),
+        leaders_first=len(decided.leaders.moves) if decided.leaders else 0,
+    )
 
 
 def _works(plan: Plan) -> bool:

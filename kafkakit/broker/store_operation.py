@@ -76,6 +76,17 @@ class Records:
                 with suppress(InputError):
                     yield self.read(path)
 
+    def named(self, path: Path) -> Operation:
+        """The record of a file that somebody named; it must be one of these, since its plans are beside it."""
+        found = self.read(path)
+        if path.resolve() != self.path_of(found).resolve():
+            raise InputError(
+                str(path),
+                "is not where this host keeps that record, its plans and journals",
+                hint=f"run it on the host of the operation, with the file in {self._folder}",
+            )
+        return found
+
     def read(self, path: Path) -> Operation:
         """Read a record; raises `InputError` when it is missing, too large, or makes no sense."""
         try:

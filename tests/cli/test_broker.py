@@ -68,7 +68,8 @@ def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --ingest-sample 0 --yes"
     lines = ran.stdout.splitlines()
     assert lines[:2] == ["done: drain of broker 1", "broker 1: alive, 0 replicas, 0 leaderships"]
-    assert lines[3:] == [f"record: {record}", "to move everything back:", undo]
+    assert lines[2] == "planned: 4 partitions, 4 copies (76.3 MiB), 2 leaderships first"
+    assert lines[4:] == [f"record: {record}", "to move everything back:", undo]
     assert "Drain brokers 1\n" in ran.stderr
     assert "first 2 leaderships pass to replicas in sync\n" in ran.stderr
     assert "throttle: 5 MB/s per broker" in ran.stderr
@@ -91,6 +92,7 @@ def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
 def test_dry_run_shows_plan_and_time_and_leaves_no_trace(desk: Desk) -> None:
     ran = desk.run("drain", "1", "--dry-run", "--throttle", "5MB", "-o", "json")
     assert (ran.code, ran.json["verdict"], ran.json["undo_command"]) == (0, "planned", None)
+    assert ran.json["planned"] == {"partitions": 4, "copies": 4, "bytes": 80 * MB, "leaders_first": 2}
     assert "ETA " in ran.stderr
     assert "t-0: [1,2,3] -> [2,4,3], leader 1 -> 2" in ran.stderr
     assert desk.cluster.calls == []
@@ -267,6 +269,21 @@ def test_a_damaged_record_or_plan_exits_with_2_and_names_the_file(desk: Desk) ->
     lost = desk.run("rejoin", "1", "--restore", str(record), "--yes")
     assert lost.code == 2
     assert ".plan.json: cannot be opened" in lost.stderr
+
+
+def test_a_record_elsewhere_and_one_at_work_are_not_taken_back(desk: Desk, tmp_path: Path) -> None:
+    assert desk.run("drain", "1", "--yes").code == 0
+    (record,) = desk.records()
+    copied = tmp_path / "copy.json"
+    copied.write_bytes(record.read_bytes())
+    elsewhere = desk.run("rejoin", "1", "--restore", str(copied), "--yes")
+    assert elsewhere.code == 2
+    assert "is not where this host keeps that record" in elsewhere.stderr
+    body = record.read_bytes()
+    with FileLock(desk.home.state / "locks" / "fake-cluster.drain-1.lock", "test"):
+        busy = desk.run("rejoin", "1", "--restore", str(record), "--yes")
+    assert busy.code == 75
+    assert record.read_bytes() == body
 
 
 def test_rejoin_gives_leaderships_back(desk: Desk) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kafkakit.command import Kit
 
 if TYPE_CHECKING:
+    from kafkakit.adapters.lock import FileLock
     from kafkakit.broker.operation import Leg, Operation
     from kafkakit.broker.outcome import BrokerOutcome
     from kafkakit.broker.store_elections import Held
@@ -31,6 +32,13 @@ class Site:
     cluster_id: str
     records: Records
 
+    def lock(self, what: str) -> FileLock:
+        """Keeps other processes of this host off the operation that `what` names, while it is entered."""
+        from kafkakit.adapters.lock import FileLock
+
+        path = self.kit.settings.state_dir / "locks" / f"{self.cluster_id}.{what}.lock"
+        return FileLock(path, f"{what} on cluster {self.cluster_id}")
+
 
 @contextmanager
 def open_site(kit: Kit, what: str, *, dry_run: bool) -> Iterator[Site]:
@@ -40,7 +48,6 @@ def open_site(kit: Kit, what: str, *, dry_run: bool) -> Iterator[Site]:
     """
     from contextlib import ExitStack, closing
 
-    from kafkakit.adapters.lock import FileLock
     from kafkakit.broker.operation import cluster_id_problem
     from kafkakit.broker.store_operation import Records, operations_folder
     from kafkakit.errors import InputError
@@ -51,12 +58,12 @@ def open_site(kit: Kit, what: str, *, dry_run: bool) -> Iterator[Site]:
         cluster_id = admin.cluster().cluster_id
         if problem := cluster_id_problem(cluster_id):
             raise InputError("the cluster", problem)
-        if not dry_run:
-            path = kit.settings.state_dir / "locks" / f"{cluster_id}.{what}.lock"
-            stack.enter_context(FileLock(path, f"{what} on cluster {cluster_id}"))
         clock = system_clock()
         records = Records(operations_folder(kit.settings.state_dir, cluster_id), write_file, clock)
-        yield Site(kit=kit, admin=admin, clock=clock, cluster_id=cluster_id, records=records)
+        site = Site(kit=kit, admin=admin, clock=clock, cluster_id=cluster_id, records=records)
+        if not dry_run:
+            stack.enter_context(site.lock(what))
+        yield site
 
 
 class ReassignRunner:

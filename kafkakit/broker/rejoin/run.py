@@ -9,6 +9,7 @@ from kafkakit.broker.request import PlanRunner, RejoinRequest
 from kafkakit.broker.store_elections import Elections
 from kafkakit.broker.store_operation import Records
 from kafkakit.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.model import BrokerState, TopicPartition
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.quantities import counted
 from kafkakit.reassign.outcome import Direction, Voice
@@ -44,7 +45,7 @@ class Rejoin:
         if record is not None:
             self._require_fitting(record)
         now = self._look()
-        strangers = [b.broker for b in now.brokers if b.state.value == "missing" and not b.replicas]
+        strangers = [b.broker for b in now.brokers if b.state is BrokerState.MISSING and not b.replicas]
         if strangers and record is None:
             raise UsageError(f"broker {some(strangers)} is not in this cluster", hint="check the id")
         back = record is not None and record.stage is not Stage.UNDONE
@@ -110,28 +111,47 @@ class Rejoin:
 
     def _wait_alive(self) -> None:
         deadline = self._clock.monotonic() + self._request.wait_s
+        wanted = self._request.brokers
         with self._voice.progress("waiting for brokers to be registered and unfenced") as bar:
-            while absent := (now := self._look()).absent:
+            while absent := self._absent():
                 if self._clock.monotonic() > deadline:
-                    states = some(f"{b.broker} ({b.state})" for b in now.brokers if b.broker in absent)
                     raise TryLaterError(
-                        f"not alive yet: broker {states}", hint=f"start it, then go on: {self._request.again}"
+                        f"not alive yet: broker {some(absent)}", hint=f"start it, then go on: {self._request.again}"
                     )
-                bar.update(len(now.brokers) - len(absent), len(now.brokers))
+                bar.update(len(wanted) - len(absent), len(wanted))
                 self._clock.sleep(LOOK_EVERY_S)
 
+    def _absent(self) -> list[str]:
+        """The brokers that are not there, each with the state that the cluster tells."""
+        listed = self._patient.call("reading the cluster", self._admin.cluster).brokers
+        known = {b.id: b for b in listed}
+        return [
+            f"{b} ({known[b].state if b in known else BrokerState.MISSING})"
+            for b in self._request.brokers
+            if b not in known or not known[b].is_alive
+        ]
+
     def _wait_in_sync(self) -> Holdings:
+        """Wait for every copy; between two looks at everything only topics that lag are read."""
         deadline = self._clock.monotonic() + self._request.wait_s
         with self._voice.progress("waiting for copies to be in sync") as bar:
-            while (now := self._look()).lagging:
-                if self._clock.monotonic() > deadline:
-                    raise TryLaterError(
-                        f"{counted(len(now.lagging), 'partition')} not in sync yet: {some(now.lagging)}",
-                        hint=f"go on: {self._request.again}",
-                    )
-                bar.update(len(now.held) - len(now.lagging), len(now.held))
-                self._clock.sleep(LOOK_EVERY_S)
+            while lagging := (now := self._look()).lagging:
+                first = len(lagging)
+                while lagging:
+                    if self._clock.monotonic() > deadline:
+                        raise TryLaterError(
+                            f"{counted(len(lagging), 'partition')} not in sync yet: {some(lagging)}",
+                            hint=f"go on: {self._request.again}",
+                        )
+                    bar.update(first - len(lagging), first, f"{len(lagging)} partitions to go")
+                    self._clock.sleep(LOOK_EVERY_S)
+                    lagging = self._lagging(lagging)
         return now
+
+    def _lagging(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+        states = self._patient.call("reading topics", lambda: self._admin.partition_states({k.topic for k in keys}))
+        mine = frozenset(self._request.brokers)
+        return tuple(k for k in keys if k in states and not mine.intersection(states[k].replicas) <= {*states[k].isr})
 
     def _look(self) -> Holdings:
         snapshot = self._patient.call(

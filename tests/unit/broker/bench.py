@@ -1,5 +1,6 @@
 """A bench for operations on brokers: a fake cluster, records on disk, journals in memory, a machine that may die."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,10 +47,12 @@ class MortalAdmin:
 
     def __init__(self, cluster: FakeCluster, fate: Fate) -> None:
         self._cluster, self._fate = cluster, fate
+        self.reads: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._cluster, name)
         if name not in MUTATING:
+            self.reads[name] += 1
             return method
 
         def call(*arguments: Any) -> Any:

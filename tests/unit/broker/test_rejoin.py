@@ -66,6 +66,17 @@ def test_it_waits_for_the_broker_and_for_its_copies_before_it_leads(bench: Bench
     assert bench.leaders()["t", 0] == 1
 
 
+def test_waiting_does_not_read_the_whole_cluster_again_and_again(bench: Bench) -> None:
+    bench.cluster.kill(1)
+    bench.cluster.write("t", 0, 40 * MB)
+    bench.cluster.replication.line_rate = 1 * MB
+    bench.cluster.revive(1)
+    assert bench.rejoin(1).verdict == "done"
+    assert bench.clock.elapsed >= 40
+    assert bench.admin.reads["partition_states"] >= 20
+    assert bench.admin.reads["snapshot"] <= 4
+
+
 def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Bench) -> None:
     bench.cluster.kill(1)
     with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(fenced\)") as dead:
