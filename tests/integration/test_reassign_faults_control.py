@@ -1,0 +1,143 @@
+"""ZooKeeper, keeper and control store at once, away while a plan is carried out; and the controller lost."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkakit.ports import ClusterAdmin
+from kafkakit.sandbox import run as sandbox
+from tests.integration.conftest import Home, SandboxCluster, StartCluster
+from tests.integration.test_reassign import MB, alive, journal, kit, kit_running, save, throttles, until
+from tests.integration.test_reassign_faults import QUICK, end_of, finished, in_place, make_guarded, spread
+from tests.integration.writers import traffic
+from tests.journal_invariants import verify_journal
+from tests.plans import make_plan
+
+pytestmark = [pytest.mark.kafka, pytest.mark.zookeeper]
+
+
+class ControlledHome(Home):
+    """A home whose runs agree through ZooKeeper."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        return super().env | {"KAFKAKIT_CONTROL_STORE": "zookeeper"}
+
+
+@pytest.fixture(scope="module")
+def brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    cluster = sandbox_cluster(brokers=4, racks=2, mode="zookeeper")
+    cluster.home = ControlledHome(folder=cluster.home.folder, cache=cluster.home.cache)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
+    brokers.revive()
+    found = brokers.open_admin()
+    until(lambda: len(alive(found)) == 4)
+    yield found
+    found.close()
+    brokers.revive()
+
+
+def kill_keeper(cluster: SandboxCluster) -> None:
+    keeper = sandbox.loaded(cluster.store).nodes[0]
+    assert keeper.process is not None
+    assert cluster.machine.processes.kill([keeper.process])
+
+
+def start_keeper(cluster: SandboxCluster) -> None:
+    state = sandbox.loaded(cluster.store)
+    sandbox.start_node(cluster.machine, cluster.store, state, state.nodes[0].node)
+
+
+def controller_of(cluster: SandboxCluster) -> int | None:
+    """The broker that is controller; None while there is none."""
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import NoNodeError
+
+    client = KazooClient(sandbox.loaded(cluster.store).nodes[0].node.address)
+    client.start()
+    try:
+        return int(json.loads(client.get("/controller")[0])["brokerid"])
+    except NoNodeError:
+        return None
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_zookeeper_away_for_a_moment_is_waited_for(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    make_guarded(brokers, admin, "moment", 4 * MB)
+    path = save(plan := make_plan(admin, spread("moment")), tmp_path)
+    with traffic(brokers, "moment", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "1") as process:
+            until(admin.reassignments)
+            kill_keeper(brokers)
+            time.sleep(2)
+            start_keeper(brokers)
+            code, told = finished(process)
+        assert code == 0, told
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "moment")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_zookeeper_away_for_long_ends_the_run_with_75_and_how_to_go_on(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    """Nothing is done without the lease: not even the journal's run is ended; what it set stays until it is resumed."""
+    make_guarded(brokers, admin, "minute", 4 * MB)
+    path = save(plan := make_plan(admin, spread("minute")), tmp_path)
+    with traffic(brokers, "minute", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "1MB", "--max-in", "1") as process:
+            until(admin.reassignments)
+            kill_keeper(brokers)
+            code, told = finished(process)
+        assert code == 75, told
+        assert "the lease could not be renewed in time" in told
+        assert f"go on: kafkakit --profile {brokers.name} reassign apply {path} --yes --max-in 1" in told
+        assert verify_journal(journal(brokers, plan), settled=False)[-1]["what"] != "end"
+        second = kit(brokers, "resume", path, *QUICK)
+        assert second.returncode == 75, second.stderr
+        start_keeper(brokers)
+        until(lambda: len(alive(admin)) == 4)
+        assert throttles(admin, "minute") != {}
+        resumed = kit(brokers, "resume", path, *QUICK)
+        assert resumed.returncode == 0, resumed.stderr
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "minute")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
+
+
+def test_controller_killed_so_that_another_broker_takes_over(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    make_guarded(brokers, admin, "headed", 4 * MB)
+    path = save(plan := make_plan(admin, spread("headed")), tmp_path)
+    with traffic(brokers, "headed", 3) as flow:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "1") as process:
+            until(admin.reassignments)
+            head = controller_of(brokers)
+            assert head is not None
+            brokers.kill(head)
+            until(lambda: controller_of(brokers) not in (None, head))
+            brokers.restart(head)
+            code, told = finished(process)
+        if code:  # it was away for longer than a run waits
+            assert str(head) in told
+            resumed = kit(brokers, "resume", path, *QUICK)
+            assert resumed.returncode == 0, resumed.stderr
+        assert in_place(admin, plan)
+        assert end_of(brokers, admin, "headed")[2:] == ({}, "")
+    verify_journal(journal(brokers, plan))
+    assert flow.check() > 100
