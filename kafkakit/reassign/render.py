@@ -69,11 +69,9 @@ def render_outcome(outcome: Outcome) -> str:
     complete = sum(v.complete for v in outcome.partitions)
     lines = [f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"]
     if outcome.submitted:
-        promise = outcome.promise
-        foretold = f" ({format_rough_time(promise.promised_s)} were foretold)" if promise else ""
         lines.append(
             f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
-            f"{format_rough_time(outcome.seconds)}{foretold}"
+            f"{format_rough_time(outcome.seconds)}{_foretold(outcome)}"
         )
     if outcome.dirs_moved:
         lines.append(f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers")
@@ -84,6 +82,20 @@ def render_outcome(outcome: Outcome) -> str:
     if outcome.next_commands:
         lines += ["next:", *outcome.next_commands]
     return "\n".join(lines) + "\n"
+
+
+def eta_error_percent(outcome: Outcome) -> float | None:
+    """How much longer the run took than it said before its first byte, in percent; None where nothing was said."""
+    if outcome.promise is None or outcome.promise.promised_s <= 0:
+        return None
+    return round(100 * (outcome.seconds / outcome.promise.promised_s - 1), 1)
+
+
+def _foretold(outcome: Outcome) -> str:
+    error = eta_error_percent(outcome)
+    if outcome.promise is None or error is None:
+        return ""
+    return f" ({format_rough_time(outcome.promise.promised_s)} were foretold, ETA error {error:+.1f} %)"
 
 
 def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
@@ -115,6 +127,7 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "throttle_bytes_per_s": _one_rate(outcome.rates),
         "throttle": None if outcome.rates is None else rates_to_data(outcome.rates),
         "promised_seconds": None if outcome.promise is None else outcome.promise.promised_s,
+        "eta_error_percent": eta_error_percent(outcome),
         "throttles_left": list(outcome.owed),
         "problems": list(outcome.problems),
         "partitions": [partition_data(v) for v in outcome.partitions],
