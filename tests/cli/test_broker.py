@@ -264,7 +264,14 @@ def test_a_damaged_record_or_plan_exits_with_2_and_names_the_file(desk: Desk) ->
     assert ran.code == 2
     assert ran.stderr.startswith(f"error: {record}: ")
     record.write_bytes(body)
-    for plan in record.parent.glob("*.plan.json"):
+    leaders, copies = sorted(record.parent.glob("*.plan.json"))
+    copies.write_bytes(leaders.read_bytes())
+    calls = len(desk.cluster.calls)
+    swapped = desk.run("rejoin", "1", "--restore", str(record), "--yes")
+    assert swapped.code == 2
+    assert f"{copies} is not the plan that the record names" in swapped.stderr
+    assert len(desk.cluster.calls) == calls
+    for plan in (leaders, copies):
         plan.unlink()
     lost = desk.run("rejoin", "1", "--restore", str(record), "--yes")
     assert lost.code == 2

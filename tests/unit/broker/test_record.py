@@ -24,7 +24,7 @@ from kafkakit.broker.operation import (
     encode_operation,
 )
 from kafkakit.broker.store_operation import Records
-from kafkakit.errors import InputError
+from kafkakit.errors import InputError, UsageError
 from kafkakit.wiring import write_file
 from tests.fakes import FakeClock, FakeCluster
 from tests.plans import make_plan
@@ -148,6 +148,26 @@ def test_others_that_are_open_are_found_and_damaged_ones_passed_over(records: Re
     records.save(replace(RECORD, number=9, stage=Stage.DONE))
     (tmp_path / "operations" / "drain-8.1.json").write_bytes(b"{")
     assert records.others_open(mine, (1,)) == (records.path_of(other),)
+
+
+def test_the_last_operation_is_the_one_that_was_changed_last_even_if_taken_back(tmp_path: Path) -> None:
+    clock = FakeClock()
+    records = Records(tmp_path, write_file, clock)
+    for kind, number, stage in (
+        (Kind.DRAIN, 1, Stage.DONE),
+        (Kind.DECOMMISSION, 1, Stage.DONE),
+        (Kind.DRAIN, 2, Stage.UNDONE),
+    ):
+        clock.advance(1)
+        last = records.save(replace(RECORD, kind=kind, number=number, stage=stage))
+    clock.advance(1)
+    records.save(replace(RECORD, brokers=(1,)))
+    assert records.last_on((2, 1)) == last
+    clock.advance(1)
+    touched = records.save(replace(RECORD, kind=Kind.DECOMMISSION, number=1))
+    assert records.last_on((1, 2)) == touched
+    with pytest.raises(UsageError, match="no operation on broker 2 is on record here"):
+        records.last_on((2,))
 
 
 def test_a_missing_or_huge_record_is_an_input_error(records: Records, tmp_path: Path) -> None:

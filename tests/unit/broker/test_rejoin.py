@@ -189,3 +189,18 @@ def test_an_election_that_is_refused_is_named(bench: Bench) -> None:
     assert outcome.problems == ("1 leadership did not pass: t-3 (ElectionError)",)
     assert outcome.next_commands == ("kafkakit broker rejoin",)
     assert bench.rejoin(1).verdict == "done"
+
+
+def test_where_dead_brokers_vanish_from_the_list_it_waits_for_those_that_hold_replicas(tmp_path: Path) -> None:
+    bench = Bench(make_cluster(fenced_visible=False), tmp_path)
+    bench.cluster.kill(1)
+    with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(missing\)"):
+        bench.rejoin(1, wait_s=10.0)
+    del bench.cluster.topics["one"]
+    assert bench.drain(1).ok
+    with pytest.raises(UsageError, match="broker 1 is not in this cluster"):
+        bench.rejoin(1)
+    record = bench.records.newest(Kind.DRAIN, (1,))
+    bench.clock.on_sleep.append(lambda _: bench.cluster.revive(1) if bench.clock.elapsed > 30 else None)
+    assert bench.rejoin(1, record=record).verdict == "done"
+    assert bench.leaders()["t", 0] == 1
