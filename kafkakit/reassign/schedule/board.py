@@ -1,6 +1,6 @@
 """All jobs side by side as arrays: what each asks for next, which may start now, and which is most pressing."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import TYPE_CHECKING
 
 from kafkakit.reassign.schedule.flow import Ends
@@ -130,6 +130,67 @@ class Board:
             for n in range(count)
         )
 
+    def has_places(self, index: int, leg: Leg) -> bool:
+        """True when the brokers may carry one more request, room aside."""
+        source, sinks = self._ends_of(self.jobs[index], leg)
+        used, limit = self._used, self._limit
+        alone = not used[source] or used[source] + len(sinks) <= limit[source]
+        return bool(alone) and all(used[sink] < limit[sink] for sink in sinks)
+
+    def book_extra(self, index: int, leg: Leg) -> None:
+        """Count a copy that is on top of what the task asks for."""
+        source, sinks = self._ends_of(self.jobs[index], leg)
+        self.load[[source, *sinks]] += self.jobs[index].size
+        self.load[self._ends.nowhere] = 0.0
+
+    def idle_and_full(self) -> list[int]:
+        """Dirs without room for copies that wait for it, of brokers that carry nothing now though they are among
+        those with most left; the most pressing first.
+        """
+        import numpy as np
+
+        rows = np.flatnonzero(self.waiting)
+        lacking = [s[self.ledger.room.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
+        asked = np.unique(np.concatenate(lacking))
+        if not len(asked):
+            return []
+        seconds = self.load / self.rate
+        least, found = float(seconds.max()) / 2, []
+        for slot in {n for s in asked.tolist() for n in self.ledger.choices(s)}:
+            broker = self.ledger.disks[slot].place.broker
+            ends = [self._ends.out(broker), self._ends.into(broker), self._ends.inside(broker)]
+            left = float(seconds[ends].max())
+            if left >= least and not self._used[ends].any():
+                found.append((-left, slot))
+        return [slot for _, slot in sorted(found)]
+
+    def open_spares(self, brokers: Collection[int]) -> list[int]:
+        """The brokers that may take in one copy more now, and have room for the smallest that waits at least."""
+        least = float(self._weight[self.waiting].min(initial=float("inf")))
+        into, room, slot_for = self._ends.into, self.ledger.room, self.ledger.slot_for
+        free = self._used < self._limit
+        return [b for b in sorted(brokers) if free[into(b)] and room[slot_for(b, None)] >= least]
+
+    def rows_leaving(self, slot: int) -> list[int]:
+        """The waiting jobs that give up a copy in a dir."""
+        found: list[int] = (self.waiting & (self._frees == slot)).nonzero()[0].tolist()
+        return found
+
+    def rows_wanting(self, slots: Set[int]) -> list[int]:
+        """The waiting jobs that may want room in one of these dirs."""
+        import numpy as np
+
+        asked = [n for n in range(self.ledger.anywhere) if n in slots]
+        asked += [
+            s for s in range(self.ledger.anywhere + 1, len(self.ledger.room)) if slots & set(self.ledger.choices(s))
+        ]
+        found: list[int] = (self.waiting & np.isin(self._slot, asked).any(axis=0)).nonzero()[0].tolist()
+        return found
+
+    def frees_of(self, index: int) -> int:
+        """The dir that a job's request frees, or `ledger.anywhere`."""
+        return int(self._frees[index])
+
     def pressing(self, rows: "np.ndarray") -> "np.ndarray":
         """Sort keys, least first: seconds of the busier end, and of what waits for room that it frees; urgent ones
         before all. Then the seconds of the other end, and the copy's bytes. One line of the answer for each key.
@@ -154,8 +215,8 @@ class Board:
         return short
 
     def _set_row(self, index: int, leg: Leg) -> None:
-        job, ends = self.jobs[index], self._ends
-        self._sink[:, index] = ends.nowhere
+        job = self.jobs[index]
+        self._sink[:, index] = self._ends.nowhere
         self._slot[:, index] = self.ledger.anywhere
         count = len(leg.adds)
         self._copies[index] = count
@@ -163,15 +224,18 @@ class Board:
         left = None if gone is None else self.ledger.slot_of_copy(gone, job.where.get(gone))
         self._frees[index] = self.ledger.anywhere if left is None else left
         self._slot[:count, index] = self.slots_of(index, leg)
-        if leg.to_dir is not None:
-            self._source[index] = ends.inside(leg.adds[0])
-        elif count and job.leader is not None:
-            self._source[index] = ends.out(job.leader)
-            self._sink[:count, index] = [ends.into(b) for b in leg.adds]
-        else:
-            self._source[index] = ends.nowhere
+        self._source[index], self._sink[:count, index] = self._ends_of(job, leg)
         self._weight[index] = self.weight_of(index)
         self._ask(index, count, 1.0)
+
+    def _ends_of(self, job: Job, leg: Leg) -> tuple[int, list[int]]:
+        """Where a request's copies come from, and where each goes."""
+        ends = self._ends
+        if leg.to_dir is not None:
+            return ends.inside(leg.adds[0]), [ends.nowhere]
+        if not leg.adds or job.leader is None:
+            return ends.nowhere, [ends.nowhere] * len(leg.adds)
+        return ends.out(job.leader), [ends.into(b) for b in leg.adds]
 
     def _ask(self, index: int, count: int, sign: float) -> None:
         """Count a row's bytes among those that its dirs are asked for, or no longer."""

@@ -52,6 +52,17 @@ class _Try:
     makespan_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """The last of several tries, with the tasks that it was about, and all partitions that no try served."""
+
+    last: _Try
+    world: _World
+    stuck: Mapping[TopicPartition, str]
+    late: bool
+    loosened: bool
+
+
 def plan_schedule(
     tasks: Sequence[Task],
     dir_tasks: Sequence[DirTask],
@@ -69,30 +80,19 @@ def plan_schedule(
     the start, urgent ones go first, then those whose busiest end has most left. A new copy books its whole size and
     its log's growth from its start, an old one until it is deleted. Where all that is left waits for room, the
     cheapest request that helps is added: one replica at a time, another dir of the broker, or a detour over one of
-    `spares` (None: any broker in `disks`) that keeps the copies in as many of `racks`. What no order serves is
-    `stuck`. Pure and deterministic; 50,000 tasks on 600 brokers take some seconds.
+    `spares` (None: any broker in `disks`) that keeps the copies in as many of `racks`. The same is done for full dirs
+    of brokers that idle while the others work, up to a tenth of all bytes. What no order serves is `stuck`. Pure and
+    deterministic; 50,000 tasks on 600 brokers take some seconds.
     """
     stuck, world = _prepared(tasks, dir_tasks, disks, limits, rates, speeds, racks or {}, spares)
     bound = lower_bound(world.tasks, world.dir_tasks, rates, speeds, limits)
-    horizon_s = 1.1 * bound[0] + limits.deletion_delay_s
     quantum_s = bound[0] / QUANTA if len(world.tasks) + len(world.dir_tasks) > EXACT_JOBS else 0.0
-    grows = any(d.growth_bytes_per_s for d in disks) or any(t.ingest_bytes_per_s for t in tasks)
-    grows = grows or any(d.ingest_bytes_per_s for d in dir_tasks)
-    unbreakable: frozenset[TopicPartition] = frozenset()
-    for attempt in range(TRIES):
-        found = _attempt(world, horizon_s, unbreakable, quantum_s)
-        # A partition that stays somewhere on its way is worse than one that never leaves.
-        halfway = {j.key for j in found.jobs if not j.is_done and j.legs_done}
-        late = grows and found.makespan_s > horizon_s
-        if not halfway and not late:
-            break
-        if late:
-            horizon_s = 1.2 * found.makespan_s
-        hopeless = halfway & unbreakable | {j.key for j in found.jobs if j.key in halfway and j.singly}
-        stuck |= {k: found.stuck[k] for k in sorted(hopeless)}
-        world = world.without(hopeless)
-        unbreakable |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
-    stuck |= found.stuck
+    horizon_s = 1.1 * bound[0] + limits.deletion_delay_s
+    best = _search(world, horizon_s, quantum_s, may_loosen=True)
+    if best.loosened and (best.stuck or best.late):  # speed is not worth a partition
+        best = min(best, _search(world, horizon_s, quantum_s, may_loosen=False), key=lambda s: (len(s.stuck), s.late))
+    found, world, late = best.last, best.world, best.late
+    stuck |= best.stuck
     elsewhere = {j.key for j in found.jobs if j.served_elsewhere}
     if stuck or elsewhere:
         moving = world.without(stuck)
@@ -107,6 +107,30 @@ def plan_schedule(
         stuck=dict(sorted(stuck.items())),
         notes=_notes(world, late=late, many=bound[0] > speeds.step_s and bound[1] is None),
     )
+
+
+def _search(world: _World, horizon_s: float, quantum_s: float, *, may_loosen: bool) -> _Search:
+    """Run the window until no partition is left on its way; each time some may not be cut into several requests."""
+    grows = any(d.growth_bytes_per_s for d in world.disks) or any(t.ingest_bytes_per_s for t in world.tasks)
+    grows = grows or any(d.ingest_bytes_per_s for d in world.dir_tasks)
+    stuck: dict[TopicPartition, str] = {}
+    unbreakable: frozenset[TopicPartition] = frozenset()
+    loosened = False
+    for attempt in range(TRIES):
+        found = _attempt(world, horizon_s, unbreakable, quantum_s, may_loosen=may_loosen)
+        loosened |= found.rolling.loosened > 0
+        # A partition that stays somewhere on its way is worse than one that never leaves.
+        halfway = {j.key for j in found.jobs if not j.is_done and j.legs_done}
+        late = grows and found.makespan_s > horizon_s
+        if not halfway and not late:
+            break
+        if late:
+            horizon_s = 1.2 * found.makespan_s
+        hopeless = halfway & unbreakable | {j.key for j in found.jobs if j.key in halfway and j.singly}
+        stuck |= {k: found.stuck[k] for k in sorted(hopeless)}
+        world = world.without(hopeless)
+        unbreakable |= halfway if attempt < TRIES // 2 else {j.key for j in found.jobs}
+    return _Search(last=found, world=world, stuck=stuck | dict(found.stuck), late=late, loosened=loosened)
 
 
 def _prepared(
@@ -157,7 +181,9 @@ def _prepared(
     )
 
 
-def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartition], quantum_s: float) -> _Try:
+def _attempt(
+    world: _World, horizon_s: float, unbreakable: frozenset[TopicPartition], quantum_s: float, *, may_loosen: bool
+) -> _Try:
     where: dict[TopicPartition, dict[int, str]] = {}
     singly = world.limits.one_replica_at_a_time
     jobs = [
@@ -167,7 +193,15 @@ def _attempt(world: _World, horizon_s: float, unbreakable: frozenset[TopicPartit
     ends = Ends(world.brokers, world.limits, world.rates, world.speeds)
     ledger = Ledger(world.disks, world.brokers, world.limits, horizon_s)
     board = Board(jobs, ends, ledger)
-    rolling = Rolling(board, world.limits, world.speeds, quantum_s=quantum_s)
+    rolling = Rolling(
+        board,
+        world.limits,
+        world.speeds,
+        quantum_s=quantum_s,
+        may_loosen=may_loosen,
+        spares=world.spares,
+        racks=world.racks,
+    )
     rolling.start_running()
     rolling.run()
     while board.waiting.any():

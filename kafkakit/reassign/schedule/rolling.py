@@ -5,6 +5,7 @@ Copies that end within one step end at their own time; what takes their place st
 request whose copies are all there ends a little later: see `Speeds.step_s` and `steps_per_s`.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -13,11 +14,13 @@ from kafkakit.model import TopicPartition
 from kafkakit.reassign.schedule.board import Board, bytes_left
 from kafkakit.reassign.schedule.flow import fair_rates
 from kafkakit.reassign.schedule.job import Job, Leg
+from kafkakit.reassign.schedule.unlock import loosen_knot
 from kafkakit.reassign.schedule.work import Limits, Place, Speeds, Step, StepKind
 
 if TYPE_CHECKING:
     import numpy as np
 
+EXTRA = 0.1  # the most bytes that are copied twice to keep brokers busy, as a share of all
 LEAST_NET = 0.01  # share of its rate that a copy is taken to make even where its log grows faster
 
 
@@ -36,10 +39,23 @@ class Flight:
 class Rolling:
     """One run of the window over a board of jobs: what flows now, what is to be deleted, and the steps so far."""
 
-    def __init__(self, board: Board, limits: Limits, speeds: Speeds, *, quantum_s: float) -> None:
+    def __init__(
+        self,
+        board: Board,
+        limits: Limits,
+        speeds: Speeds,
+        *,
+        quantum_s: float,
+        may_loosen: bool,
+        spares: Collection[int],
+        racks: Mapping[int, str | None],
+    ) -> None:
         import numpy as np
 
         self.board, self._limits, self._speeds, self._quantum_s = board, limits, speeds, quantum_s
+        self._spares, self._racks = spares, racks
+        self._extra_left = EXTRA * float(board.load.sum()) / 2 if may_loosen else 0.0
+        self.loosened = 0
         self.now_s = 0.0
         self.steps: list[Step] = []
         self._flow_left = np.zeros(0)
@@ -63,6 +79,7 @@ class Rolling:
         while True:
             self._catch_up()
             self._start()
+            self._loosen()
             if self._new or len(self._flow_left):
                 self._flow()
             elif self._ending or self._deletions:
@@ -93,8 +110,31 @@ class Rolling:
 
     def start_now(self, index: int, leg: Leg) -> None:
         """Send this request of a blocked job instead of the one it waits with."""
+        if leg.kind is not StepKind.PART:
+            self.board.book_extra(index, leg)
         self.board.replace_leg(index, leg)
         self._launch(index, leg)
+
+    def _loosen(self) -> None:
+        """Take a copy out of each full dir for which a broker with much to do idles.
+
+        Few free places go round among many full dirs, and all wait for the next: some copies made twice pay.
+        """
+        idle = self.board.idle_and_full() if self._extra_left > 0 and self._flights else []
+        if not idle:
+            return
+        freed = {slot for _, _, slot, _, _ in self._deletions}
+        freed |= {self.board.frees_of(f.job) for f in self._flights.values()}
+        spares = self.board.open_spares(self._spares)
+        for slot in idle:
+            if slot in freed or len(self._flights) >= self._limits.cluster:
+                continue
+            way = loosen_knot(self.board, slot, spares, self._racks)
+            if way is not None:
+                self._extra_left -= self.board.jobs[way[0]].size
+                self.loosened += 1
+                self.start_now(*way)
+                spares = self.board.open_spares(spares)
 
     def _start(self) -> None:
         """Start all that may start now, the most pressing first.

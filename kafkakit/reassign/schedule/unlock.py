@@ -44,6 +44,32 @@ def break_knot(board: Board, spares: Collection[int], racks: Mapping[int, str | 
     return None
 
 
+def loosen_knot(
+    board: Board, slot: int, spares: Collection[int], racks: Mapping[int, str | None]
+) -> tuple[int, Leg] | None:
+    """A request that takes a copy out of this full dir although elsewhere things go on, or None.
+
+    As `break_knot`, but only where it lets another job in and the brokers may carry it now. O(jobs of the dir).
+    """
+    if not spares and not board.ledger.others(slot):
+        return None
+    wanted = _wanted_room(board, board.rows_wanting({slot}))
+    if slot not in wanted:
+        return None
+    rows = [i for i in board.rows_leaving(slot) if not (board.jobs[i].unbreakable or board.jobs[i].detoured)]
+    for index in sorted(rows, key=lambda i: (board.weight_of(i), i)):
+        job, leg = board.jobs[index], board.legs[index]
+        gone = leg.adds[0] if leg.to_dir is not None else leg.removes[0]
+        copy = _Copy(index, gone, slot, board.weight_of(index))
+        if not _unlocks(board, copy, wanted):
+            continue
+        way = _inside(board, copy) or _over_spare(board, copy, spares, racks)
+        if way is not None and board.has_places(index, way):
+            job.detoured = True
+            return index, way
+    return None
+
+
 def why_stuck(board: Board, index: int) -> str:
     """What a job that no order serves lacks, in words."""
     job, leg, ledger = board.jobs[index], board.legs[index], board.ledger
