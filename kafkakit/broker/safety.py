@@ -97,12 +97,12 @@ def _steps(
     known = snapshot.broker_by_id()
     at = f"--bootstrap-server {quote(bootstrap)}"
     quorum = f"bin/kafka-metadata-quorum.sh {at} describe --status"
-    in_zookeeper = any(ZOOKEEPER in values and ROLES not in values for values in settings.values())
+    in_zookeeper = any(v.get(ZOOKEEPER) and not v.get(ROLES) for v in settings.values())
     steps: list[str] = []
     if voters:
         steps += ["Take it out of the quorum (its directory id is in `describe --replication`):", quorum]
-    elif not in_zookeeper and any(b not in settings for b in ids):
-        steps += ["It is down and tells no role: make sure that CurrentVoters does not name it:", quorum]
+    elif not in_zookeeper and any(not settings.get(b, {}).get(ROLES) for b in ids):
+        steps += ["It tells no role (it is down?): make sure that CurrentVoters does not name it:", quorum]
     running = [known[b] for b in ids if b in known and known[b].is_alive]
     if running:
         where = some(f"{b.id} ({b.host})" if b.host else f"{b.id}" for b in running)

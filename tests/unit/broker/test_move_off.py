@@ -296,6 +296,7 @@ def test_replan_cancels_what_waits_for_a_dead_broker(tmp_path: Path) -> None:
 
 
 def test_decommission_says_what_is_left_to_do(bench: Bench) -> None:
+    bench.cluster.static_settings["process.roles"] = "broker"
     outcome = bench.move(Kind.DECOMMISSION, 1)
     assert outcome.verdict == "done"
     assert outcome.steps[-1] == "bin/kafka-cluster.sh unregister --bootstrap-server host:9092 --id 1"

@@ -96,11 +96,13 @@ def test_a_dead_broker_asks_for_a_look_at_the_quorum_and_zookeeper_needs_no_unre
     cluster.kill(4)
     dead = safety_of(cluster, {2: {"process.roles": "broker"}}, 4)
     assert dead.steps[:2] == (
-        "It is down and tells no role: make sure that CurrentVoters does not name it:",
+        "It tells no role (it is down?): make sure that CurrentVoters does not name it:",
         "bin/kafka-metadata-quorum.sh --bootstrap-server h:1,h:2 describe --status",
     )
     assert not any(step.startswith("Stop") for step in dead.steps)
-    old = safety_of(make_cluster(), {4: {"zookeeper.connect": "z:1"}}, 4)
+    silent = safety_of(make_cluster(), {4: {}}, 4)
+    assert silent.steps[1] == dead.steps[1], "a live broker that tells no role is not taken for a mere broker"
+    old = safety_of(make_cluster(), {4: {"zookeeper.connect": "z:1", "process.roles": ""}}, 4)
     assert old.steps == ("Stop the process of broker 4 (127.0.0.1) and keep it from starting again.",)
 
 
