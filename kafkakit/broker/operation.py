@@ -96,6 +96,15 @@ class Operation:
         return self.stage in (Stage.MOVING, Stage.VERIFYING)
 
     @property
+    def throttle(self) -> str | None:
+        """The throttle that the operation was begun with: plans that are not begun yet need it, too."""
+        return self.words.get("throttle")
+
+    def was_asked_alike(self, words: Mapping[str, str]) -> bool:
+        """True when the options that shape the plans are the same; the throttle is not one of them."""
+        return {**self.words, "throttle": ""} == {**words, "throttle": ""}
+
+    @property
     def next_leg(self) -> int | None:
         """The place of the first plan that is not over."""
         return next((n for n, leg in enumerate(self.legs) if leg.state is LegState.OPEN), None)

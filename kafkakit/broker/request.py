@@ -13,8 +13,8 @@ from kafkakit.topicmappr.plan import Plan
 class PlanRunner(Protocol):
     """Carries plans out as `reassign apply`, `abort` and `rollback` do, under their lease and with their journals."""
 
-    def preview(self, plan: Plan) -> Outcome:
-        """Every check of an apply, with its schedule said, and nothing changed."""
+    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+        """Every check of an apply, with its schedule said, and nothing changed; `record` is what it goes on with."""
         ...
 
     def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:

@@ -79,7 +79,7 @@ class MoveOff:
         self._voice.say(
             f"going on with {self._records.path_of(found)}: plan {place + 1} of {len(found.legs)}, {leg.kind}"
         )
-        if found.words != self._request.asked.words and not self._request.replan:
+        if not found.was_asked_alike(self._request.asked.words) and not self._request.replan:
             self._voice.warn("its plan was made with other options; --replan makes a new one from here")
         if self._request.replan:
             return self._replan(found, place)
@@ -124,7 +124,7 @@ class MoveOff:
         # What would be refused is refused before leaderships pass; else the run of the copies does it in time.
         early = self._request.dry_run or self._request.asks or decided.leaders is not None
         if early and _works(decided.whole.plan):
-            self._plans.preview(decided.whole.plan)
+            self._plans.preview(decided.whole.plan, record)
         if self._request.dry_run:
             return self._told("planned", record, holdings=holdings_of(snapshot, self._brokers))
         if not self._confirmed():

@@ -242,6 +242,29 @@ def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(de
     assert not any(desk.configs().values())
 
 
+def test_a_throttle_holds_for_plans_that_a_cut_operation_has_not_begun(desk: Desk) -> None:
+    def stop(name: str, _: object) -> None:
+        if name == "elect_preferred_leaders":
+            desk.cluster.before_call.remove(stop)
+            raise KeyboardInterrupt
+
+    desk.cluster.before_call.append(stop)
+    assert desk.run("drain", "1", "--yes", "--throttle", "2MB").code == 130
+    rates: list[str] = []
+
+    def note(name: str, argument: Any) -> None:
+        if name == "alter_configs":
+            rates.extend(c.value for c in argument if c.key.endswith("throttled.rate") and c.value)
+
+    desk.cluster.before_call.append(note)
+    ran = desk.run("drain", "1", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert "made with other options" not in ran.stderr
+    assert "throttle: 2 MB/s per broker" in ran.stderr
+    assert set(rates) == {"2000000"}
+    assert not any(desk.configs().values())
+
+
 def test_a_second_one_on_the_host_is_sent_away(desk: Desk) -> None:
     lock = desk.home.state / "locks" / "fake-cluster.drain-1.lock"
     with FileLock(lock, "test"):

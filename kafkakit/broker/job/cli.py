@@ -72,7 +72,7 @@ class ReassignRunner:
     def __init__(self, site: Site, options: Options, *, again: str, undo_of: Callable[[Operation], str]) -> None:
         self._site, self._options, self._again, self._undo_of = site, options, again, undo_of
 
-    def preview(self, plan: Plan) -> Outcome:
+    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
         """Every check of an apply and its schedule, from a file that goes away again."""
         from pathlib import Path
         from tempfile import TemporaryDirectory
@@ -83,12 +83,20 @@ class ReassignRunner:
         with TemporaryDirectory(prefix="kafkakit-") as folder:
             path = Path(folder) / "plan.json"
             path.write_bytes(encode_plan(plan))
-            return self._run(str(path), Direction.APPLY, self._again, self._again, dry_run=True)
+            options = self._remembering(record, None)
+            return self._run(str(path), Direction.APPLY, self._again, self._again, options, dry_run=True)
 
     def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
         """Carry one plan out or take it back, under the cluster's lease."""
         path = str(self._site.records.plan_path(leg))
-        return self._run(path, direction, self._again, self._undo_of(operation), dry_run=dry_run, leg=leg)
+        options = self._remembering(operation if direction == "apply" else None, leg)
+        return self._run(path, direction, self._again, self._undo_of(operation), options, dry_run=dry_run, leg=leg)
+
+    def _remembering(self, record: Operation | None, leg: Leg | None) -> Options:
+        """The options with the throttle that the operation was begun with, where a plan has none of its own yet."""
+        if record is None or self._options.throttle is not None or (leg is not None and self.begun(leg)):
+            return self._options
+        return replace(self._options, throttle=record.throttle)
 
     def begun(self, leg: Leg) -> bool:
         """True when the plan's journal has a run."""
@@ -101,7 +109,15 @@ class ReassignRunner:
         return replay(decode_journal(file.read(), file.name).records, file.name).runs > 0
 
     def _run(
-        self, path: str, direction: Direction, again: str, undo: str, *, dry_run: bool, leg: Leg | None = None
+        self,
+        path: str,
+        direction: Direction,
+        again: str,
+        undo: str,
+        given: Options,
+        *,
+        dry_run: bool,
+        leg: Leg | None = None,
     ) -> Outcome:
         from kafkakit.broker.commands import OperationCommands
         from kafkakit.broker.operation import LegKind
@@ -111,7 +127,7 @@ class ReassignRunner:
         from kafkakit.reassign.run import Run
         from kafkakit.topicmappr.plan import identity_of
 
-        options = replace(self._options, yes=True, dry_run=dry_run)
+        options = replace(given, yes=True, dry_run=dry_run)
         voice: Voice = self._site.kit.output
         if leg is not None and leg.kind is LegKind.LEADERS:
             voice = voice if dry_run else _Terse(self._site.kit.output)

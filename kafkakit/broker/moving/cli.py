@@ -195,6 +195,7 @@ def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
         words={
             "command": f"broker {kind.value}",
             "brokers": listed,
+            **({"throttle": given["throttle"]} if given["throttle"] else {}),
             **{name.strip("_").replace("_", "-"): str(given[name]) for name in _PLANNING if given.get(name)},
         },
     )

@@ -100,7 +100,8 @@ class Bench:
 
     # -- kafkakit.broker.request.PlanRunner
 
-    def preview(self, plan: Plan) -> Outcome:
+    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+        del record
         return self._run(plan, Direction.APPLY, dry_run=True)
 
     def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
