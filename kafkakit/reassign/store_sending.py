@@ -41,6 +41,7 @@ class Sending:
         self.submitted = 0
         self.held: dict[str, list[TopicPartition]] = {}
         self.waits_for_others = False
+        self.others: tuple[TopicPartition, ...] = ()  # whose moves, not ours, take places that steps wait for
         self._sourceless: dict[TopicPartition, tuple[int, ...]] = {}
         self._told: set[str] = set()
 
@@ -65,6 +66,7 @@ class Sending:
             if not held - passed:
                 break
             passed |= held
+        self._note_others(board, live)
         return board, len(board.flying) + len(board.done) - before
 
     def _heed_others(self, board: Board, live: Live, ours: Lists) -> Board:
@@ -82,6 +84,14 @@ class Sending:
         for key, target in sorted(foreign.items()):
             self._problems.append(f"{key} is being moved to {ids(target)} by somebody else; it is left alone")
         return settle(board, keys=foreign.keys())
+
+    def _note_others(self, board: Board, live: Live) -> None:
+        """Say it when nothing of ours is in flight, and moves of others are, to brokers that steps wait for."""
+        wanted = {p.broker for n in board.waiting for p in board.schedule.steps[n].adding}
+        busy = [k for k, r in sorted(live.running.items()) if not wanted.isdisjoint(r.adding)]
+        self.others = () if board.flying else tuple(busy)
+        if self.others:
+            self._tell(f"moves that are not ours keep the brokers busy: {listed([str(k) for k in self.others])}")
 
     def held_words(self) -> list[str]:
         """Why steps that could start do not, one sentence a reason."""

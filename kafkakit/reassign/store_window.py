@@ -221,9 +221,10 @@ class Window:
         words = self._sending.held_words()
         patience = DEAD_GRACE_S if words else self._request.stall_timeout_s
         if now - memory.idle_since_s >= patience:
-            reasons = words or [
-                f"{counted(len(board.waiting), 'step')} cannot start: there is no room on the disks they go to: "
-                f"{listed([str(board.schedule.steps[n].key) for n in board.waiting])}"
-            ]
+            lack = "there is no room on the disks they go to"
+            if self._sending.others:
+                lack = f"moves that are not ours ({listed([str(k) for k in self._sending.others])}) take their places"
+            names = listed([str(board.schedule.steps[n].key) for n in board.waiting])
+            reasons = words or [f"{counted(len(board.waiting), 'step')} cannot start: {lack}: {names}"]
             self.problems += reasons[1:]
             raise OperationFailedError(reasons[0])
