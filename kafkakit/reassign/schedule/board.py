@@ -149,19 +149,18 @@ class Board:
         """
         import numpy as np
 
+        seconds = self.load / self.rate
+        left = seconds[:-1].reshape(3, -1).max(axis=0)  # of each broker: what it sends, takes in, copies inside
+        idle = (left >= seconds.max() / 2) & ~self._used[:-1].reshape(3, -1).any(axis=0)
+        if not idle.any():
+            return []
         rows = np.flatnonzero(self.waiting)
         lacking = [s[self.ledger.room.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
-        asked = np.unique(np.concatenate(lacking))
-        if not len(asked):
-            return []
-        seconds = self.load / self.rate
-        least, found = float(seconds.max()) / 2, []
-        for slot in {n for s in asked.tolist() for n in self.ledger.choices(s)}:
-            broker = self.ledger.disks[slot].place.broker
-            ends = [self._ends.out(broker), self._ends.into(broker), self._ends.inside(broker)]
-            left = float(seconds[ends].max())
-            if left >= least and not self._used[ends].any():
-                found.append((-left, slot))
+        found = []
+        for slot in {n for s in np.unique(np.concatenate(lacking)).tolist() for n in self.ledger.choices(s)}:
+            end = self._ends.out(self.ledger.disks[slot].place.broker)
+            if idle[end]:
+                found.append((-float(left[end]), slot))
         return [slot for _, slot in sorted(found)]
 
     def open_spares(self, brokers: Collection[int]) -> list[int]:

@@ -89,7 +89,10 @@ def why_stuck(board: Board, index: int) -> str:
                 f"{name} lacks {format_bytes(int(weight - room))} under its limit for a copy of "
                 f"{format_bytes(int(weight))}{grown}"
             )
-    return "; ".join(lacks) or "its partition has another change that cannot be made"
+    if not lacks:
+        return "its partition has another change that cannot be made"
+    told = "; ".join(lacks)
+    return told if "is closed" in told else f"{told}; moving a copy that the plan does not name might make room"
 
 
 def _wanted_room(board: Board, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:

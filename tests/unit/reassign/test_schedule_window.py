@@ -24,6 +24,7 @@ from kafkakit.reassign.schedule.work import (
     StepKind,
     Task,
 )
+from kafkakit.simulator.cluster import efficiency_of
 
 LIMITS = Limits(into_each=2, out_each=2, max_use=Fraction(1))
 TOTALS: Mapping[Place, int | None] = {Place(b, "/a"): 100 for b in range(1, 6)}
@@ -151,13 +152,16 @@ def test_the_smallest_rate_works(ingest: float, efficiency: float) -> None:
     assert asked.smallest <= 1.1 * 1.1 * 5 * ingest * 7 / efficiency + 1
 
 
-def test_the_share_of_a_throttle_is_as_measured() -> None:
-    assert throttle_share() == 0.8
-    assert throttle_share(11, 1000) == 0.8
-    assert throttle_share(3, 1000) == 0.72
-    assert throttle_share(3, 100) == 0.98
-    assert throttle_share(11, 100) == 0.8
-    assert throttle_share(5) == 0.72
+def test_the_share_of_a_throttle_is_as_measured_at_the_defaults() -> None:
+    assert throttle_share() == throttle_share(11, 1000) == 0.8
+    assert throttle_share(3, 1000) < throttle_share(5) < throttle_share() < throttle_share(11, 100)
+
+
+@pytest.mark.parametrize("settings", [(11, 1000), (3, 1000), (3, 100), (30, 0), (0, 1000)])
+def test_the_share_is_what_the_simulator_says_of_large_batches(settings: tuple[int, int]) -> None:
+    window, backoff = settings
+    assert throttle_share(window, backoff) == pytest.approx(efficiency_of(max(1, window), backoff, 900_000), abs=0.005)
+    assert 0 < throttle_share(window, backoff) <= 1
 
 
 def test_spans_of_time() -> None:
