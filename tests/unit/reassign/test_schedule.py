@@ -174,7 +174,8 @@ def test_a_swap_without_a_spare_is_stuck_with_what_lacks() -> None:
     assert len(found.stuck) == 18
     assert not found.steps
     assert found.stuck[TopicPartition("t", 0)] == (
-        "2:/a lacks 3.73 GiB under its limit for a copy of 9.31 GiB; moving a copy that the plan does not name might make room"
+        "2:/a lacks 3.73 GiB under its limit for a copy of 9.31 GiB; "
+        "moving a copy that the plan does not name might make room"
     )
 
 
