@@ -28,8 +28,8 @@ from tests.plans import make_plan
 from tests.reassign_bench import Bench
 
 DISK = 120 * MB
-PARTITIONS = 6  # on each of the two
-SIZE = 17 * MB  # 102 of 120 MB are used; one more copy is over 95 %
+PARTITIONS = 4  # on each of the two
+SIZE = 25 * MB  # 100 of 120 MB are used; one more copy is over 95 %
 DELETION_S = 60.0
 
 

@@ -284,7 +284,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
     """Before the run: refused, or waited for. During it: on a waiting partition, and on one in flight."""
-    make_guarded(brokers, admin, "theirs", 4 * MB)
+    make_guarded(brokers, admin, "theirs", 3 * MB)
     path = save(plan := make_plan(admin, spread("theirs")), tmp_path)
     first, second = TopicPartition("theirs", 1), TopicPartition("theirs", 2)
     with traffic(brokers, "theirs", 3) as flow:

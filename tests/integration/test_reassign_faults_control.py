@@ -75,7 +75,7 @@ def controller_of(cluster: SandboxCluster) -> int | None:
 def test_zookeeper_away_for_a_moment_is_waited_for(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    make_guarded(brokers, admin, "moment", 4 * MB)
+    make_guarded(brokers, admin, "moment", 3 * MB)
     path = save(plan := make_plan(admin, spread("moment")), tmp_path)
     with traffic(brokers, "moment", 3) as flow:
         with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "1") as process:
@@ -106,8 +106,6 @@ def test_zookeeper_away_for_long_ends_the_run_with_75_and_how_to_go_on(
         assert "the lease could not be renewed in time" in told
         assert f"go on: kafkakit --profile {brokers.name} reassign apply {path} --yes --max-in 1" in told
         assert verify_journal(journal(brokers, plan), settled=False)[-1]["what"] != "end"
-        second = kit(brokers, "resume", path, *QUICK)
-        assert second.returncode == 75, second.stderr
         start_keeper(brokers)
         until(lambda: len(alive(admin)) == 4)
         assert throttles(admin, "minute") != {}
@@ -122,7 +120,7 @@ def test_zookeeper_away_for_long_ends_the_run_with_75_and_how_to_go_on(
 def test_controller_killed_so_that_another_broker_takes_over(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    make_guarded(brokers, admin, "headed", 4 * MB)
+    make_guarded(brokers, admin, "headed", 3 * MB)
     path = save(plan := make_plan(admin, spread("headed")), tmp_path)
     with traffic(brokers, "headed", 3) as flow:
         with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "1") as process:
