@@ -100,6 +100,8 @@ class Run:
 
     def rollback(self) -> Outcome:
         """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
+        if self._journal.state.direction == Direction.ROLLBACK:  # a paused apply may be undone
+            self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
         _, stuck = rollback_goals(assessment, live)
         if not goals and not inside and not stuck and not self._journal.state.throttled:
@@ -197,7 +199,7 @@ class Run:
                 f"{error.message}; the run stopped and its throttles may still be set",
                 hint=f"once the cluster answers: {self._request.commands.run(direction)}",
             ) from error
-        except OperationFailedError as error:  # the journal cannot be written, say
+        except KafkakitError as error:  # the journal cannot be written, say
             raise OperationFailedError(
                 f"{error.message}; the run stopped, its moves may still run and its throttles may be set",
                 hint=f"go on: {self._request.commands.run(direction)}",

@@ -21,12 +21,15 @@ class Orders:
         return self._token
 
     def read(self) -> Wish | None:
-        """What is wished now. A store that does not answer for a moment changes nothing; the lease watches over it."""
+        """What is wished now; as before while the store does not answer or its document is damaged.
+
+        The lease watches over the store.
+        """
         if self._wishes is None or self._token is None:
             return None
         try:
             asked = self._wishes.read(self._token)
-        except TryLaterError as error:
+        except KafkakitError as error:
             if not self._silent:
                 self._voice.warn(f"wishes cannot be read: {error.message}; going on as before")
             self._silent = True
