@@ -12,6 +12,7 @@ from kafkakit.errors import InputError
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.reassign.journal import Record, RecordKind, What
+from kafkakit.reassign.layers import Layers
 from kafkakit.reassign.rates import rates_from_data
 from kafkakit.reassign.schedule.work import Rates
 
@@ -68,9 +69,9 @@ class RunState:
     wanted: Rates | None = None
     rates: Mapping[ConfigKey, RateHold] = field(default_factory=dict)
     entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
-    submitted: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
-    trail: Mapping[TopicPartition, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-    dirs_sent: Mapping[TopicPartitionReplica, tuple[str, ...]] = field(default_factory=dict)
+    submitted: Layers[TopicPartition, tuple[int, ...]] = field(default_factory=Layers)
+    trail: Layers[TopicPartition, tuple[tuple[int, ...], ...]] = field(default_factory=Layers)
+    dirs_sent: Layers[TopicPartitionReplica, tuple[str, ...]] = field(default_factory=Layers)
     token: int | None = None
     promise: Promise | None = None
     paused: bool = False
@@ -130,13 +131,14 @@ def _take_intent(state: RunState, record: Record) -> RunState:
     if record.what is What.REASSIGN:
         moved = {TopicPartition(t, p): tuple(target) for t, p, target in data["targets"]}
         trail = {k: tuple(dict.fromkeys([*state.trail.get(k, ()), target])) for k, target in moved.items()}
-        return replace(state, submitted={**state.submitted, **moved}, trail={**state.trail, **trail})
+        return replace(state, submitted=state.submitted.plus(moved), trail=state.trail.plus(trail))
     if record.what is What.DIRS:
-        sent = dict(state.dirs_sent)
+        sent: dict[TopicPartitionReplica, tuple[str, ...]] = {}
         for topic, partition, broker, path in data["replicas"]:
             replica = TopicPartitionReplica(topic, partition, broker)
-            sent[replica] = tuple(dict.fromkeys([*sent.get(replica, ()), path]))
-        return replace(state, dirs_sent=sent)
+            known = sent.get(replica) or state.dirs_sent.get(replica, ())
+            sent[replica] = tuple(dict.fromkeys([*known, path]))
+        return replace(state, dirs_sent=state.dirs_sent.plus(sent))
     if record.what is What.CANCEL:
         return replace(state, cancelled=True)
     return state
@@ -178,8 +180,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
             paused=False,
             # Applying again after a rollback starts afresh.
             cancelled=state.cancelled and state.unsettled,
-            trail=state.trail if state.unsettled else {},
-            dirs_sent=state.dirs_sent if state.unsettled else {},
+            trail=state.trail if state.unsettled else Layers(),
+            dirs_sent=state.dirs_sent if state.unsettled else Layers(),
         )
     if record.what is What.SCHEDULE:
         promise = Promise(

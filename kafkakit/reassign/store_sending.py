@@ -62,7 +62,7 @@ class Sending:
             board = self._submit(board, goals, context.rates, live)
             board = self._send_inside(board, inside, context.rates, live)
             # What is held back must not keep its places from others: ask again without it.
-            held = {n for n in numbers if n in board.waiting_set}
+            held = board.waiting_set.intersection(numbers)
             if not held - passed:
                 break
             passed |= held
