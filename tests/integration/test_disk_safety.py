@@ -197,7 +197,7 @@ def test_on_real_disks_the_schedule_swaps_two_full_brokers_and_the_naive_order_l
             assert code == 0, told
             assert "detour" in told
             assert in_place(admin, plan)
-            assert end_of(tight, admin, "left")[2:] == ({}, "")
+            assert end_of(admin, "left")[2:] == ({}, ())
             assert lowest > 0
         verify_journal(journal(tight, plan))
         assert flow.check() > 100
