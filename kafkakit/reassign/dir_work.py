@@ -120,6 +120,29 @@ def _obstacle(item: DirWork, dirs: Dirs) -> str | None:
     return None
 
 
+def on_the_way(sent: Sent, dirs: Dirs) -> dict[TopicPartitionReplica, str]:
+    """Copies on their way to a dir that a run of ours named, each with the dir that it is in until it arrives."""
+    found: dict[TopicPartitionReplica, str] = {}
+    for replica in sorted(sent):
+        key = TopicPartition(replica.topic, replica.partition)
+        answer = dirs.get(replica.broker)
+        future, copy = (answer.futures.get(key), answer.replicas.get(key)) if answer else (None, None)
+        if future is not None and copy is not None and future.log_dir in sent[replica]:
+            found[replica] = copy.log_dir
+    return found
+
+
+def halfway(work: Sequence[DirWork], dirs: Dirs) -> tuple[DirWork, ...]:
+    """Work whose copy is in neither of its two dirs, but in one that a run of ours took it to on its way."""
+    found = []
+    for item in work:
+        answer = dirs.get(item.replica.broker)
+        copy = answer.replicas.get(item.key) if answer else None
+        if copy is not None and copy.log_dir in item.sent and copy.log_dir not in (item.source, item.target):
+            found.append(item)
+    return tuple(found)
+
+
 def room_of(dirs: Dirs, broker: int, path: str) -> int | None:
     """The usable bytes of a log dir; None when they are not told."""
     answer = dirs.get(broker)

@@ -13,7 +13,7 @@ from kafkakit.errors import (
     TryLaterError,
 )
 from kafkakit.ports import Clock, ClusterAdmin
-from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_words
+from kafkakit.reassign.dir_work import DirWork, dir_problems, dir_words, halfway
 from kafkakit.reassign.goals import Goal, rollback_goals
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Direction, Outcome, Request, Voice
@@ -82,7 +82,7 @@ class Run:
         self._sight = Sight(plan, clock, self._lookout, self._dirs, journal)
         surveyor = Surveyor(admin, clock, self._patient)
         self._navigator = Navigator(plan, clock, surveyor, self._window, self._sight, journal, voice, request)
-        self._undo = Undo(clock, journal, voice, self._lookout, self._moves, self._sight, self._problems)
+        self._undo = Undo(clock, journal, voice, self._lookout, self._moves, self._dirs, self._sight, self._problems)
         self._owed: tuple[str, ...] = ()
 
     def apply(self) -> Outcome:
@@ -94,7 +94,7 @@ class Run:
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._voice.warn(line)
-            self._settle_journal()
+            self._settle_journal(Direction.APPLY)
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals, inside)
 
@@ -105,7 +105,7 @@ class Run:
         live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
         _, stuck = rollback_goals(assessment, live)
         if not goals and not inside and not stuck and not self._journal.state.throttled:
-            self._settle_journal()
+            self._settle_journal(Direction.ROLLBACK)
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
         return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
 
@@ -158,9 +158,10 @@ class Run:
                 "the run of this plan is paused", hint=f"let it go on: {self._request.commands.line('continue')}"
             )
 
-    def _settle_journal(self) -> None:
-        """Close a run that was cut after its last effect."""
+    def _settle_journal(self, direction: Direction) -> None:
+        """Close a run that was cut after its last effect, or that left what is done by now."""
         if self._journal.state.unsettled and not self._request.dry_run:
+            self._journal.check(What.START, self._start_data(direction, Rates()))
             self._journal.check(What.END, {"verdict": "complete", "problems": self._problems, "owed": []})
 
     def _begin(
@@ -293,14 +294,19 @@ class Run:
             live, assessment = self._sight.look()
         if not self._problems and direction is not Direction.ABORT:
             self._problems += dir_problems(self._dirs.look(self._sight.inside(direction, live)))
-        moving = len(in_flight(assessment))
+        moving = len(in_flight(assessment)) + len(self._dirs.on_the_way(self._journal.state.dirs_sent, live))
         if moving:
             self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")
         between = assessment.having(MoveState.BETWEEN) if direction is Direction.ABORT else ()
         if between:
             names = listed([str(s.move.key) for s in between])
             self._voice.warn(f"left between their old and new lists, complete and in sync: {names}")
-        verdict = "incomplete" if self._problems or between else "complete"
+        inside = self._sight.inside(direction, live) if direction is Direction.ABORT else ()
+        halfway_in = halfway(inside, self._dirs.read(inside))
+        if halfway_in:
+            names = listed([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
+            self._voice.warn(f"left in a log dir between their old and new ones: {names}")
+        verdict = "incomplete" if self._problems or between or halfway_in else "complete"
         self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
         return live, assessment
 
@@ -313,7 +319,8 @@ class Run:
             patient = Patient(self._clock, self._voice, STOP_PATIENCE_S)
             live = Lookout(self._admin, self._clock, patient).live({e.topic for e in self._plan.scope})
             state = self._journal.state
-            moving = in_flight(self._sight.assess(live))
+            inside = LogDirs(self._admin, self._journal, self._voice, patient).on_the_way(state.dirs_sent, live)
+            moving = len(in_flight(self._sight.assess(live))) + len(inside)
             if not moving:
                 owed = self._throttles.lift(live)
                 left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"
@@ -324,7 +331,8 @@ class Run:
                 f"stopped; moves may still run on the cluster and throttles may be set ({why})",
                 hint=f"go on: {resume}",
             )
-        message, hint = stop_words(direction, len(moving), len(self._plan.moves), state, commands)
+        planned = len(self._plan.moves) + len(self._plan.dir_moves)
+        message, hint = stop_words(direction, moving, planned, state, commands)
         return InterruptedRunError(message, hint=hint)
 
     def _outcome(

@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from kafkakit.model import TopicPartitionReplica
+from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, ClusterAdmin, ItemError
 from kafkakit.reassign.dir_work import (
     DirLook,
     DirWork,
+    Sent,
     is_cordoned,
     look_at_dirs,
+    on_the_way,
     room_of,
 )
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import What
 from kafkakit.reassign.outcome import Voice
-from kafkakit.reassign.precheck import listed
+from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.store_journal import Journal
 
@@ -48,6 +50,19 @@ class LogDirs:
     def send(self, work: Sequence[DirWork]) -> dict[TopicPartitionReplica, ItemError]:
         """Tell brokers to move these copies, without waiting for them; returns those refused. Safe to repeat."""
         return self._send({w.replica: w.target for w in work})
+
+    def on_the_way(self, sent: Sent, live: Live) -> Mapping[TopicPartitionReplica, str]:
+        """Copies that go to a dir of ours (`sent`, from the journal), each with the dir that it is in; see there."""
+        brokers = sorted({r.broker for r in sent if live.is_alive(r.broker)})
+        if not brokers:
+            return {}
+        keys = {TopicPartition(r.topic, r.partition) for r in sent}
+        dirs = self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
+        return on_the_way(sent, dirs)
+
+    def stay(self, copies: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, ItemError]:
+        """Cancel the moves of copies inside brokers by naming the dirs that they are in; returns those refused."""
+        return self._send(copies)
 
     def wish(self, goals: Sequence[Goal]) -> None:
         """Tell brokers the dirs for copies that are about to come; whatever they refuse is their choice, and said.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafkakit.errors import KafkakitError, OperationFailedError
+from kafkakit.errors import KafkakitError, LeaseLostError, OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import Clock, ClusterAdmin, ConfigChange, ItemError
 from kafkakit.reassign.goals import Goal
@@ -128,16 +128,21 @@ class Throttles:
     def lift(self, live: Live) -> tuple[str, ...]:
         """Take away every throttle of ours; returns what could not be removed, in words (empty = all gone).
 
-        Rates go back to their earlier values. Nothing is raised for one part that fails: the rest is tried.
+        Rates go back to their earlier values. Nothing is raised for one part that fails, the rest is tried; only
+        `LeaseLostError` is, for then nothing more may be done.
         """
         owed: list[str] = []
         self._reasons.clear()
         try:
             self.lift_entries()
+        except LeaseLostError:
+            raise
         except KafkakitError as error:
             owed.append(error.message)
         try:
             self._lift_rates(live)
+        except LeaseLostError:
+            raise
         except KafkakitError as error:
             owed.append(error.message)
         self._inside.clear()

@@ -6,9 +6,10 @@ from kafkakit.model import TopicPartition
 from kafkakit.ports import Clock
 from kafkakit.reassign.goals import reorder_goals, rollback_goals
 from kafkakit.reassign.outcome import Direction, Voice
-from kafkakit.reassign.precheck import Assessment, MoveState, MoveStatus
+from kafkakit.reassign.precheck import Assessment, Live, MoveState, MoveStatus
 from kafkakit.reassign.progress import SETTLE_S
 from kafkakit.reassign.service import Lookout
+from kafkakit.reassign.store_dirs import LogDirs
 from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_moves import Moves
 from kafkakit.reassign.store_sight import Sight
@@ -27,18 +28,20 @@ class Undo:
         voice: Voice,
         lookout: Lookout,
         moves: Moves,
+        dirs: LogDirs,
         sight: Sight,
         problems: list[str],
     ) -> None:
         self._clock, self._journal, self._voice, self._problems = clock, journal, voice, problems
-        self._lookout, self._moves, self._sight = lookout, moves, sight
+        self._lookout, self._moves, self._dirs, self._sight = lookout, moves, dirs, sight
 
     def cancel_running(self, direction: Direction) -> frozenset[TopicPartition]:
         """Cancel what the plan has in flight; an abort then puts the order back that Kafka lost by it.
 
         Returns what could not be cancelled.
         """
-        _, assessment = self._sight.look()
+        live, assessment = self._sight.look()
+        self._keep_in_dirs(direction, live)
         keys = [s.move.key for s in to_cancel(assessment, direction)]
         if not keys and direction is Direction.APPLY:
             return frozenset()
@@ -58,6 +61,24 @@ class Undo:
                     "not alive"
                 )
         return frozenset(refused)
+
+    def _keep_in_dirs(self, direction: Direction, live: Live) -> None:
+        """Cancel moves inside brokers: an abort all of ours, others those of copies that are where they belong."""
+        moving = self._dirs.on_the_way(self._journal.state.dirs_sent, live)
+        if direction is not Direction.ABORT:
+            wanted = {w.replica: w.target for w in self._sight.inside(direction, live)}
+            moving = {r: path for r, path in moving.items() if wanted.get(r) == path}
+        if not moving:
+            return
+        for replica, error in sorted(self._dirs.stay(moving).items()):
+            name = f"{replica.topic}-{replica.partition} on broker {replica.broker}"
+            self._problems.append(f"the move of {name} to another log dir cannot be cancelled now: {error}")
+        deadline = self._clock.monotonic() + SETTLE_S
+        while self._clock.monotonic() < deadline:
+            still = self._dirs.on_the_way(self._journal.state.dirs_sent, live)
+            if moving.keys().isdisjoint(still):
+                break
+            self._clock.sleep(0.5)
 
     def _put_back(self, assessment: Assessment) -> None:
         """Submit the recorded lists of partitions whose order a cancel of ours lost; no data moves."""

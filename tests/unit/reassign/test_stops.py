@@ -1,14 +1,27 @@
 """Runs that end early: what is said of it, and what is never left behind without a word."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafkakit.control.store_wish import Wishes
-from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.errors import (
+    InterruptedRunError,
+    LeaseLostError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.ports import ConfigOp, ResourceKind
+from kafkakit.reassign.journal import What
+from kafkakit.reassign.rates import RateRequest
 from kafkakit.reassign.schedule.work import Limits
 from kafkakit.reassign.store_orders import Orders
+from kafkakit.reassign.throttle import INSIDE_RATE
+from kafkakit.topicmappr.plan import DirMove
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_journal
@@ -76,3 +89,117 @@ def test_a_rollback_that_was_killed_while_it_was_paused_stays_paused() -> None:
             go_on()
     assert bench.run().abort().verdict in ("aborted", "incomplete")
     assert bench.rollback().ok
+
+
+def test_a_lease_lost_while_throttles_are_lifted_is_told_as_such() -> None:
+    bench = make_bench()
+
+    def lose(name: str, changes: Any) -> None:
+        if name == "alter_configs" and any(c.op is ConfigOp.DELETE and c.kind is ResourceKind.BROKER for c in changes):
+            raise LeaseLostError("the lease was taken over")
+
+    bench.cluster.before_call.append(lose)
+    with pytest.raises(TryLaterError, match=r"taken over; this run does nothing more: .* its throttles stay set"):
+        bench.apply(rate=4 * MB)
+    bench.cluster.before_call.clear()
+    assert bench.run().resume().ok
+    assert not any(bench.configs().values())
+    verify_journal(bench.file.data)
+
+
+def test_a_run_that_finds_all_done_after_an_abort_is_a_run_in_the_journal() -> None:
+    bench = make_bench()
+    wishes = Wishes(FakeControlStore(), bench.clock, bench.plan.cluster_id)
+    after(bench, 0.1, lambda: wishes.ask(TOKEN, "ann", abort=True))
+    assert bench.apply(limits=ONE, orders=Orders(wishes, TOKEN, bench.voice)).verdict == "incomplete"
+    assert bench.rollback().verdict == "nothing to roll back"
+    verify_journal(bench.file.data)
+    assert not bench.journal().state.unsettled
+
+
+def make_inside_bench() -> Bench:
+    """A copy that is to change its log dir inside broker 1, and that takes for ever to do so."""
+    cluster = FakeCluster({1: "a", 2: "b"}, dirs_per_broker=3)
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=50 * MB)
+    cluster.topics["t"].partitions[0].dirs[1] = "/data/1/0"
+    move = DirMove(topic="t", partition=0, broker=1, source_dir="/data/1/0", target_dir="/data/1/1", size_bytes=50 * MB)
+    bench = Bench(cluster, replace(make_plan(cluster, {}, topics=["t"]), dir_moves=(move,)))
+    bench.clock.on_sleep.remove(cluster.advance)
+    bench.clock.on_sleep.append(cluster.replication.advance)
+    return bench
+
+
+def futures(bench: Bench) -> dict[int, str]:
+    return bench.cluster.topics["t"].partitions[0].future_dirs
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+INSIDE = RateRequest(dirs_given=True, dirs_rate=5 * MB)
+
+
+def interrupt(bench: Bench) -> InterruptedRunError:
+    after(bench, 3, stop)
+    with pytest.raises(InterruptedRunError) as caught:
+        bench.apply(rates=INSIDE)
+    return caught.value
+
+
+def test_a_stop_while_a_copy_changes_its_dir_says_so_and_keeps_its_throttle() -> None:
+    bench = make_inside_bench()
+    assert "stopped; 1 of 1 moves still run on the cluster, the throttle" in interrupt(bench).message
+    assert bench.cluster.brokers[1].configs == {INSIDE_RATE: str(5 * MB)}
+    assert futures(bench) == {1: "/data/1/1"}
+
+
+@pytest.mark.parametrize("way", ["abort", "rollback"])
+def test_a_copy_on_its_way_to_another_dir_is_kept_where_it_was(way: str) -> None:
+    bench = make_inside_bench()
+    interrupt(bench)
+    outcome = getattr(bench.run(), way)()
+    assert outcome.ok
+    assert not futures(bench)
+    assert not any(bench.configs().values())
+    verify_journal(bench.file.data)
+
+
+def test_an_apply_after_half_a_rollback_keeps_the_copy_in_its_new_dir() -> None:
+    bench = make_inside_bench()
+    bench.cluster.topics["t"].partitions[0].dirs[1] = "/data/1/1"
+    after(bench, 3, stop)
+    with pytest.raises(InterruptedRunError):
+        bench.rollback(rates=INSIDE)
+    assert futures(bench) == {1: "/data/1/0"}
+    assert bench.apply().ok
+    assert not futures(bench)
+
+
+def test_a_move_of_somebody_else_between_dirs_is_left_alone() -> None:
+    bench = make_inside_bench()
+    interrupt(bench)
+    futures(bench)[1] = "/data/1/2"
+    bench.run().abort()
+    assert futures(bench) == {1: "/data/1/2"}
+
+
+def test_a_run_that_gives_up_says_that_copies_between_dirs_go_on_without_a_throttle() -> None:
+    bench = make_inside_bench()
+    outcome = bench.apply(rates=INSIDE, stall_timeout_s=10)
+    assert any("go on without a throttle: 1" in p for p in outcome.problems)
+
+
+def test_an_abort_remembers_the_dir_that_a_copy_was_taken_to_on_its_way() -> None:
+    bench = make_inside_bench()
+    interrupt(bench)
+    journal = bench.journal()
+    seq = journal.intent(What.DIRS, {"replicas": [["t", 0, 1, "/data/1/2"]]})
+    journal.effect(seq, {"refused": []})
+    futures(bench).clear()
+    bench.cluster.topics["t"].partitions[0].dirs[1] = "/data/1/2"
+    bench.run().abort()
+    assert any("left in a log dir between their old and new ones: t-0 on broker 1" in w for w in bench.voice.warned)
+    bench.clock.on_sleep.append(bench.cluster.advance)
+    assert bench.rollback().ok
+    assert bench.cluster.topics["t"].partitions[0].dirs[1] == "/data/1/0"
