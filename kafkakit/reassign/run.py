@@ -219,7 +219,7 @@ class Run:
     ) -> None:
         """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
         require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
-        self._leftovers.require_idle(live)
+        self._leftovers.require_idle(live, self._request.patience_s)
         for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
             self._voice.say(line)
         if inside:

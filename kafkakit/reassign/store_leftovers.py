@@ -13,8 +13,10 @@ from kafkakit.reassign.journal_state import replay
 from kafkakit.reassign.outcome import Commands, Voice
 from kafkakit.reassign.precheck import Live
 from kafkakit.reassign.service import Patient
+from kafkakit.reassign.store_dirs import LogDirs
 from kafkakit.reassign.store_journal import Journal, LineFile
 from kafkakit.reassign.store_throttle import Throttles
+from kafkakit.reassign.throttle import INSIDE_RATE
 
 
 class Leftovers:
@@ -30,13 +32,17 @@ class Leftovers:
             if state.throttled:
                 self._journals.append(Journal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint))
 
-    def require_idle(self, live: Live) -> None:
+    def require_idle(self, live: Live, patience_s: float) -> None:
         """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""
+        patient = Patient(self._clock, self._voice, patience_s)
         for journal in self._journals:
             state = journal.state
-            running = [
+            running: list[object] = [
                 k for k, target in state.submitted.items() if k in live.running and live.running[k].target == target
             ]
+            if any(k.key == INSIDE_RATE for k in state.rates):
+                dirs = LogDirs(self._admin, journal, self._voice, patient)
+                running += dirs.on_the_way(state.dirs_sent, live)
             if running:
                 other = Commands(program=self._commands.program, plan=quote(state.plan_path))
                 raise RefusedError(

@@ -203,3 +203,16 @@ def test_an_abort_remembers_the_dir_that_a_copy_was_taken_to_on_its_way() -> Non
     bench.clock.on_sleep.append(bench.cluster.advance)
     assert bench.rollback().ok
     assert bench.cluster.topics["t"].partitions[0].dirs[1] == "/data/1/0"
+
+
+def test_another_plan_waits_for_copies_between_dirs_under_the_throttle_of_the_first() -> None:
+    bench = make_inside_bench()
+    interrupt(bench)
+    bench.cluster.add_topic("u", {0: (1,)}, size_bytes=MB)
+    other = Bench(bench.cluster, make_plan(bench.cluster, {("u", 0): (2,)}))
+    other.others = [bench.file]
+    with pytest.raises(RefusedError, match=r"1 moves of /plans/p\.json run under its throttle"):
+        other.apply()
+    assert bench.cluster.brokers[1].configs == {INSIDE_RATE: str(5 * MB)}
+    bench.run().abort()
+    assert other.apply().ok
