@@ -84,6 +84,7 @@ class Run:
         self._navigator = Navigator(plan, clock, surveyor, self._window, self._sight, journal, voice, request)
         self._undo = Undo(clock, journal, voice, self._lookout, self._moves, self._dirs, self._sight, self._problems)
         self._owed: tuple[str, ...] = ()
+        self._direction = Direction.APPLY  # becomes an abort when somebody asks for that
 
     def apply(self) -> Outcome:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
@@ -180,30 +181,29 @@ class Run:
             return self._outcome(direction, "declined", live, assessment)
         if direction is Direction.APPLY:  # the answer may have taken a while
             live, assessment, _, _ = self._decide(direction)
-        started = self._clock.monotonic()
+        started, self._direction = self._clock.monotonic(), direction
         try:
             self._leftovers.lift(live, self._request.patience_s)
             self._journal.check(What.START, self._start_data(direction, rates))
             verdict = self._carry(direction, rates)
-            if verdict == _DONE[Direction.ABORT]:  # asked for while it ran
-                direction = Direction.ABORT
+            direction = self._direction
             live, assessment = self._finish(direction)
         except KeyboardInterrupt:
-            raise self._interrupted(direction) from None
+            raise self._interrupted(self._direction) from None
         except LeaseLostError as error:
             raise TryLaterError(
                 f"{error.message}; this run does nothing more: its moves go on by themselves, its throttles stay set",
-                hint=f"go on: {self._request.commands.run(direction)}",
+                hint=f"go on: {self._request.commands.run(self._direction)}",
             ) from error
         except TryLaterError as error:
             raise TryLaterError(
                 f"{error.message}; the run stopped and its throttles may still be set",
-                hint=f"once the cluster answers: {self._request.commands.run(direction)}",
+                hint=f"once the cluster answers: {self._request.commands.run(self._direction)}",
             ) from error
         except KafkakitError as error:  # the journal cannot be written, say
             raise OperationFailedError(
                 f"{error.message}; the run stopped, its moves may still run and its throttles may be set",
-                hint=f"go on: {self._request.commands.run(direction)}",
+                hint=f"go on: {self._request.commands.run(self._direction)}",
             ) from error
         return self._outcome(
             direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rates=self._window.rates
@@ -264,6 +264,7 @@ class Run:
     def _abort_now(self, direction: Direction, rates: Rates) -> str:
         """Somebody asked the run to end: from here on it is an abort."""
         self._voice.warn(f"the {direction.value} is aborted on request")
+        self._direction = Direction.ABORT
         self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
         try:
             self._undo.cancel_running(Direction.ABORT)

@@ -156,7 +156,8 @@ class Window:
         self.dirs_moved += len(moved)
         if arrived or moved:
             memory.last_event_s = self._clock.monotonic()
-        ended = [g for g in board.moves.values() if g in arrived.values() or g.key in {*lost, *withdrawn}]
+        away = {*lost, *withdrawn}
+        ended = [g for n, g in board.moves.items() if n in arrived or g.key in away]
         if ended:
             self._throttles.lift_entries(ended)
         for goal in arrived.values():
@@ -164,7 +165,7 @@ class Window:
             first = goal.target[0]
             if goal.target == board.goals[goal.key].target and state.leader != first and first in state.isr:
                 memory.elect[goal.key] = None
-        return settle(board, done=[*arrived, *moved], dropped=failed, keys={*lost, *withdrawn})
+        return settle(board, done=[*arrived, *moved], dropped=failed, keys=away)
 
     def _resend(self, board: Board, inside: DirLook, memory: _Tick) -> None:
         """Ask again for copies that stand still where they were: another move ended, or their broker came back."""

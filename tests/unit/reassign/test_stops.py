@@ -117,6 +117,24 @@ def test_a_run_that_finds_all_done_after_an_abort_is_a_run_in_the_journal() -> N
     assert not bench.journal().state.unsettled
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TryLaterError("the cluster is away"), LeaseLostError("gone")])
+def test_a_run_cut_while_it_aborts_on_request_says_to_finish_the_abort(error: BaseException) -> None:
+    bench = make_bench()
+    wishes = Wishes(FakeControlStore(), bench.clock, bench.plan.cluster_id)
+    after(bench, 1, lambda: wishes.ask(TOKEN, "ann", abort=True))
+
+    def cut(name: str, _: Any) -> None:
+        if name == "cancel":
+            raise error
+
+    bench.cluster.before_call.append(cut)
+    with pytest.raises((InterruptedRunError, TryLaterError)) as caught:
+        bench.apply(limits=ONE, orders=Orders(wishes, TOKEN, bench.voice), patience_s=1)
+    assert "reassign abort p.json" in (caught.value.hint or "")
+    bench.cluster.before_call.clear()
+    assert bench.run().abort().ok
+
+
 def make_inside_bench() -> Bench:
     """A copy that is to change its log dir inside broker 1, and that takes for ever to do so."""
     cluster = FakeCluster({1: "a", 2: "b"}, dirs_per_broker=3)
