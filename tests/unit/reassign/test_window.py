@@ -199,6 +199,15 @@ def test_somebody_elses_move_is_never_overwritten() -> None:
         assert ours == []
 
 
+def test_another_order_is_somebody_elses_wish_and_is_kept() -> None:
+    bench = make_bench(line_rate=4 * MB)
+    key = TopicPartition("t", 5)
+    at(bench, 1, lambda: bench.cluster.reassign({key: (2, 1)}))
+    outcome = bench.apply(limits=ONE)
+    assert bench.lists()["t", 5] == (2, 1)
+    assert outcome.problems[0].startswith("t-5 was changed by somebody else: it is [2,1], not [1,2]")
+
+
 def test_somebody_elses_moves_take_up_places() -> None:
     bench = make_bench(line_rate=4 * MB)
     bench.cluster.add_topic("others", {0: (1,), 1: (2,)}, size_bytes=40 * MB)
