@@ -7,6 +7,7 @@ from kafkakit.errors import UsageError
 # No small b: 20Mb means megabits to many, and a throttle must not be eight times what was meant.
 _AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([kKMGT]i?)?B?")
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+BARE_RATE_MIN = 1000
 MAX_RATE = 2**63 - 1  # Kafka keeps rates as a signed 64-bit number
 
 
@@ -14,13 +15,20 @@ def parse_rate(text: str) -> int:
     """Read a rate such as `20MB`, `20MiB`, `500kB` or `10M` as bytes per second.
 
     `k`, `M`, `G`, `T` are powers of 1,000, with an `i` powers of 1,024; `/s` may follow. Raises `UsageError`
-    for anything else, for zero (Kafka would move nothing at all) and for more than 64 bits.
+    for anything else, for zero (Kafka would move nothing at all), for more than 64 bits, and for a bare number below
+    1,000: who writes 10 means 10MB, and 10 bytes a second would stop all copies.
     """
-    value = _amount(text.strip().removesuffix("/s"))
+    bare = text.strip().removesuffix("/s")
+    value = _amount(bare)
     if value is None:
         raise UsageError(f"{text!r:.60} is not a rate", hint="write it like 20MB, 20MiB or 500kB (per second)")
     if value <= 0:
         raise UsageError(f"the rate {text.strip()} is below 1 byte/s, nothing would ever move")
+    if value < BARE_RATE_MIN and bare.isdigit():
+        raise UsageError(
+            f"the rate {bare} has no unit, and {bare} bytes a second would stop all copies",
+            hint=f"write {bare}MB, or {bare}B if you mean bytes",
+        )
     if value > MAX_RATE:
         raise UsageError(f"the rate {text.strip()} is above what Kafka can hold ({MAX_RATE} bytes/s)")
     return value

@@ -5,18 +5,24 @@ The kernel lets go of it when the process ends in any way, `kill -9` included, s
 
 import fcntl
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kafkakit.errors import OperationFailedError, TryLaterError
 
+_TEXT_LIMIT = 1000
+
 
 class FileLock:
-    """Holds `path` locked while the `with` block runs; raises `TryLaterError` at once when another holds it."""
+    """Holds `path` locked while the `with` block runs; raises `TryLaterError` at once when another holds it.
 
-    def __init__(self, path: Path, purpose: str) -> None:
-        self._path, self._purpose = path, purpose
+    `purpose` says what is locked, `who` what this process is, for the message to whoever comes second.
+    """
+
+    def __init__(self, path: Path, purpose: str, who: str) -> None:
+        self._path, self._purpose, self._who = path, purpose, who
         self._fd = -1
 
     def __enter__(self) -> Self:
@@ -28,18 +34,20 @@ class FileLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(fd, 200, 0).decode("utf-8", "replace").strip()
+            holder = os.pread(fd, _TEXT_LIMIT, 0).decode("utf-8", "replace").strip()
             os.close(fd)
-            by = f" by {holder}" if holder else ""
+            who = f": {' '.join(holder.split())}" if holder else ""
             raise TryLaterError(
-                f"{self._purpose}: another kafkakit is at work{by}", hint=f"wait for it to end; lock file {self._path}"
+                f"{self._purpose}: another kafkakit is at work{who}",
+                hint=f"wait for it to end; lock file {self._path}",
             ) from None
         except OSError as error:
             os.close(fd)
             raise OperationFailedError(f"the lock {self._path} cannot be taken: {error.strerror}") from None
         # For the message above only; the lock is the kernel's, not this text.
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"process {os.getpid()}\n".encode(), 0)
+        since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        os.pwrite(fd, f"{self._who}, since {since}\n".encode(), 0)
         self._fd = fd
         return self
 

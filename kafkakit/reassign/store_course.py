@@ -15,7 +15,7 @@ from kafkakit.reassign.observation import SHARE_KEYS, Scene, free_choice, share_
 from kafkakit.reassign.outcome import Direction, Request, Voice
 from kafkakit.reassign.precheck import Live, listed
 from kafkakit.reassign.progress import DEAD_GRACE_S, sources_told, without_source
-from kafkakit.reassign.rates import is_unlimited
+from kafkakit.reassign.rates import is_unlimited, require_known
 from kafkakit.reassign.schedule.catch_up import catch_up
 from kafkakit.reassign.schedule.decide import plan_schedule
 from kafkakit.reassign.schedule.words import schedule_lines
@@ -69,8 +69,11 @@ class Navigator:
     def announce(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates) -> Course:
         """Order the work and say how long it will take, before the first byte.
 
-        Raises `InfeasibleError` when some of it cannot be done in any order.
+        Raises `InfeasibleError` when some of it cannot be done in any order, `UsageError` for a rate of a broker that
+        neither the cluster nor the plan knows.
         """
+        planned = {b for move in self._plan.moves for b in (*move.before, *move.after)}
+        require_known(self._request.rates, planned.union(live.brokers))
         course = self._plot(goals, inside, live, rates, sample_s=self._request.ingest_sample_s)
         for line in schedule_lines(course.schedule, shown=SHOWN_STEPS):
             self._voice.say(line)

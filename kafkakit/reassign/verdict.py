@@ -6,6 +6,8 @@ from kafkakit.model import TopicPartition
 from kafkakit.ports import PartitionState
 from kafkakit.reassign.precheck import DROPPED, Assessment, Live, MoveState, ids, listed
 
+NOT_ALIVE = "(not alive)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
@@ -96,6 +98,6 @@ def _explained(verdict: PartitionVerdict, live: Live) -> str:
     if not verdict.replicas:
         return str(verdict.key)
     if verdict.replicas == verdict.wanted:
-        late = ", ".join(f"{b}{'' if live.is_alive(b) else ' (not alive)'}" for b in verdict.out_of_sync)
+        late = ", ".join(f"{b}{'' if live.is_alive(b) else f' {NOT_ALIVE}'}" for b in verdict.out_of_sync)
         return f"{verdict.key} lacks {late}"
     return f"{verdict.key} is {ids(verdict.replicas)}, wanted {ids(verdict.wanted)}"

@@ -267,11 +267,11 @@ def test_a_throttle_holds_for_plans_that_a_cut_operation_has_not_begun(desk: Des
 
 def test_a_second_one_on_the_host_is_sent_away(desk: Desk) -> None:
     lock = desk.home.state / "locks" / "fake-cluster.drain-1.lock"
-    with FileLock(lock, "test"):
+    with FileLock(lock, "test", "a test"):
         ran = desk.run("drain", "1", "--yes")
     assert ran.code == 75
     assert "another kafkakit is at work" in ran.stderr
-    with FileLock(desk.home.state / "locks" / "fake-cluster.lock", "test"):
+    with FileLock(desk.home.state / "locks" / "fake-cluster.lock", "test", "a test"):
         busy = desk.run("drain", "1", "--yes")
     assert busy.code == 75
     assert desk.cluster.calls == []
@@ -310,7 +310,7 @@ def test_a_record_elsewhere_and_one_at_work_are_not_taken_back(desk: Desk, tmp_p
     assert elsewhere.code == 2
     assert "is not where this host keeps that record" in elsewhere.stderr
     body = record.read_bytes()
-    with FileLock(desk.home.state / "locks" / "fake-cluster.drain-1.lock", "test"):
+    with FileLock(desk.home.state / "locks" / "fake-cluster.drain-1.lock", "test", "a test"):
         busy = desk.run("rejoin", "1", "--restore", str(record), "--yes")
     assert busy.code == 75
     assert record.read_bytes() == body

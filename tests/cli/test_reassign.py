@@ -1,6 +1,7 @@
 """`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from kafkakit.documents import encode_plan
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ClusterAdmin
+from kafkakit.reassign.journal_state import RunState
+from kafkakit.reassign.orders.run import plan_meant
 from kafkakit.reassign.store_journal import lock_path
 from kafkakit.topicmappr.plan import Plan
 from tests.command_line import Home, Ran
@@ -53,6 +56,9 @@ class Desk:
         if verb in ("apply", "rollback", "resume") and "--ingest-sample" not in words:
             words = ("--ingest-sample", "0", *words)  # nothing sleeps before a run begins
         return self.home.run("--profile", "p", "reassign", verb, *plan, *words, stdin=stdin)
+
+    def run_without_plan(self, verb: str) -> Ran:
+        return self.home.run("--profile", "p", "reassign", verb)
 
     def lists(self) -> list[tuple[int, ...]]:
         return [tuple(p.replicas) for p in self.cluster.topics["t"].partitions.values()]
@@ -207,10 +213,10 @@ def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
 
 
 def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
-    with FileLock(lock_path(desk.home.state, "fake-cluster"), "test"):
+    with FileLock(lock_path(desk.home.state, "fake-cluster"), "test", "a test"):
         ran = desk.run("apply", "--yes")
         assert (ran.code, ran.stdout) == (75, "")
-        assert "another kafkakit is at work" in ran.stderr
+        assert "another kafkakit is at work: a test, since " in ran.stderr
         assert desk.run("verify").code == 1
         assert desk.run("status").code == 0
     assert desk.run("apply", "--yes").code == 0
@@ -263,7 +269,7 @@ def test_a_lock_file_that_cannot_be_locked_is_no_other_kafkakit(
     monkeypatch.setattr("kafkakit.adapters.lock.fcntl.flock", no_locks)
     with (
         pytest.raises(OperationFailedError, match="cannot be taken: No locks available"),
-        FileLock(tmp_path / "l", "x"),
+        FileLock(tmp_path / "l", "x", "a test"),
     ):
         pass
 
@@ -336,6 +342,8 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     refused = desk.run("resume", "--yes")
     assert refused.code == 2
     assert f"hint: let it go on: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
+    assert desk.run_without_plan("continue").stdout.startswith("no longer paused")
+    assert desk.run_without_plan("pause").stdout.startswith("paused: no run is at work")
     going = desk.run("continue")
     assert (going.code, going.stdout.splitlines()[-1]) == (
         0,
@@ -351,6 +359,41 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     assert desk.run("apply", "--yes").code == 0
     (journal,) = desk.journals()
     verify_effects(verify_journal(journal.read_bytes()), desk.cluster.calls)
+
+
+def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: Desk) -> None:
+    none = desk.run_without_plan("pause")
+    assert (none.code, none.stdout) == (2, "")
+    assert none.stderr == (
+        "error: no unfinished run was begun on this host\nhint: name the plan file: kafkakit reassign pause PLAN\n"
+    )
+    state = RunState(unsettled=True, plan_path="/a", token=3)
+    other = replace(state, plan_path="/b", token=4)
+    assert plan_meant([state, other], 4) == ("/b", "")
+    assert plan_meant([state, other], 5) == (None, "2 runs are unfinished: /a; /b")
+    assert plan_meant([state, replace(other, unsettled=False)], None) == ("/a", "")
+    assert plan_meant([replace(state, plan_path="-")], 3)[0] is None
+
+
+def test_the_hint_after_a_dead_broker_says_to_start_it(desk: Desk) -> None:
+    assert desk.run("apply", "--yes").code == 0
+    desk.cluster.kill(2)
+    ran = desk.run("verify")
+    assert ran.code == 1
+    assert "t-0 lacks 2 (not alive)" in ran.stderr
+    assert "hint: start the brokers that are not alive, then: kafkakit --profile p reassign apply" in ran.stderr
+
+
+def test_a_rate_of_an_unknown_broker_and_a_bare_small_rate_are_refused(desk: Desk) -> None:
+    unknown = desk.run("apply", "--yes", "--throttle-broker", "99:5MB")
+    assert (unknown.code, desk.cluster.calls) == (2, [])
+    assert "error: --throttle-broker: broker 99 is not in the cluster\n" in unknown.stderr
+    bare = desk.run("apply", "--yes", "--throttle", "10")
+    assert (bare.code, desk.cluster.calls) == (2, [])
+    assert bare.stderr == (
+        "error: the rate 10 has no unit, and 10 bytes a second would stop all copies\n"
+        "hint: write 10MB, or 10B if you mean bytes\n"
+    )
 
 
 def test_a_lease_held_elsewhere_keeps_a_run_out_and_says_who_has_it(desk: Desk) -> None:

@@ -163,7 +163,7 @@ def test_a_refusal_is_named_with_its_reason(desk: Desk) -> None:
 def test_it_waits_for_nobody_who_changes_the_cluster(desk: Desk) -> None:
     desk.cut()
     desk.cluster.advance(60)
-    with FileLock(lock_path(desk.home.state, "fake-cluster"), "test"):
+    with FileLock(lock_path(desk.home.state, "fake-cluster"), "test", "a test"):
         busy = desk.run("cleanup", "--yes")
     assert (busy.code, busy.stdout) == (75, "")
     assert desk.configs() != desk.before

@@ -29,6 +29,8 @@ def test_rates_are_read(text: str, expected: int) -> None:
         "",
         "0",
         "0MB",
+        "10",
+        "999/s",
         "-5MB",
         "fast",
         "20XB",

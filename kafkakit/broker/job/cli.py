@@ -35,9 +35,11 @@ class Site:
     def lock(self, what: str) -> FileLock:
         """Keeps other processes of this host off the operation that `what` names, while it is entered."""
         from kafkakit.adapters.lock import FileLock
+        from kafkakit.adapters.own_process import this_holder
 
         path = self.kit.settings.state_dir / "locks" / f"{self.cluster_id}.{what}.lock"
-        return FileLock(path, f"{what} on cluster {self.cluster_id}")
+        who = str(this_holder(f"broker {what.replace('-', ' ', 1)}"))
+        return FileLock(path, f"{what} on cluster {self.cluster_id}", who)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ def open_desk(kit: Kit, command: str, *, read_only: bool = False) -> Iterator[De
     from contextlib import ExitStack, closing
 
     from kafkakit.adapters.lock import FileLock
+    from kafkakit.adapters.own_process import this_holder
     from kafkakit.control.lease import DEFAULT_TTL_S
     from kafkakit.reassign.store_guard import GuardedAdmin, HeldClock
     from kafkakit.reassign.store_journal import journal_files, lock_path
@@ -41,7 +42,8 @@ def open_desk(kit: Kit, command: str, *, read_only: bool = False) -> Iterator[De
     with ExitStack() as stack:
         admin = stack.enter_context(closing(open_admin(settings, read_only=read_only)))
         cluster_id = admin.cluster().cluster_id
-        stack.enter_context(FileLock(lock_path(settings.state_dir, cluster_id), f"cluster {cluster_id}"))
+        who = str(this_holder(command))
+        stack.enter_context(FileLock(lock_path(settings.state_dir, cluster_id), f"cluster {cluster_id}", who))
         store = stack.enter_context(closing(open_control(settings)))
         lease = open_lease(store, clock, cluster_id, command, kit.output.say)
         lease.acquire()

@@ -115,6 +115,7 @@ def open_job(
     from contextlib import ExitStack, closing
 
     from kafkakit.adapters.lock import FileLock
+    from kafkakit.adapters.own_process import this_holder
     from kafkakit.control.lease import DEFAULT_TTL_S
     from kafkakit.control.store_wish import Wishes
     from kafkakit.errors import TryLaterError
@@ -135,7 +136,8 @@ def open_job(
         locked = not options.dry_run
         try:
             if locked:
-                lock = FileLock(lock_path(state_dir, plan.cluster_id), f"cluster {plan.cluster_id}")
+                who = str(this_holder(f"reassign {command}"))
+                lock = FileLock(lock_path(state_dir, plan.cluster_id), f"cluster {plan.cluster_id}", who)
                 stack.enter_context(lock)
                 store = stack.enter_context(closing(open_control(kit.settings)))
                 lease = open_lease(store, clock, plan.cluster_id, f"reassign {command}", kit.output.say)
@@ -170,6 +172,7 @@ def finish(job: Job, outcome: Outcome) -> None:
     from kafkakit.output import Result
     from kafkakit.reassign.outcome import Direction
     from kafkakit.reassign.render import PARTITION_COLUMNS, outcome_data, partition_rows, render_outcome
+    from kafkakit.reassign.verdict import NOT_ALIVE
 
     job.kit.output.result(
         Result(
@@ -186,7 +189,10 @@ def finish(job: Job, outcome: Outcome) -> None:
         what = outcome.direction.value if outcome.direction is not Direction.VERIFY else "the plan"
         facts = [*outcome.problems, *outcome.owed]
         told = facts[0] if outcome.direction is Direction.ABORT else f"{what} is not complete: {facts[0]}"
-        raise OperationFailedError(told, hint=next(iter(outcome.next_commands), None))
+        again = next(iter(outcome.next_commands), None)
+        if again and any(NOT_ALIVE in p for p in outcome.problems):
+            again = f"start the brokers that are not alive, then: {again}"
+        raise OperationFailedError(told, hint=again)
 
 
 def _sample_s(text: str) -> float:

@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 Wait = Annotated[
     str, typer.Option("--wait", metavar="DURATION", help="How long the run at work may take to answer and to end.")
 ]
+MaybePlan = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PLAN", help="Plan file of the run; the run at work, or the only unfinished one, if not given."
+    ),
+]
 COLUMNS = ("plan", "what", "run")
 
 
-def pause(ctx: typer.Context, plan_file: options.PlanFile, wait: Wait = "1m") -> None:
+def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: Wait = "1m") -> None:
     """Let a run start nothing new; what is in flight goes on, under its throttle.
 
     The run at work is told and answers. Where none is at work, an unfinished run is marked: it stays paused until
@@ -31,13 +37,13 @@ def pause(ctx: typer.Context, plan_file: options.PlanFile, wait: Wait = "1m") ->
     Examples:
 
     \b
-    kafkakit --profile prod reassign pause p.json
+    kafkakit --profile prod reassign pause
     kafkakit --profile prod reassign pause p.json --wait 5m
     """
     _tell(kit_of(ctx), plan_file, wait, paused=True)
 
 
-def go_on(ctx: typer.Context, plan_file: options.PlanFile, wait: Wait = "1m") -> None:
+def go_on(ctx: typer.Context, plan_file: MaybePlan = None, wait: Wait = "1m") -> None:
     """Let a paused run go on.
 
     The run at work goes on by itself. Where none is at work the mark is taken away, and `reassign resume` goes on.
@@ -45,6 +51,7 @@ def go_on(ctx: typer.Context, plan_file: options.PlanFile, wait: Wait = "1m") ->
     Examples:
 
     \b
+    kafkakit --profile prod reassign continue
     kafkakit --profile prod reassign continue p.json
     """
     _tell(kit_of(ctx), plan_file, wait, paused=False)
@@ -108,7 +115,7 @@ def _when_free(kit: Kit, plan_file: str, given: Options, wait_s: float, stack: E
             clock.sleep(0.5)
 
 
-def _tell(kit: Kit, plan_file: str, wait: str, *, paused: bool) -> None:
+def _tell(kit: Kit, given: str | None, wait: str, *, paused: bool) -> None:
     from kafkakit.durations import parse_duration
     from kafkakit.errors import TryLaterError
     from kafkakit.output import Result
@@ -117,6 +124,7 @@ def _tell(kit: Kit, plan_file: str, wait: str, *, paused: bool) -> None:
 
     wait_s = parse_duration(wait, "--wait")
     word = "pause" if paused else "continue"
+    plan_file = given or _plan_meant(kit, word)
     try:
         with open_job(kit, plan_file, Options(), command=word) as job:
             told = note_pause(job.journal, job.request, paused=paused)
@@ -131,6 +139,31 @@ def _tell(kit: Kit, plan_file: str, wait: str, *, paused: bool) -> None:
             rows=((plan_file, "paused" if paused else "continued", told.run),),
         )
     )
+
+
+def _plan_meant(kit: Kit, word: str) -> str:
+    """The plan file of the run at work, else of the only unfinished one; raises `UsageError` when there is none."""
+    from contextlib import closing
+
+    from kafkakit.control.store_lease import lease_path, read_lease
+    from kafkakit.errors import UsageError
+    from kafkakit.reassign.journal import decode_journal
+    from kafkakit.reassign.journal_state import replay
+    from kafkakit.reassign.orders.run import plan_meant
+    from kafkakit.reassign.store_journal import journal_files
+    from kafkakit.wiring import open_admin, open_control
+
+    with closing(open_admin(kit.settings, read_only=True)) as admin:
+        cluster_id = admin.cluster().cluster_id
+    with closing(open_control(kit.settings)) as store:
+        lease = read_lease(store, lease_path(cluster_id))
+    files = journal_files(kit.settings.state_dir, cluster_id)
+    states = [replay(decode_journal(f.read(), f.name).records, f.name) for f in files]
+    token = lease.token if lease is not None and lease.holder is not None else None
+    plan, why = plan_meant(states, token)
+    if plan is None:
+        raise UsageError(why, hint=f"name the plan file: kafkakit reassign {word} PLAN")
+    return plan
 
 
 def _ask(

@@ -1,12 +1,15 @@
 """Telling a run to pause, to go on, or to end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkakit.control.store_wish import Wishes
 from kafkakit.durations import format_duration
 from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.reassign.journal import What
+from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Request
+from kafkakit.reassign.precheck import listed
 from kafkakit.reassign.store_journal import Journal
 
 
@@ -47,6 +50,20 @@ def ask(
     if paused:
         return Told(words=f"paused: {holder}; what is in flight goes on", run=holder)
     return Told(words=f"goes on: {holder}", run=holder)
+
+
+def plan_meant(states: Sequence[RunState], token: int | None) -> tuple[str | None, str]:
+    """The plan file of the run with that fencing token, else of the only unfinished run; or None, and why."""
+    unsettled = [s for s in states if s.unsettled]
+    meant = [s for s in unsettled if token is not None and s.token == token] or unsettled
+    paths = sorted({s.plan_path for s in meant})
+    if not paths:
+        return None, "no unfinished run was begun on this host"
+    if len(paths) > 1:
+        return None, f"{len(paths)} runs are unfinished: {listed(paths)}"
+    if paths[0] in ("", "-"):
+        return None, "the unfinished run's plan came from stdin, and its file is not known"
+    return paths[0], ""
 
 
 def note_pause(journal: Journal, request: Request, *, paused: bool) -> Told:

@@ -159,7 +159,7 @@ def _doing(state: RunState, flights: Sequence[Flight], resume: str, *, working: 
     if state.paused:
         return "paused: starts nothing new" + (", what is in flight goes on" if flights else "")
     if not flights:
-        return "nothing is in flight: it elects leaders, or waits for room or for moves of others"
+        return "nothing is in flight: it elects leaders, or waits for sync, for room, or for moves of others"
     brokers = sorted({b for f in flights for b in f.held_up})
     if all(f.stalled for f in flights):
         return f"waits for broker {', '.join(map(str, brokers))}" if brokers else "waits: all its moves stand still"

@@ -47,7 +47,7 @@ def test_exceptions_are_read(text: str, read: tuple[int, int | None, int | None]
         ("3:0", "below 1 byte/s"),
         ("3:up=10MB", "'up' is neither in nor out"),
         ("3:in=10MB,", "'' is neither in nor out"),
-        ("3:in=1,in=2", "two rates for in"),
+        ("3:in=1B,in=2B", "two rates for in"),
         ("3:in=none", "cannot be without a limit"),
         ("3:in=9223373T", "above what Kafka can hold"),
     ],
@@ -75,7 +75,7 @@ def test_nothing_asked_for_keeps_everything() -> None:
 
 def test_a_rate_for_all_drops_exceptions_and_leaves_log_dirs_alone() -> None:
     earlier = Rates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
-    assert read_request("10", [], None).over(earlier) == Rates(into=10, out=10, inside=3)
+    assert read_request("10B", [], None).over(earlier) == Rates(into=10, out=10, inside=3)
     assert read_request("none", [], None).over(earlier) == Rates(inside=3)
     assert read_request("none", [], "none").over(earlier) == Rates()
     assert is_unlimited(Rates())
@@ -85,7 +85,7 @@ def test_a_rate_for_all_drops_exceptions_and_leaves_log_dirs_alone() -> None:
 
 def test_an_exception_changes_its_broker_and_direction_alone() -> None:
     earlier = Rates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
-    after = read_request(None, ["4:in=50", "8:9"], "30").over(earlier)
+    after = read_request(None, ["4:in=50B", "8:9B"], "30B").over(earlier)
     assert after == Rates(into=1, out=2, inside=30, into_of={4: 50, 8: 9}, out_of={6: 7, 8: 9})
 
 

@@ -227,7 +227,12 @@ def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
         ({}, lease(8), [], "not finished, and no process is at work; go on with: RESUME"),
         ({}, lease(7, Life.GONE), [], "not finished, and no process is at work; go on with: RESUME"),
         ({}, lease(7, free=True), [], "not finished, and no process is at work; go on with: RESUME"),
-        ({}, lease(7), [], "nothing is in flight: it elects leaders, or waits for room or for moves of others"),
+        (
+            {},
+            lease(7),
+            [],
+            "nothing is in flight: it elects leaders, or waits for sync, for room, or for moves of others",
+        ),
         ({}, lease(7), [flight(0, (3, 2), 5, held_up=(3,), stalled=True)], "waits for broker 3"),
         ({}, lease(7), [flight(0, (3, 2), 5, stalled=True)], "waits: all its moves stand still"),
         ({"unsettled": False}, None, [flight(0, (3, 2), 5)], "ended, its moves go on"),
