@@ -17,12 +17,14 @@ from kafkakit.reassign.job.cli import (
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
 
-app.command("drain", cls=KitCommand)(drain)
-app.command("replace", cls=KitCommand)(replace)
-app.command("decommission", cls=KitCommand)(decommission)
+app.command("drain", cls=KitCommand, short_help="Empty brokers, and make sure that nothing is left.")(drain)
+app.command("replace", cls=KitCommand, short_help="Give every replica of one broker to another.")(replace)
+app.command("decommission", cls=KitCommand, short_help="Drain brokers and say whether they may be stopped.")(
+    decommission
+)
 
 
-@app.command("rejoin", cls=KitCommand)
+@app.command("rejoin", cls=KitCommand, short_help="Bring brokers back, with their leaderships.")
 def rejoin(
     ctx: typer.Context,
     brokers: options.Comers,

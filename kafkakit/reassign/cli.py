@@ -78,7 +78,7 @@ def apply(
     _run(kit_of(ctx), plan_file, given, "apply")
 
 
-@app.command("resume", cls=KitCommand)
+@app.command("resume", cls=KitCommand, short_help="Go on with a run that was stopped or killed.")
 def resume(
     ctx: typer.Context,
     plan_file: options.PlanFile,
@@ -128,7 +128,7 @@ def resume(
     _run(kit_of(ctx), plan_file, given, "resume")
 
 
-@app.command("rollback", cls=KitCommand)
+@app.command("rollback", cls=KitCommand, short_help="Undo a plan: put every replica list back as it was.")
 def rollback(
     ctx: typer.Context,
     plan_file: options.PlanFile,
@@ -180,12 +180,12 @@ def rollback(
     _run(kit_of(ctx), plan_file, given, "rollback")
 
 
-app.command("abort", cls=KitCommand)(abort)
-app.command("pause", cls=KitCommand)(pause)
+app.command("abort", cls=KitCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
+app.command("pause", cls=KitCommand, short_help="Let a run start nothing new.")(pause)
 app.command("continue", cls=KitCommand)(go_on)
 
 
-@app.command("verify", cls=KitCommand)
+@app.command("verify", cls=KitCommand, short_help="Check that all is in place, in order and in sync.")
 def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
@@ -207,11 +207,11 @@ def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
         finish(job, outcome)
 
 
-app.command("status", cls=KitCommand)(status)
-app.command("list", cls=KitCommand)(list_moves)
-app.command("throttle", cls=KitCommand)(throttle)
-app.command("cleanup", cls=KitCommand)(cleanup)
-app.command("simulate", cls=KitCommand)(simulate)
+app.command("status", cls=KitCommand, short_help="Show what moves, how fast, until when, and what stalls.")(status)
+app.command("list", cls=KitCommand, short_help="List the moves that run, by whomever, one a line.")(list_moves)
+app.command("throttle", cls=KitCommand, short_help="Change the throttle of the run at work.")(throttle)
+app.command("cleanup", cls=KitCommand, short_help="Remove throttles that runs on this host left behind.")(cleanup)
+app.command("simulate", cls=KitCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
 
 
 def _run(kit: Kit, plan_file: str, given: Options, command: str) -> None:
