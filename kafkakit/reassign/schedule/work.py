@@ -142,7 +142,7 @@ class Speeds:
     disk_bytes_per_s: float = 200e6
     efficiency: float = 0.8
     steps_per_s: float = 100.0
-    step_s: float = 1.0
+    step_s: float = 0.5
 
 
 class StepKind(StrEnum):
