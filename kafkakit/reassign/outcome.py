@@ -49,12 +49,14 @@ class Voice(Protocol):
 class Commands:
     """Command lines to paste, for hints: the program with its connection options, and the plan file, quoted.
 
-    `run_options` are those given to this run that a next run of the plan needs as well.
+    `run_options` are those given to this run that a next run of the plan needs as well, `throttle_options` its
+    throttles: the journal remembers them for a run that goes on, not for one that takes a finished run back.
     """
 
     program: str
     plan: str
     run_options: tuple[str, ...] = ()
+    throttle_options: tuple[str, ...] = ()
 
     def line(self, verb: str, *options: str) -> str:
         """`kafkakit ... reassign VERB PLAN OPTIONS`."""
@@ -63,7 +65,8 @@ class Commands:
     def run(self, direction: Direction, *options: str) -> str:
         """The line that runs the plan in that direction, unasked; an abort knows none of a run's options."""
         own = () if direction is Direction.ABORT else self.run_options
-        return self.line(direction.value, "--yes", *own, *options)
+        throttle = self.throttle_options if direction is Direction.ROLLBACK else ()
+        return self.line(direction.value, "--yes", *own, *throttle, *options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

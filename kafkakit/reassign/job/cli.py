@@ -71,7 +71,12 @@ def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Req
     from kafkakit.reassign.schedule.work import Limits
 
     return Request(
-        commands=Commands(program=_program_of(kit), plan=_quoted(plan_file), run_options=_run_options(options)),
+        commands=Commands(
+            program=_program_of(kit),
+            plan=_quoted(plan_file),
+            run_options=_run_options(options),
+            throttle_options=_throttle_options(options),
+        ),
         plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
         confirm=lambda: options.yes or kit.output.ask_typed(f"Change cluster {plan.cluster_id}?"),
         pinned_cluster_id=kit.settings.cluster_id,
@@ -219,6 +224,11 @@ def _run_options(options: Options) -> tuple[str, ...]:
         if value != default:
             words.append(f"{flag} {_quoted(str(value))}")
     return tuple(words)
+
+
+def _throttle_options(options: Options) -> tuple[str, ...]:
+    words = [("--throttle", options.throttle), *(("--throttle-broker", w) for w in options.throttle_broker)]
+    return tuple(f"{k} {_quoted(v)}" for k, v in (*words, ("--throttle-dirs", options.throttle_dirs)) if v)
 
 
 def _program_of(kit: Kit) -> str:

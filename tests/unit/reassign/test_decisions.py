@@ -10,6 +10,7 @@ from kafkakit.ports import BrokerLogDirs, ConfigOp, LiveReplica, ResourceKind
 from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal import decode_journal
 from kafkakit.reassign.journal_state import ConfigKey, RateHold
+from kafkakit.reassign.outcome import Commands, Direction
 from kafkakit.reassign.precheck import Live, MoveState, assess, require_applicable, require_rights
 from kafkakit.reassign.progress import Decision, Look, Watch, follow, look, poll_interval_s
 from kafkakit.reassign.schedule.work import Rates
@@ -224,3 +225,13 @@ def test_a_damaged_line_in_the_middle_is_refused_and_a_torn_end_is_not() -> None
     assert len(decode_journal(good[:-5], "j").records) == len(decode_journal(good, "j").records) - 1
     with pytest.raises(InputError, match="journal line 2"):
         decode_journal(good.replace(b'"seq":1,', b'"seq":8,', 1), "j")
+
+
+def test_a_rollback_to_paste_keeps_the_throttle_of_the_run() -> None:
+    commands = Commands(
+        program="kafkakit", plan="p.json", run_options=("--max-in 2",), throttle_options=("--throttle 20MB",)
+    )
+    rolled_back = "kafkakit reassign rollback p.json --yes --max-in 2 --throttle 20MB"
+    assert commands.run(Direction.ROLLBACK) == rolled_back
+    assert commands.run(Direction.APPLY) == "kafkakit reassign apply p.json --yes --max-in 2"
+    assert commands.run(Direction.ABORT) == "kafkakit reassign abort p.json --yes"
