@@ -15,7 +15,7 @@ class Entry:
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("topicmappr", "kafkakit.topicmappr.cli", "Plan where replicas go, with a proof and a rollback."),
-    Entry("reassign", "kafkakit.reassign.cli", "Carry out a plan: apply, status, verify, rollback."),
+    Entry("reassign", "kafkakit.reassign.cli", "Carry out a plan: forecast, apply, watch, throttle, resume, undo."),
     Entry("broker", "kafkakit.broker.cli", "Drain, replace, decommission and rejoin brokers."),
     Entry("snapshot", "kafkakit.snapshot.cli", "Read a cluster's state into a file.", is_group=False),
     Entry("sandbox", "kafkakit.sandbox.cli", "Run a real local Kafka cluster to try things on."),
