@@ -57,13 +57,11 @@ OneReplica = Annotated[
     bool, typer.Option("--one-replica-at-a-time", help="Give a partition one new copy after the other.")
 ]
 MaxDiskUse = Annotated[
-    float,
+    str,
     typer.Option(
         "--max-disk-use",
         metavar="PERCENT",
-        min=1,
-        max=100,
-        help="Never fill a log dir above this share of its size, on the way either.",
+        help="Never fill a log dir above this share of its size (95%), on the way either.",
     ),
 ]
 DiskHeadroom = Annotated[

@@ -100,6 +100,18 @@ def test_ingest_makes_a_run_longer(roomy: Desk) -> None:
     assert busy["copied_bytes"] > calm["copied_bytes"]
 
 
+def test_the_limits_are_those_that_apply_takes(tight: Desk) -> None:
+    usual = tight.run("--throttle", "5MB", "-o", "json")
+    fuller = tight.run("--throttle", "5MB", "--max-disk-use", "99.5%", "--disk-headroom", "0", "-o", "json")
+    peaks = [max(d["peak_bytes"] for d in ran.json["cases"][0]["log_dirs"]) for ran in (usual, fuller)]
+    assert peaks[0] <= 95 * MB < peaks[1] <= 99.5 * MB
+    singly = tight.run("--throttle", "5MB", "--max-moves-in-flight", "1", "-o", "json")
+    assert singly.json["cases"][0]["seconds"] > usual.json["cases"][0]["seconds"]
+    refused = tight.run("--max-disk-use", "95")
+    assert (refused.code, refused.stdout) == (2, "")
+    assert "write it like 5% or 2.5%" in refused.stderr
+
+
 def test_tsv_has_a_line_a_case(roomy: Desk) -> None:
     ran = roomy.run("--order", "plan", "--order", "schedule", "-o", "tsv")
     assert [line.split("\t")[:3] for line in ran.stdout.splitlines()] == [

@@ -13,6 +13,7 @@ from kafkakit.command import Kit
 if TYPE_CHECKING:
     from kafkakit.ports import Clock, ClusterAdmin
     from kafkakit.reassign.outcome import Outcome, Request
+    from kafkakit.reassign.schedule.work import Limits
     from kafkakit.reassign.store_journal import Journal
     from kafkakit.reassign.store_leftovers import Leftovers
     from kafkakit.reassign.store_orders import Orders
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 PLAN_LIMIT_BYTES = 512 * 2**20
 DEFAULT_IN_EACH = DEFAULT_OUT_EACH = 5  # as in schedule/work.py, which is not imported before a command runs
 DEFAULT_MOVES = 1000
-DEFAULT_DISK_USE = 95.0
+DEFAULT_DISK_USE = "95%"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Options:
     max_out: int = DEFAULT_OUT_EACH
     max_moves: int = DEFAULT_MOVES
     one_replica: bool = False
-    max_disk_use: float = DEFAULT_DISK_USE
+    max_disk_use: str = DEFAULT_DISK_USE
     disk_headroom: str = "0"
     ingest_sample: str = "5s"
     wait_for_others: bool = False
@@ -62,13 +63,9 @@ class Job:
 
 def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Request:
     """The options as a request; raises `UsageError` for a rate or duration that cannot be read."""
-    from fractions import Fraction
-
     from kafkakit.durations import parse_duration
-    from kafkakit.quantities import parse_size
     from kafkakit.reassign.outcome import Commands, Request
     from kafkakit.reassign.rates import read_request
-    from kafkakit.reassign.schedule.work import Limits
 
     return Request(
         commands=Commands(
@@ -81,19 +78,28 @@ def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Req
         confirm=lambda: options.yes or kit.output.ask_typed(f"Change cluster {plan.cluster_id}?"),
         pinned_cluster_id=kit.settings.cluster_id,
         rates=read_request(options.throttle, options.throttle_broker, options.throttle_dirs),
-        limits=Limits(
-            into_each=options.max_in,
-            out_each=options.max_out,
-            cluster=options.max_moves,
-            max_use=Fraction(str(options.max_disk_use)) / 100,
-            headroom_bytes=parse_size(options.disk_headroom, "--disk-headroom"),
-            one_replica_at_a_time=options.one_replica,
-        ),
+        limits=read_limits(options),
         wait_for_others=options.wait_for_others,
         ingest_sample_s=_sample_s(options.ingest_sample),
         allow_drift=options.allow_drift,
         dry_run=options.dry_run,
         stall_timeout_s=parse_duration(options.stall_timeout, "--stall-timeout"),
+    )
+
+
+def read_limits(options: Options) -> Limits:
+    """What a schedule must keep; raises `UsageError` for a size or a percentage that cannot be read."""
+    from kafkakit.quantities import parse_size
+    from kafkakit.reassign.schedule.work import Limits
+    from kafkakit.topicmappr.percent import parse_percent
+
+    return Limits(
+        into_each=options.max_in,
+        out_each=options.max_out,
+        cluster=options.max_moves,
+        max_use=parse_percent(options.max_disk_use, "--max-disk-use"),
+        headroom_bytes=parse_size(options.disk_headroom, "--disk-headroom"),
+        one_replica_at_a_time=options.one_replica,
     )
 
 
@@ -216,7 +222,7 @@ def _run_options(options: Options) -> tuple[str, ...]:
         ("--max-in", options.max_in, usual.max_in),
         ("--max-out", options.max_out, usual.max_out),
         ("--max-moves-in-flight", options.max_moves, usual.max_moves),
-        ("--max-disk-use", f"{options.max_disk_use:g}", f"{usual.max_disk_use:g}"),
+        ("--max-disk-use", options.max_disk_use, usual.max_disk_use),
         ("--disk-headroom", options.disk_headroom, usual.disk_headroom),
         ("--ingest-sample", options.ingest_sample, usual.ingest_sample),
         ("--stall-timeout", options.stall_timeout, usual.stall_timeout),

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.command import kit_of
+from kafkakit.reassign import options
+from kafkakit.reassign.job.cli import DEFAULT_DISK_USE, DEFAULT_IN_EACH, DEFAULT_MOVES, DEFAULT_OUT_EACH
 
 if TYPE_CHECKING:
     from kafkakit.command import Kit
@@ -45,7 +47,6 @@ Efficiency = Annotated[
 Window = Annotated[
     int, typer.Option("--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers.")
 ]
-MaxUse = Annotated[str, typer.Option("--max-disk-use", metavar="PERCENT", help="What the schedule may fill of a dir.")]
 
 
 def simulate(
@@ -60,7 +61,12 @@ def simulate(
     line_rate: LineRate = "200MB",
     efficiency: Efficiency = "80%",
     quota_window: Window = 11,
-    max_disk_use: MaxUse = "95%",
+    max_in: options.MaxIn = DEFAULT_IN_EACH,
+    max_out: options.MaxOut = DEFAULT_OUT_EACH,
+    max_moves: options.MaxMoves = DEFAULT_MOVES,
+    one_replica: options.OneReplica = False,
+    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
+    disk_headroom: options.DiskHeadroom = "0",
 ) -> None:
     """Play a plan on a simulated cluster: how long it takes, which log dir fills, what a dead broker does to it.
 
@@ -74,12 +80,9 @@ def simulate(
     kafkakit --profile prod reassign simulate p.json --throttle 20MB --throttle 50MB
     kafkakit reassign simulate p.json --snapshot prod.json --order schedule --order plan --kill 1002@10m
     """
-    from dataclasses import replace
-
     from kafkakit.documents import decode_plan
     from kafkakit.quantities import parse_rate
-    from kafkakit.reassign.job.cli import PLAN_LIMIT_BYTES
-    from kafkakit.reassign.schedule.work import Limits
+    from kafkakit.reassign.job.cli import PLAN_LIMIT_BYTES, Options, read_limits
     from kafkakit.reassign.simulate.request import (
         SimulateRequest,
         check_request,
@@ -102,7 +105,16 @@ def simulate(
         line_rate=parse_rate(line_rate),
         efficiency=parse_percent(efficiency, "--efficiency"),
         quota_window=quota_window,
-        limits=replace(Limits(), max_use=parse_percent(max_disk_use, "--max-disk-use")),
+        limits=read_limits(
+            Options(
+                max_in=max_in,
+                max_out=max_out,
+                max_moves=max_moves,
+                one_replica=one_replica,
+                max_disk_use=max_disk_use,
+                disk_headroom=disk_headroom,
+            )
+        ),
     )
     check_request(request)
     source = "stdin" if plan_file == "-" else plan_file
