@@ -132,7 +132,7 @@ def is_unlimited(rates: Rates) -> bool:
 def rate_words(rates: Rates) -> str:
     """The rates in one line for people: `20 MB/s per broker; broker 3: in 10 MB/s, out 40 MB/s`."""
     if rates.into == rates.out:
-        words = ["none" if rates.into is None else f"{format_rate(rates.into)} per broker"]
+        words = [] if rates.into is None else [f"{format_rate(rates.into)} per broker"]
     else:
         words = [f"in {_told(rates.into)} and out {_told(rates.out)} per broker"]
     brokers = sorted({*rates.into_of, *rates.out_of})
@@ -143,7 +143,14 @@ def rate_words(rates: Rates) -> str:
         words.append(f"{len(brokers) - SHOWN} more brokers with rates of their own")
     if rates.inside is not None:
         words.append(f"between log dirs {format_rate(rates.inside)}")
-    return "; ".join(words)
+    return "; ".join(words) or "none"
+
+
+def lifting_options(rates: Rates) -> tuple[str, ...]:
+    """The options of a next run that lift these rates."""
+    between = any(r is not None for r in (rates.into, rates.out)) or bool(rates.into_of or rates.out_of)
+    found = (("--throttle none", between), ("--throttle-dirs none", rates.inside is not None))
+    return tuple(option for option, given in found if given)
 
 
 def require_known(request: RateRequest, brokers: Iterable[int]) -> None:

@@ -7,7 +7,7 @@ from kafkakit.reassign.goals import Goal
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.outcome import Commands, Direction, Outcome
 from kafkakit.reassign.precheck import Live, ids
-from kafkakit.reassign.rates import rate_words, rates_to_data
+from kafkakit.reassign.rates import lifting_options, rate_words, rates_to_data
 from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.verdict import PartitionVerdict
 from kafkakit.topicmappr.plan import Plan
@@ -107,9 +107,10 @@ def stop_words(direction: Direction, moving: int, planned: int, state: RunState,
     brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
     rate = f" of {rate_words(state.wanted).removesuffix(' per broker')}" if state.wanted else ""
     on = f" on brokers {brokers}" if brokers else ""
+    without = " ".join([resume, *(lifting_options(state.wanted) if state.wanted else ("--throttle none",))])
     return (
         f"{message}, the throttle{rate} stays set{on} until the run is resumed",
-        f"go on: {resume}; without the throttle: {resume} --throttle none; undo: {undo}",
+        f"go on: {resume}; without the throttle: {without}; undo: {undo}",
     )
 
 

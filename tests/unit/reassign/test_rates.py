@@ -7,6 +7,7 @@ import pytest
 from kafkakit.errors import UsageError
 from kafkakit.reassign.rates import (
     is_unlimited,
+    lifting_options,
     parse_broker_rate,
     rate_words,
     rates_from_data,
@@ -105,12 +106,20 @@ def test_data_gives_back_the_rates_and_refuses_nonsense() -> None:
         rates_from_data({"into": 1})
 
 
+def test_options_lift_just_what_is_set() -> None:
+    assert rate_words(Rates(inside=5 * MB)) == "between log dirs 5 MB/s"
+    assert lifting_options(Rates(inside=5 * MB)) == ("--throttle-dirs none",)
+    assert lifting_options(Rates(into_of={3: MB})) == ("--throttle none",)
+    assert lifting_options(Rates(into=MB, out=MB, inside=MB)) == ("--throttle none", "--throttle-dirs none")
+    assert lifting_options(Rates()) == ()
+
+
 def test_words() -> None:
     assert rate_words(Rates()) == "none"
     assert rate_words(Rates(into=20 * MB, out=20 * MB)) == "20 MB/s per broker"
     assert rate_words(Rates(into=20 * MB)) == "in 20 MB/s and out without limit per broker"
     assert rate_words(Rates(inside=5 * MB, into_of={3: 10 * MB}, out_of={3: 40 * MB})) == (
-        "none; broker 3: in 10 MB/s, out 40 MB/s; between log dirs 5 MB/s"
+        "broker 3: in 10 MB/s, out 40 MB/s; between log dirs 5 MB/s"
     )
     assert rate_words(Rates(out_of=dict.fromkeys(range(10), MB))).endswith("2 more brokers with rates of their own")
 
