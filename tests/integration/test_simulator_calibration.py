@@ -27,6 +27,7 @@ SIZE = 12 * MB
 FIRST, SECOND = 3 * MB, 6 * MB
 CHANGE_S = 8
 TOLERANCE = 0.15
+LUMPS = 2  # fetches a partition may be ahead or behind when a sample is taken; real copies come in lumps
 WINDOW_NUM, BACKOFF_MS = 3, 100  # what the sandbox gives its brokers
 PATIENCE_S = 90.0
 
@@ -122,4 +123,4 @@ def test_moves_take_as_long_as_on_real_brokers(brokers: SandboxCluster, value_by
     print(f"real {real}, simulated {simulated}, off by {simulated.total_s / real.total_s - 1:+.1%}")
     assert simulated.total_s == pytest.approx(real.total_s, rel=TOLERANCE)
     # One sample: lumps of 1 MB a partition may or may not have come.
-    assert simulated.at_change == pytest.approx(real.at_change, rel=TOLERANCE, abs=PARTITIONS * MB)
+    assert simulated.at_change == pytest.approx(real.at_change, rel=TOLERANCE, abs=LUMPS * PARTITIONS * MB)
