@@ -154,6 +154,8 @@ class Controller:
         for slot in leaving:
             if state.leader[row] == slot:
                 state.leader[row] = NOBODY
+            if not state.tracking[row, slot]:  # a copy of the move before this one, still on its way
+                self.changed = True
             self._drop(row, slot)
         state.order[row] = target
         state.adding[row] = False

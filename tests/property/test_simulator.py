@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.model import TopicPartition
@@ -66,6 +66,7 @@ def play(simulation: Simulation, kind: str, number: int, rest: tuple[int | None,
 
 
 @settings(deadline=None)
+@example([((3,), 26, 0)], [("submit", 0, (1, 2)), ("submit", 0, (3,))])
 @given(partitions, events)
 def test_bytes_are_conserved_and_lists_stay_sound(
     found: list[tuple[tuple[int, ...], int, float]],
