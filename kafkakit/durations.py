@@ -22,6 +22,11 @@ def parse_duration(text: str, name: str = "duration") -> float:
     return seconds
 
 
+def parse_duration_or_zero(text: str, name: str = "duration") -> float:
+    """Read a duration as `parse_duration` does, or `0` (`0s`) for none at all."""
+    return 0.0 if text.strip() in ("0", "0s") else parse_duration(text, name)
+
+
 def format_duration(seconds: float) -> str:
     """Write seconds in the largest unit that divides them; what it writes, `parse_duration` reads."""
     milliseconds = round(seconds * 1000)

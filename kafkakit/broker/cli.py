@@ -13,6 +13,7 @@ from kafkakit.reassign.job.cli import (
     DEFAULT_IN_EACH,
     DEFAULT_MOVES,
     DEFAULT_OUT_EACH,
+    options_of,
 )
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
@@ -66,21 +67,20 @@ def rejoin(
     from pathlib import Path
 
     from kafkakit.broker.job.cli import ReassignRunner, claimed, finish, open_site
-    from kafkakit.broker.moving.cli import ids_of, run_options
+    from kafkakit.broker.moving.cli import ids_of
     from kafkakit.broker.operation import base_name
     from kafkakit.broker.rejoin.run import Rejoin
     from kafkakit.broker.request import RejoinRequest
     from kafkakit.broker.store_elections import Elections, Pace
-    from kafkakit.durations import parse_duration
+    from kafkakit.durations import parse_duration, parse_duration_or_zero
     from kafkakit.errors import RefusedError
 
     kit = kit_of(ctx)
     ids = ids_of(brokers, "ID")
-    given = run_options(locals())
+    given = options_of(locals())
     listed = ",".join(map(str, ids))
     again = " ".join([kit.program, "broker", "rejoin", listed, *options.given_words(ctx), "--yes"])
-    pause_s = 0.0 if leaders_pause.strip() in ("0", "0s") else parse_duration(leaders_pause, "--leaders-pause")
-    pace = Pace(group=leaders_at_once, pause_s=pause_s)
+    pace = Pace(group=leaders_at_once, pause_s=parse_duration_or_zero(leaders_pause, "--leaders-pause"))
     request = RejoinRequest(
         brokers=ids,
         again=again,

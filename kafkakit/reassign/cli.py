@@ -15,6 +15,7 @@ from kafkakit.reassign.job.cli import (
     Options,
     finish,
     open_job,
+    options_of,
 )
 from kafkakit.reassign.listing.cli import list_moves
 from kafkakit.reassign.orders.cli import abort, go_on, pause
@@ -58,24 +59,7 @@ def apply(
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     """
-    given = Options(
-        yes=yes,
-        dry_run=dry_run,
-        throttle=throttle,
-        throttle_broker=throttle_broker or (),
-        throttle_dirs=throttle_dirs,
-        max_in=max_in,
-        max_out=max_out,
-        max_moves=max_moves,
-        one_replica=one_replica,
-        max_disk_use=max_disk_use,
-        disk_headroom=disk_headroom,
-        ingest_sample=ingest_sample,
-        wait_for_others=wait_for_others,
-        allow_drift=allow_drift,
-        stall_timeout=stall_timeout,
-    )
-    _run(kit_of(ctx), plan_file, given, "apply")
+    _run(kit_of(ctx), plan_file, options_of(locals()), "apply")
 
 
 @app.command("resume", cls=KitCommand, short_help="Go on with a run that was stopped or killed.")
@@ -108,24 +92,7 @@ def resume(
     kafkakit --profile prod reassign resume p.json
     kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
     """
-    given = Options(
-        yes=yes,
-        dry_run=dry_run,
-        throttle=throttle,
-        throttle_broker=throttle_broker or (),
-        throttle_dirs=throttle_dirs,
-        max_in=max_in,
-        max_out=max_out,
-        max_moves=max_moves,
-        one_replica=one_replica,
-        max_disk_use=max_disk_use,
-        disk_headroom=disk_headroom,
-        ingest_sample=ingest_sample,
-        wait_for_others=wait_for_others,
-        allow_drift=allow_drift,
-        stall_timeout=stall_timeout,
-    )
-    _run(kit_of(ctx), plan_file, given, "resume")
+    _run(kit_of(ctx), plan_file, options_of(locals()), "resume")
 
 
 @app.command("rollback", cls=KitCommand, short_help="Undo a plan: put every replica list back as it was.")
@@ -160,24 +127,7 @@ def rollback(
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    given = Options(
-        yes=yes,
-        dry_run=dry_run,
-        throttle=throttle,
-        throttle_broker=throttle_broker or (),
-        throttle_dirs=throttle_dirs,
-        max_in=max_in,
-        max_out=max_out,
-        max_moves=max_moves,
-        one_replica=one_replica,
-        max_disk_use=max_disk_use,
-        disk_headroom=disk_headroom,
-        ingest_sample=ingest_sample,
-        wait_for_others=wait_for_others,
-        allow_drift=allow_drift,
-        stall_timeout=stall_timeout,
-    )
-    _run(kit_of(ctx), plan_file, given, "rollback")
+    _run(kit_of(ctx), plan_file, options_of(locals()), "rollback")
 
 
 app.command("abort", cls=KitCommand, short_help="Stop a plan for good; leave finished moves.")(abort)

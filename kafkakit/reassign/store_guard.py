@@ -4,16 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from kafkakit.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.admin_reads import AdminReads
+from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import (
-    BrokerLogDirs,
     Clock,
     ClusterAdmin,
-    ClusterInfo,
     ConfigChange,
     ItemError,
-    PartitionState,
-    ResourceKind,
 )
 
 
@@ -49,41 +46,12 @@ class HeldClock:
             left -= piece
 
 
-class GuardedAdmin:
+class GuardedAdmin(AdminReads):
     """A `ClusterAdmin` that calls `guard` before every change; reads go straight to `inner`."""
 
     def __init__(self, inner: ClusterAdmin, guard: Callable[[], None]) -> None:
-        self._inner, self._guard = inner, guard
-
-    def cluster(self) -> ClusterInfo:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.cluster()
-
-    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.snapshot(now=now, topics=topics, sizes=sizes)
-
-    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.partition_states(topics)
-
-    def log_dirs(
-        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
-    ) -> Mapping[int, BrokerLogDirs]:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.log_dirs(brokers, partitions)
-
-    def reassignments(self) -> tuple[Reassignment, ...]:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.reassignments()
-
-    def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.dynamic_configs(kind, names)
-
-    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
-        """See `ports.ClusterAdmin`."""
-        return self._inner.broker_settings(brokers, keys)
+        super().__init__(inner)
+        self._guard = guard
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
         """See `ports.ClusterAdmin`; guarded."""
@@ -125,7 +93,3 @@ class GuardedAdmin:
         """See `ports.ClusterAdmin`; guarded."""
         self._guard()
         return self._inner.delete_topic(name)
-
-    def close(self) -> None:
-        """Close the inner client."""
-        self._inner.close()

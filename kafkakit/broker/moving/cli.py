@@ -15,7 +15,7 @@ from kafkakit.reassign.job.cli import (
     DEFAULT_IN_EACH,
     DEFAULT_MOVES,
     DEFAULT_OUT_EACH,
-    Options,
+    options_of,
 )
 from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
 
@@ -161,14 +161,6 @@ def ids_of(text: str, flag: str, most: int = 100) -> tuple[int, ...]:
     return tuple(sorted(listed.ids))
 
 
-def run_options(given: Mapping[str, Any]) -> Options:
-    """What was given for the runs of the plans."""
-    from dataclasses import fields
-
-    known = {f.name: given[f.name] for f in fields(Options) if f.name in given}
-    return Options(**{**known, "throttle_broker": tuple(given["throttle_broker"] or ())})
-
-
 def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
     from kafkakit.broker.decide import Asked
     from kafkakit.broker.job.cli import ReassignRunner, claimed, finish, open_site
@@ -225,7 +217,7 @@ def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
             replan=given["replan"],
             ignore_warns=given.get("ignore_warns", False),
         )
-        runner = ReassignRunner(site, run_options(given), again=again, undo_of=undo_of)
+        runner = ReassignRunner(site, options_of(given), again=again, undo_of=undo_of)
         elections = Elections(lambda: claimed(kit, f"broker {kind.value}"), kit.output, Pace(), request.patience_s)
         outcome = MoveOff(site.admin, site.clock, kit.output, site.records, runner, elections, request).run()
     finish(kit, outcome)

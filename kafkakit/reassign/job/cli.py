@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkakit.command import Kit
 
@@ -46,6 +46,12 @@ class Options:
     stall_timeout: str = "5m"
 
 
+def options_of(given: Mapping[str, Any]) -> Options:
+    """The options among a command's parameters, by name; those that the command does not have are as usual."""
+    known = {f.name: given[f.name] for f in fields(Options) if f.name in given}
+    return Options(**{**known, "throttle_broker": tuple(given.get("throttle_broker") or ())})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One command at work on one plan."""
@@ -63,7 +69,7 @@ class Job:
 
 def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Request:
     """The options as a request; raises `UsageError` for a rate or duration that cannot be read."""
-    from kafkakit.durations import parse_duration
+    from kafkakit.durations import parse_duration, parse_duration_or_zero
     from kafkakit.reassign.outcome import Commands, Request
     from kafkakit.reassign.rates import read_request
 
@@ -80,7 +86,7 @@ def _read_request(kit: Kit, plan: Plan, plan_file: str, options: Options) -> Req
         rates=read_request(options.throttle, options.throttle_broker, options.throttle_dirs),
         limits=read_limits(options),
         wait_for_others=options.wait_for_others,
-        ingest_sample_s=_sample_s(options.ingest_sample),
+        ingest_sample_s=parse_duration_or_zero(options.ingest_sample, "--ingest-sample"),
         allow_drift=options.allow_drift,
         dry_run=options.dry_run,
         stall_timeout_s=parse_duration(options.stall_timeout, "--stall-timeout"),
@@ -204,12 +210,6 @@ def finish(job: Job, outcome: Outcome) -> None:
         if again and any(NOT_ALIVE in p for p in outcome.problems):
             again = f"start the brokers that are not alive, then: {again}"
         raise OperationFailedError(told, hint=again)
-
-
-def _sample_s(text: str) -> float:
-    from kafkakit.durations import parse_duration
-
-    return 0.0 if text.strip() in ("0", "0s") else parse_duration(text, "--ingest-sample")
 
 
 def _run_options(options: Options) -> tuple[str, ...]:

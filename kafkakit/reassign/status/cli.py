@@ -11,8 +11,7 @@ import typer
 from kafkakit.command import Kit, kit_of
 
 if TYPE_CHECKING:
-    from kafkakit.output import Screen
-    from kafkakit.ports import ClusterAdmin
+    from kafkakit.output import Result, Screen
     from kafkakit.reassign.status.look import HeldLease
     from kafkakit.reassign.status.view import StatusView
     from kafkakit.reassign.watch.run import Observer
@@ -67,9 +66,8 @@ def status(
 
     from kafkakit.durations import parse_duration
     from kafkakit.errors import UsageError
-    from kafkakit.output import OutputFormat, Result
+    from kafkakit.output import OutputFormat
     from kafkakit.reassign.service import Patient
-    from kafkakit.reassign.status.data import COPY_COLUMNS, status_data, status_rows
     from kafkakit.reassign.status.metrics import render_metrics
     from kafkakit.reassign.status.render import render_status
     from kafkakit.reassign.status.stall import QUIET_S
@@ -97,23 +95,22 @@ def status(
         else:
             view = look_once(observer, clock, window_s)
             note(view)
-    kit.output.result(
-        Result(
-            command="reassign status",
-            data=status_data(view),
-            text=render_metrics(view) if metrics == "-" else render_status(view),
-            columns=COPY_COLUMNS,
-            rows=status_rows(view),
-        )
+    kit.output.result(_result(view, render_metrics(view) if metrics == "-" else render_status(view)))
+
+
+def _result(view: StatusView, text: str) -> Result:
+    from kafkakit.output import Result
+    from kafkakit.reassign.status.data import COPY_COLUMNS, status_data, status_rows
+
+    return Result(
+        command="reassign status", data=status_data(view), text=text, columns=COPY_COLUMNS, rows=status_rows(view)
     )
 
 
 def _window_s(text: str | None, default_s: float) -> float:
-    from kafkakit.durations import parse_duration
+    from kafkakit.durations import parse_duration_or_zero
 
-    if text is None:
-        return default_s
-    return 0.0 if text.strip().rstrip("s") == "0" else parse_duration(text, "--window")
+    return default_s if text is None else parse_duration_or_zero(text, "--window")
 
 
 @contextmanager
@@ -126,7 +123,7 @@ def open_observer(kit: Kit, *, window_s: float, whole: bool = True) -> Iterator[
     from kafkakit.wiring import open_admin, system_clock
 
     with closing(open_admin(kit.settings, read_only=True)) as admin:
-        cluster_id = _cluster_id(admin)
+        cluster_id = admin.cluster().cluster_id
         lease = _LeaseReader(kit, cluster_id)
         yield Observer(
             admin,
@@ -137,10 +134,6 @@ def open_observer(kit: Kit, *, window_s: float, whole: bool = True) -> Iterator[
             program=kit.program,
             whole=whole,
         )
-
-
-def _cluster_id(admin: ClusterAdmin) -> str:
-    return admin.cluster().cluster_id
 
 
 class _LeaseReader:
