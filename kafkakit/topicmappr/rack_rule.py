@@ -71,12 +71,14 @@ class FillRoom:
     """Room for new replicas of one partition (or of many alike).
 
     `units` new replicas fit. `repeats` is how many of them may repeat a rack, and `rackless_repeats` says
-    that rackless ones are charged to the same allowance.
+    that rackless ones are charged to the same allowance. `is_stricter` tells that the rule allows sets which
+    this room leaves out.
     """
 
     units: int
     repeats: int
     rackless_repeats: bool
+    is_stricter: bool = False
 
 
 def fill_room(
@@ -95,9 +97,9 @@ def fill_room(
     for units in range(max(0, wanted - len(kept_racks)), -1, -1):
         if units <= fresh + rackless:
             # No repeat is needed: forbid repeats when rackless brokers could hide a rack too few.
-            mixed = rule.min_rack_ids > 1 and (rackless or kept_rackless)
-            repeats = 0 if mixed else _repeats(rule, len(kept_racks) + units, kept_repeats, 0)
-            return FillRoom(units, min(repeats, again, units), False)
+            repeats = min(_repeats(rule, len(kept_racks) + units, kept_repeats, 0), again, units)
+            mixed = rule.min_rack_ids > 1 and bool(rackless or kept_rackless)
+            return FillRoom(units, 0 if mixed else repeats, False, is_stricter=mixed and repeats > 0)
         repeats = _repeats(rule, len(kept_racks) + units, kept_repeats, kept_rackless)
         if rule.min_rack_ids > 1:
             # Rackless brokers do not count as racks, so each is charged like a repeat.

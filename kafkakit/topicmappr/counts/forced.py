@@ -13,7 +13,7 @@ from typing import Any
 from kafkakit.topicmappr.certificate import Proof
 from kafkakit.topicmappr.counts.blocks import Block, block_proof
 from kafkakit.topicmappr.counts.even_counts import even_blocks, rooms_for
-from kafkakit.topicmappr.counts.forced_bound import forced_bound
+from kafkakit.topicmappr.counts.forced_bound import bound_by_sets, forced_bound
 from kafkakit.topicmappr.counts.leaders import balance_leaders, keep_order
 from kafkakit.topicmappr.counts.pool import deal_pool
 from kafkakit.topicmappr.counts.standing import Standing, copy_costs, standing_of
@@ -26,7 +26,9 @@ _EXPLICIT_ARCS = 4_000_000
 def place_forced(problem: PlacementProblem) -> Placement:
     """Place with the most even counts over all targets, then with the fewest copies (or bytes).
 
-    Leaders are then spread as evenly as the chosen replicas allow. Exact where the rack rule forbids
+    Leaders are then spread as evenly as the chosen replicas allow. Where brokers without a rack stand beside
+    `min_rack_ids` of two and more, sets are read strictly (`rack_rule.fill_room`): other counts may be as even,
+    so the bound there counts no evenness. Exact where the rack rule forbids
     repeats, and elsewhere up to about four million (partition, broker) pairs; beyond that the bound stays
     proven and the placement may miss it by a little. Cost: 7 s for 200,000 partitions on 600 brokers.
     """
@@ -37,7 +39,9 @@ def place_forced(problem: PlacementProblem) -> Placement:
     arrays = standing_of(problem, racks, rooms)
     chosen, proof = _solve(problem, arrays, blocks)
     sets = [tuple(problem.targets[k] for k in row) for row in chosen]
-    bound, argument, proof = forced_bound(problem, arrays, blocks, proof)
+    strict = any(rooms[w].is_stricter for w in wanted)
+    found = bound_by_sets(problem, arrays, proof) if strict else forced_bound(problem, arrays, blocks, proof)
+    bound, argument, proof = found
     current = [p.current for p in problem.partitions]
     replicas = balance_leaders(current, keep_order(current, sets), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))

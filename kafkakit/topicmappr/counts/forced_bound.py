@@ -1,6 +1,7 @@
 """What a forced rebuild must copy at least, by broker prices, and why in words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kafkakit.topicmappr.certificate import Proof, ProofKind
 from kafkakit.topicmappr.counts.blocks import Block
@@ -30,6 +31,21 @@ def forced_bound(
         f"prices no replica sets cost less in sum (counting room alone shows {lack} copies)"
     )
     return bound, argument, proof
+
+
+def bound_by_sets(problem: PlacementProblem, a: Standing, proof: Proof) -> tuple[int, str, Proof]:
+    """The least weight of new copies that each partition needs for itself, whatever the counts of brokers.
+
+    For requests whose most even counts are not known to be the only ones. The proof keeps the limits, unpriced.
+    """
+    free = replace(proof, limits=tuple(replace(limit, price=0) for limit in proof.limits), groups=())
+    bound = price_bound(_legal_sets(problem, a), free, {b: k for k, b in enumerate(problem.targets)})
+    unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
+    argument = (
+        f"each partition for itself needs {bound} {unit} in sum; where brokers without a rack stand beside "
+        f"--min-rack-ids {problem.rule.min_rack_ids} other counts may be as even, and nothing is proven for them"
+    )
+    return bound, argument, free
 
 
 def _room(a: Standing, blocks: Sequence[Block]) -> tuple[int, int, int]:

@@ -26,12 +26,12 @@ Document = dict[str, Any]
 
 
 def cluster(rows: list[list[int]], racks: str, sizes: list[int] | None = None) -> ClusterSnapshot:
-    """One topic; broker n is on the n-th rack of `racks`."""
+    """One topic; broker n is on the n-th rack of `racks` ("-": none)."""
     return ClusterSnapshot(
         cluster_id="c1",
         taken_at=datetime(2026, 11, 21, tzinfo=UTC),
         source="test",
-        brokers=tuple(Broker(id=n, rack=rack) for n, rack in enumerate(racks)),
+        brokers=tuple(Broker(id=n, rack=rack.strip("-") or None) for n, rack in enumerate(racks)),
         topics=(
             Topic(
                 name="t",
@@ -192,3 +192,26 @@ def test_sizes_beyond_all_disks_still_get_a_plan(size: int) -> None:
     plan = force(snapshot, Minimize.BYTES)
     verify_plan(*documents(plan, snapshot))
     assert plan.after.replicas_max == 2
+
+
+def test_no_evenness_is_counted_where_racks_are_read_strictly() -> None:
+    """Brokers 0 and 1 on rack a, 2 and 3 on b, 4 on none, two partitions [1], three replicas, two racks at least.
+
+    Two sets of all racks put two replicas on broker 4 and cost 5 copies; 1,2,4 and 1,3,0 are as even and cost 4.
+    """
+    words = {"command": "topicmappr rebuild", "force-rebuild": "true", "replication": "3", "min-rack-ids": "2"}
+    request = RebuildRequest(
+        brokers=BrokerList(ids=(0, 1, 2, 3, 4)),
+        topics=(".*",),
+        force_rebuild=True,
+        replication=3,
+        min_rack_ids=2,
+        words=words,
+    )
+    snapshot = cluster([[1], [1]], "aabb-")
+    decided = decide_rebuild(snapshot, request)
+    found = decided.plan.certificate
+    assert found.lower_bound == 4 <= found.objective
+    assert found.lower_bound <= sum(len(set(row) - {1}) for row in ((1, 2, 4), (1, 3, 0)))
+    assert "nothing is proven" in found.argument
+    verify_plan(json.loads(encode_plan(decided.plan)), json.loads(encode_snapshot(snapshot)))
