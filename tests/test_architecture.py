@@ -56,6 +56,7 @@ WIRING_MAY_IMPORT = (
     "settings*",
     "errors",
     "ports",
+    "*.ports",
     "model",
     "security",
     "documents",
