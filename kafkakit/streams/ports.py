@@ -158,7 +158,7 @@ class LogReader(Protocol):
         """First, stable and end offsets; at most three requests to each leader, side by side."""
         ...
 
-    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None | ItemError]:
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | ItemError | None]:
         """The first offset whose record has this time or a later one, as the broker finds it; None: no such record."""
         ...
 
