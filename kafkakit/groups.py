@@ -17,6 +17,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("topicmappr", "kafkakit.topicmappr.cli", "Plan where replicas go, with a proof and a rollback."),
     Entry("reassign", "kafkakit.reassign.cli", "Carry out a plan: forecast, apply, watch, throttle, resume, undo."),
     Entry("broker", "kafkakit.broker.cli", "Drain, replace, decommission and rejoin brokers."),
+    Entry("streams", "kafkakit.streams.cli", "Look into committed offsets, mend them, measure lag in time."),
     Entry("snapshot", "kafkakit.snapshot.cli", "Read a cluster's state into a file.", is_group=False),
     Entry("sandbox", "kafkakit.sandbox.cli", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.profile.cli", "List, show, choose and check cluster profiles."),
