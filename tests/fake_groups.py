@@ -1,0 +1,218 @@
+"""Consumer groups in memory, with the contract of `streams.ports.GroupAdmin` (tests/streams_contract.py).
+
+A test arranges with `add_topic`, `add_group`, `seed` and the sets of faults; whatever the code under test
+does goes through the port's own methods, and `commits` and `forgotten` remember it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kafkakit.errors import TryLaterError
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.streams.ports import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    GroupState,
+    GroupType,
+)
+
+DEFAULT_LIMIT = 4096
+COORDINATOR = 1
+ItemResult = ItemError | None
+
+UNKNOWN_TOPIC = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+UNKNOWN_MEMBER = ItemError(name="UnknownMemberIdError")
+TOO_LARGE = ItemError(name="OffsetMetadataTooLargeError")
+UNSTABLE = ItemError(name="UnstableOffsetCommitError", retriable=True)
+SUBSCRIBED = ItemError(name="GroupSubscribedToTopicError")
+NO_SUCH_GROUP = ItemError(name="GroupIdNotFoundError")
+WRONG_TYPE = ItemError(name="GroupIdNotFoundError", message="the group keeps no offsets")
+DOWN = ItemError(name="CoordinatorNotAvailableError", message="the coordinator does not answer", retriable=True)
+
+
+@dataclass(kw_only=True)
+class FakeGroup:
+    """What a coordinator holds of a group; `pending` are partitions in an open transaction."""
+
+    type: GroupType = GroupType.CLASSIC
+    state: GroupState = GroupState.EMPTY
+    members: tuple[GroupMember, ...] = ()
+    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    pending: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+
+    @property
+    def live(self) -> bool:
+        return bool(self.members)
+
+
+class FakeGroups:
+    """`GroupAdmin` in memory.
+
+    `limit` is the broker's `offset.metadata.max.bytes`. `unreachable` makes every call raise; groups in `lost`
+    have a coordinator that does not answer. `on_commit` is called before a commit is judged, so that a test can
+    let a member join in between.
+    """
+
+    def __init__(self, *, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self.unreachable = False
+        self.lost: set[str] = set()
+        self.on_commit: Callable[[str], object] | None = None
+        self.commits: list[tuple[str, dict[TopicPartition, CommittedOffset]]] = []
+        self.forgotten: list[tuple[str, tuple[TopicPartition, ...]]] = []
+        self.closed = False
+        self._groups: dict[str, FakeGroup] = {}
+        self._partitions: set[TopicPartition] = set()
+
+    def add_topic(self, name: str, partitions: int = 1) -> None:
+        """Make partitions known; offsets of others are refused."""
+        self._partitions |= {TopicPartition(name, number) for number in range(partitions)}
+
+    def add_group(
+        self,
+        group: str,
+        *,
+        kind: GroupType = GroupType.CLASSIC,
+        members: Iterable[GroupMember] = (),
+        state: GroupState | None = None,
+    ) -> FakeGroup:
+        """Add a group; its state is STABLE with members and EMPTY without, unless given."""
+        held = tuple(members)
+        found = FakeGroup(type=kind, members=held, state=state or (GroupState.STABLE if held else GroupState.EMPTY))
+        self._groups[group] = found
+        return found
+
+    def seed(self, group: str, partition: TopicPartition, offset: int, metadata: str = "") -> None:
+        """Store a commit as a member made it; the topic becomes known."""
+        self._partitions.add(partition)
+        held = self._groups.get(group) or self.add_group(group)
+        held.offsets[partition] = CommittedOffset(offset=offset, metadata=metadata)
+
+    def join(self, group: str, *partitions: TopicPartition, client_id: str = "app") -> None:
+        """Let a member join that holds these partitions."""
+        held = self._groups.get(group) or self.add_group(group)
+        name = f"{client_id}-{len(held.members)}"
+        member = GroupMember(
+            member_id=name, client_id=client_id, host="/127.0.0.1", partitions=tuple(sorted(partitions))
+        )
+        held.members = (*held.members, member)
+        held.state = GroupState.STABLE
+
+    def leave(self, group: str) -> None:
+        """Let all members of a group leave."""
+        self._groups[group].members = ()
+        self._groups[group].state = GroupState.EMPTY
+
+    def open_transaction(self, group: str, partition: TopicPartition, offset: int, metadata: str = "") -> None:
+        """Commit inside a transaction that stays open until `end_transaction`."""
+        held = self._groups.get(group) or self.add_group(group)
+        held.pending[partition] = CommittedOffset(offset=offset, metadata=metadata)
+
+    def end_transaction(self, group: str, *, commit: bool) -> None:
+        """End the open transaction of a group."""
+        held = self._groups[group]
+        if commit:
+            held.offsets |= held.pending
+        held.pending = {}
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        if self.lost:
+            raise TryLaterError("broker 1 does not answer")
+        return tuple(
+            GroupListing(group=name, type=held.type, state=held.state) for name, held in sorted(self._groups.items())
+        )
+
+    def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        return {name: self._described(name) for name in sorted(set(groups))}
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
+    ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        if group in self.lost:
+            raise TryLaterError(f"the coordinator of group {group} does not answer")
+        held = self._groups.get(group, FakeGroup())
+        found: dict[TopicPartition, CommittedOffset | ItemError] = dict(held.offsets)
+        if stable:
+            found |= dict.fromkeys(held.pending, UNSTABLE)
+        wanted = set(found) if partitions is None else set(partitions)
+        return {key: found[key] for key in sorted(wanted & set(found))}
+
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Mapping[TopicPartition, ItemResult]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        if self.on_commit is not None:
+            self.on_commit(group)
+        held = self._groups.get(group, FakeGroup())
+        told = {key: self._judged(group, held, key, offset) for key, offset in sorted(offsets.items())}
+        written = {key: offsets[key] for key, error in told.items() if error is None}
+        if written:
+            self._groups[group] = held
+            held.offsets |= written
+            self.commits.append((group, written))
+        return told
+
+    def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        wanted = sorted(set(partitions))
+        if group in self.lost:
+            return dict.fromkeys(wanted, DOWN)
+        held = self._groups.get(group)
+        if held is None:
+            return dict.fromkeys(wanted, NO_SUCH_GROUP)
+        subscribed = {key.topic for member in held.members for key in member.partitions}
+        told: dict[TopicPartition, ItemResult] = {
+            key: SUBSCRIBED if key.topic in subscribed else None if key in self._partitions else UNKNOWN_TOPIC
+            for key in wanted
+        }
+        gone = tuple(key for key, error in told.items() if error is None)
+        for key in gone:
+            held.offsets.pop(key, None)
+        if gone:
+            self.forgotten.append((group, gone))
+        return told
+
+    def close(self) -> None:
+        """See `streams.ports.GroupAdmin`."""
+        self.closed = True
+
+    def _reach(self) -> None:
+        if self.unreachable:
+            raise TryLaterError("cannot connect to the fake cluster")
+
+    def _described(self, group: str) -> GroupDescription | ItemError:
+        if group in self.lost:
+            return DOWN
+        held = self._groups.get(group)
+        if held is None:
+            return GroupDescription(group=group, type=GroupType.UNKNOWN, state=GroupState.DEAD)
+        return GroupDescription(
+            group=group, type=held.type, state=held.state, members=held.members, coordinator=COORDINATOR
+        )
+
+    def _judged(self, group: str, held: FakeGroup, key: TopicPartition, offset: CommittedOffset) -> ItemResult:
+        if group in self.lost:
+            return DOWN
+        if key not in self._partitions:
+            return UNKNOWN_TOPIC
+        if utf16_units(offset.metadata) > self.limit:
+            return TOO_LARGE
+        if held.type is GroupType.SHARE:
+            return WRONG_TYPE
+        return UNKNOWN_MEMBER if held.live else None
+
+
+def utf16_units(text: str) -> int:
+    """Length as Kafka's brokers count it: a character outside the basic plane is two."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
