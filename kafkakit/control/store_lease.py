@@ -58,6 +58,7 @@ class Lease:
         self._store, self._clock, self._path, self._holder = store, clock, path, holder
         self._what, self._life_of, self._say = what, life_of, say
         self._tenure: Tenure | None = None
+        self._watching: Watch | None = None
 
     @property
     def token(self) -> int:
@@ -94,6 +95,31 @@ class Lease:
                         self._say(waiting_words(self._what, wait))
                         told = True
                     self._clock.sleep(min(wait.seconds, _LONGEST_NAP_S, wait.record.ttl_s / _LOOKS_PER_TTL))
+
+    def look(self) -> bool:
+        """One look without waiting; True when the lease could be taken now.
+
+        For loops that look again and again: a holder elsewhere is silent once its lease has run between two looks
+        without a change.
+        """
+        return isinstance(self._decision(), Take)
+
+    def attempt(self, ttl_s: float = DEFAULT_TTL_S) -> bool:
+        """As `look`, and take the lease where it can be taken; True when it is ours from now on.
+
+        Our own lease whose time ran out is taken up again with its token, as long as nobody had it in between.
+        """
+        if self._tenure is not None:
+            with suppress(LeaseLostError):
+                self.renew()
+                return True
+        decision = self._decision()
+        return isinstance(decision, Take) and self._take(decision.token, decision.expected, ttl_s)
+
+    def is_held(self) -> bool:
+        """Whether the lease is certainly ours at this moment; asks nobody, and any thread may ask."""
+        tenure = self._tenure
+        return tenure is not None and tenure.is_held(self._clock.monotonic(), self._clock.now())
 
     def renew(self) -> None:
         """Write the lease anew; `LeaseLostError` when somebody else has it, `TryLaterError` when nobody can tell."""
@@ -143,6 +169,13 @@ class Lease:
             self._give_back(tenure)
         except KafkakitError as error:
             self._say(f"{self._what}: the lease could not be given back ({error.message}); it runs out by itself")
+
+    def _decision(self) -> Take | Wait | Refuse:
+        found = self._store.get(self._path)
+        now_s = self._clock.monotonic()
+        record = _decoded(found, self._path)
+        self._watching = None if found is None else watch(self._watching, found, now_s)
+        return decide(record, self._watching, None, now_s, self._life(record))
 
     def _give_back(self, tenure: Tenure) -> None:
         free = encode_lease(_beat(tenure.record, self._clock, keep_holder=False))
