@@ -1,0 +1,55 @@
+"""What goes out of the monitor as datagrams: metrics to an agent, notes to the service manager."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.dogstatsd import DATAGRAM_BYTES, DogStatsd
+from kafkakit.adapters.service_manager import notify_service
+from kafkakit.errors import UsageError
+
+
+def test_lines_are_packed_into_datagrams_that_fit() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
+        agent.bind(("127.0.0.1", 0))
+        agent.settimeout(5)
+        sender = DogStatsd(f"127.0.0.1:{agent.getsockname()[1]}")
+        lines = [f"kafkakit.lag.records:{n}|g|#group:{'g' * 60}" for n in range(50)]
+        sender.send(lines)
+        received: list[str] = []
+        datagrams = 0
+        while len(received) < len(lines):
+            data = agent.recv(65536)
+            assert len(data) <= DATAGRAM_BYTES
+            received += data.decode().split("\n")
+            datagrams += 1
+        assert received == lines
+        assert datagrams < 10
+        assert sender.dropped == 0
+        sender.close()
+        sender.close()
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "localhost:0", "localhost:x", ":8125"])
+def test_what_is_no_agent_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="no address of an agent"):
+        DogStatsd(address)
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_the_service_manager_hears_it(abstract: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"@kafkakit-test-{tmp_path.name}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + name[1:] if abstract else name)
+        manager.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        assert notify_service("READY=1", "STATUS=two clusters")
+        assert manager.recv(4096) == b"READY=1\nSTATUS=two clusters"
+
+
+def test_without_a_service_manager_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    assert not notify_service("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    assert not notify_service("READY=1")
