@@ -1,7 +1,8 @@
 """The simulator against real brokers: the same moves under the same throttle, with a change in the middle.
 
-Both runs are sampled; the total time, and how much is there at the change, must agree within `TOLERANCE`. Two sizes of
-batches: of 600 kB only one fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
+Both runs are sampled each second; the total time, and how much was there on average until the change, must agree
+within `TOLERANCE`. No single sample is compared: a real copy comes in steps of two lumps a partition at once, 8 MB
+here, and a sample just before a step and one just after it are both right. Two sizes of batches: of 600 kB only one fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
 """
 
 import time
@@ -27,16 +28,18 @@ SIZE = 12 * MB
 FIRST, SECOND = 3 * MB, 6 * MB
 CHANGE_S = 8
 TOLERANCE = 0.15
-LUMPS = 2  # fetches a partition may be ahead or behind when a sample is taken; real copies come in lumps
+# Batches that an answer may bring of each partition. A quota lets answers through whole while it is not used up, and
+# forgets what went beyond it with the window: on a busy machine the real copy is ahead by one answer nearly all the time.
+BATCHES = 2
 WINDOW_NUM, BACKOFF_MS = 3, 100  # what the sandbox gives its brokers
 PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Bytes that were there at the change of the rate, and seconds until all was copied."""
+    """Bytes that were there on average until the rate changed, and seconds until all was copied."""
 
-    at_change: float
+    before_change: float
     total_s: float
 
 
@@ -84,7 +87,7 @@ def real_run(cluster: SandboxCluster, admin: ClusterAdmin, topic: str, value_byt
         assert time.monotonic() - began < PATIENCE_S
         time.sleep(0.1)
     print("MB seconds by second:", [round(size / MB, 1) for size in seen])
-    return Timing(seen[-1], time.monotonic() - began)
+    return Timing(sum(seen) / len(seen), time.monotonic() - began)
 
 
 def simulated_run(batch_bytes: int) -> Timing:
@@ -101,15 +104,16 @@ def simulated_run(batch_bytes: int) -> Timing:
             quota=quota,
         )
     )
-    for rate, until in ((FIRST, CHANGE_S), (SECOND, 600)):
+    seen = []
+    for rate, seconds in ((FIRST, CHANGE_S), (SECOND, 600)):
         simulation.set_rates(A, into=None, out=rate)
         simulation.set_rates(C, into=rate, out=None)
         if not simulation.now_s:
             simulation.submit(SimMove(key=k, target=(C, B)) for k in keys)
-        simulation.advance(until - simulation.now_s)
-        if rate == FIRST:
-            at_change = simulation.copied_bytes
-    return Timing(at_change, max(simulation.finished.values()))
+        for _ in range(seconds):
+            simulation.advance(1)
+            seen.append(simulation.copied_bytes)
+    return Timing(sum(seen[:CHANGE_S]) / CHANGE_S, max(simulation.finished.values()))
 
 
 @pytest.mark.parametrize(("value_bytes", "batch_bytes"), [(600_000, 600_000), (20_000, 980_000)])
@@ -122,5 +126,5 @@ def test_moves_take_as_long_as_on_real_brokers(brokers: SandboxCluster, value_by
     simulated = simulated_run(batch_bytes)
     print(f"real {real}, simulated {simulated}, off by {simulated.total_s / real.total_s - 1:+.1%}")
     assert simulated.total_s == pytest.approx(real.total_s, rel=TOLERANCE)
-    # One sample: lumps of 1 MB a partition may or may not have come.
-    assert simulated.at_change == pytest.approx(real.at_change, rel=TOLERANCE, abs=LUMPS * PARTITIONS * MB)
+    answer = PARTITIONS * BATCHES * batch_bytes
+    assert simulated.before_change == pytest.approx(real.before_change, rel=TOLERANCE, abs=answer)
