@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkakit.ports import Clock, ClusterAdmin, ControlStore, DataPlane, StorageMetrics
     from kafkakit.security import Security
     from kafkakit.settings import Settings
+    from kafkakit.streams.ports import GroupAdmin, LogReader
     from kafkakit.version.facts import Versions
 
 
@@ -47,6 +48,35 @@ def open_data(settings: Settings) -> DataPlane:
     from kafkakit.adapters.kafka_data import KafkaData
 
     return KafkaData(_address(settings), usable_security(settings))
+
+
+def open_log(settings: Settings) -> LogReader:
+    """Raw reads of the cluster's partitions; connects on first use."""
+    from kafkakit.adapters.kafka_log import KafkaLog
+
+    return KafkaLog(
+        _address(settings),
+        usable_security(settings),
+        request_timeout_s=settings.request_timeout_s,
+        bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
+    )
+
+
+def open_groups(settings: Settings, *, read_only: bool = False) -> GroupAdmin:
+    """The cluster's consumer groups; connects on first use. `read_only` gives a client that refuses to write."""
+    from kafkakit.adapters.kafka_groups import KafkaGroups
+    from kafkakit.adapters.kafka_groups_newer import ConsumerGroupDescriber
+    from kafkakit.adapters.read_only_groups import ReadOnlyGroups
+
+    address, security = _address(settings), usable_security(settings)
+    groups = KafkaGroups(
+        address,
+        security,
+        ConsumerGroupDescriber(address, security, timeout_s=settings.request_timeout_s),
+        request_timeout_s=settings.request_timeout_s,
+        bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
+    )
+    return ReadOnlyGroups(groups) if read_only else groups
 
 
 def open_control(settings: Settings) -> ControlStore:
