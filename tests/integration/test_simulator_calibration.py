@@ -2,7 +2,8 @@
 
 Both runs are sampled each second; the total time, and how much was there on average until the change, must agree
 within `TOLERANCE`. No single sample is compared: a real copy comes in steps of two lumps a partition at once, 8 MB
-here, and a sample just before a step and one just after it are both right. Two sizes of batches: of 600 kB only one fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
+here, and a sample just before a step and one just after it are both right. Two sizes of batches: of 600 kB only one
+fits into a fetch of 1 MiB, and the quota counts what is cut off, too.
 """
 
 import time
@@ -28,8 +29,8 @@ SIZE = 12 * MB
 FIRST, SECOND = 3 * MB, 6 * MB
 CHANGE_S = 8
 TOLERANCE = 0.15
-# Batches that an answer may bring of each partition. A quota lets answers through whole while it is not used up, and
-# forgets what went beyond it with the window: on a busy machine the real copy is ahead by one answer nearly all the time.
+# Batches that an answer may bring of each partition. A quota lets answers through whole while it is not used up,
+# and forgets what went beyond it with the window: on a busy machine the real copy is often ahead by one answer.
 BATCHES = 2
 WINDOW_NUM, BACKOFF_MS = 3, 100  # what the sandbox gives its brokers
 PATIENCE_S = 90.0
