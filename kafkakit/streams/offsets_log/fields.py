@@ -1,0 +1,101 @@
+"""The primitive fields of `__consumer_offsets`, read with bounds: fixed numbers, strings, arrays, tagged fields."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+MAX_ITEMS = 1_000_000
+"""An array that claims more entries than this is taken for broken bytes."""
+
+
+class MalformedError(ValueError):
+    """A field does not fit its bytes; never leaves this package, where it becomes an `Undecodable`."""
+
+
+class Fields:
+    """A cursor over the bytes of one key or value; every method raises `MalformedError` rather than read past the end.
+
+    `flexible` chooses between the two encodings of strings and arrays: two- or four-byte lengths, or varints that
+    count from one (zero is null).
+    """
+
+    def __init__(self, data: bytes, *, flexible: bool = False) -> None:
+        self.data = data
+        self.at = 0
+        self.flexible = flexible
+
+    @property
+    def left(self) -> int:
+        """How many bytes are not read yet."""
+        return len(self.data) - self.at
+
+    def take(self, size: int, name: str) -> bytes:
+        """The next `size` bytes."""
+        if size < 0 or size > self.left:
+            raise MalformedError(f"{name} runs over the end")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def integer(self, size: int, name: str) -> int:
+        """A signed big-endian number."""
+        return int.from_bytes(self.take(size, name), "big", signed=True)
+
+    def boolean(self, name: str) -> bool:
+        """One byte, not zero for true."""
+        return self.integer(1, name) != 0
+
+    def uvarint(self, name: str) -> int:
+        """An unsigned varint of at most 32 bits."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1, name)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise MalformedError(f"{name} has an endless length")
+
+    def size(self, width: int, name: str) -> int:
+        """A length or count, -1 for null: a varint where flexible, else `width` bytes."""
+        size = self.uvarint(name) - 1 if self.flexible else self.integer(width, name)
+        if size < -1:
+            raise MalformedError(f"{name} has a negative length")
+        return size
+
+    def raw(self, name: str, width: int = 4) -> bytes | None:
+        """Bytes with their length, None for null."""
+        size = self.size(width, name)
+        return None if size < 0 else self.take(size, name)
+
+    def nullable_text(self, name: str) -> str | None:
+        """A string, None for null."""
+        data = self.raw(name, 2)
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise MalformedError(f"{name} is not UTF-8") from None
+
+    def text(self, name: str) -> str:
+        """A string that may not be null."""
+        text = self.nullable_text(name)
+        if text is None:
+            raise MalformedError(f"{name} is null")
+        return text
+
+    def array(self, item: Callable[[], T], name: str) -> tuple[T, ...]:
+        """Entries after their count; null counts as none. Every entry takes at least a byte."""
+        count = self.size(4, name)
+        if count > min(self.left, MAX_ITEMS):
+            raise MalformedError(f"{name} runs over the end")
+        return tuple(item() for _ in range(count))
+
+    def tagged(self, name: str = "tagged fields") -> dict[int, bytes]:
+        """The tagged fields that close a flexible structure; none where it is not flexible."""
+        found: dict[int, bytes] = {}
+        if self.flexible:
+            for _ in range(self.uvarint(name)):
+                tag = self.uvarint(name)
+                found[tag] = self.take(self.uvarint(name), name)
+        return found

@@ -1,0 +1,294 @@
+"""Record batches of a chunk as columns: one row for each batch, and one for each record.
+
+Only the chain of batch lengths, and that of record lengths where a batch holds several, is walked in Python.
+The readable twin of all this is `kafkakit.streams.log_batches`, and the tests compare the two.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from kafkakit.streams.log_batches import (
+    HEADER_BYTES,
+    MAGIC,
+    MAX_OFFSET,
+    MIN_OLD_LENGTH,
+    PREFIX_BYTES,
+    Batch,
+    RecordFault,
+    read_varint,
+    record_section,
+)
+from kafkakit.streams.offsets_log.views import Views
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64]
+
+MAX_INFLATED = 16 << 20
+"""A batch that inflates to more is not read: coordinators write batches of at most a megabyte, compressed or not."""
+
+PIECE_BYTES = 4 << 20
+"""How much is turned into columns at once; 4 MiB of the smallest records that there can be take 150 MB."""
+
+
+@dataclass(slots=True)
+class Heads:
+    """The readable batches of a chunk, as columns; `stopped` and `skipped` say what was not readable."""
+
+    position: "Column"
+    size: "Column"
+    base_offset: "Column"
+    last_delta: "Column"
+    attributes: "Column"
+    max_ms: "Column"
+    producer_id: "Column"
+    producer_epoch: "Column"
+    count: "Column"
+    stopped: str
+    skipped: int
+    first_reason: str
+    passed: int
+    """One past the highest offset that unreadable old-format batches tell; 0 for none."""
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def chosen(self, rows: "NDArray[np.int64] | NDArray[np.bool_]") -> "Heads":
+        """The same with some of the batches."""
+        return Heads(
+            self.position[rows], self.size[rows], self.base_offset[rows], self.last_delta[rows],
+            self.attributes[rows], self.max_ms[rows], self.producer_id[rows], self.producer_epoch[rows],
+            self.count[rows], self.stopped, self.skipped, self.first_reason, self.passed,
+        )  # fmt: skip
+
+
+def read_heads(buffer: bytes) -> Heads:
+    """The batch headers of a raw read; the cut tail is left out."""
+    import numpy as np
+
+    found, stopped = _positions(buffer)
+    position = np.array(found, np.int64)
+    views = Views(buffer if len(buffer) >= HEADER_BYTES else bytes(HEADER_BYTES))
+    length = views.number(position + 8, 4)
+    magic = views.byte(position + 16)
+    short = np.flatnonzero((magic == MAGIC) & (length < HEADER_BYTES - PREFIX_BYTES))
+    if short.size:
+        stopped = f"a batch length of {int(length[short[0]])}"
+        position, length, magic = position[: short[0]], length[: short[0]], magic[: short[0]]
+    heads = Heads(
+        position, length + PREFIX_BYTES, views.number(position, 8), views.number(position + 23, 4),
+        views.number(position + 21, 2), views.number(position + 35, 8), views.number(position + 43, 8),
+        views.number(position + 51, 2), views.number(position + 57, 4), stopped, 0, "", 0,
+    )  # fmt: skip
+    base = heads.base_offset
+    good = (magic == MAGIC) & (base >= 0) & (base <= MAX_OFFSET) & (heads.last_delta >= 0) & (heads.count >= 0)
+    if not good.all():
+        bad = np.flatnonzero(~good)
+        heads.skipped = len(bad)
+        first = int(magic[bad[0]])
+        heads.first_reason = f"message format {first}" if first != MAGIC else "impossible offsets in a batch header"
+        old = base[(magic < MAGIC) & (base >= 0) & (base <= MAX_OFFSET)]
+        heads.passed = int(old.max()) + 1 if old.size else 0
+        heads = heads.chosen(good)
+    return heads
+
+
+def _positions(buffer: bytes) -> tuple[list[int], str]:
+    length_at = Struct(">i").unpack_from
+    found: list[int] = []
+    at, size = 0, len(buffer)
+    last = size - PREFIX_BYTES - MIN_OLD_LENGTH
+    while at <= last:
+        length = length_at(buffer, at + 8)[0]
+        if length < MIN_OLD_LENGTH:
+            return found, f"a batch length of {length}"
+        after = at + PREFIX_BYTES + length
+        if after > size:
+            break
+        found.append(at)
+        at = after
+    return found, ""
+
+
+@dataclass(slots=True)
+class Piece:
+    """Some batches of a chunk with their records uncompressed: `first` to `last` (exclusive) of the heads.
+
+    `start` and `end` bound each batch's records in `data`; batches that cannot be inflated have none.
+    """
+
+    data: bytes
+    first: int
+    last: int
+    start: "Column"
+    end: "Column"
+    faults: dict[int, str]
+
+
+def pieces_of(buffer: bytes, heads: Heads) -> Iterator[Piece]:
+    """The batches in pieces of about `PIECE_BYTES` at most, compressed ones inflated piece by piece."""
+    import numpy as np
+
+    total = len(heads)
+    start = heads.position + HEADER_BYTES
+    end = heads.position + heads.size
+    if not (heads.attributes & 7).any():
+        first = 0
+        while first < total:
+            limit = int(heads.position[first]) + PIECE_BYTES
+            last = max(first + 1, int(np.searchsorted(end, limit, "right")))
+            yield Piece(buffer, first, last, start[first:last], end[first:last], {})
+            first = last
+        return
+    first = 0
+    while first < total:
+        yield (piece := _inflated_piece(buffer, heads, first))
+        first = piece.last
+
+
+def _inflated_piece(buffer: bytes, heads: Heads, first: int) -> Piece:
+    import numpy as np
+
+    parts: list[bytes] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    faults: dict[int, str] = {}
+    size = 0
+    last = first
+    while last < len(heads) and size < PIECE_BYTES:
+        section = record_section(buffer, batch_at(heads, last), MAX_INFLATED)
+        if isinstance(section, RecordFault):
+            faults[last - first] = section.reason
+            part = b""
+        else:
+            part = section[0][section[1] : section[2]]
+        parts.append(part)
+        starts.append(size)
+        size += len(part)
+        ends.append(size)
+        last += 1
+    parts.append(bytes(8))
+    return Piece(b"".join(parts), first, last, np.array(starts, np.int64), np.array(ends, np.int64), faults)
+
+
+def batch_at(heads: Heads, index: int) -> Batch:
+    """One batch of the heads as a value."""
+    return Batch(
+        int(heads.position[index]), int(heads.size[index]), int(heads.base_offset[index]),
+        int(heads.attributes[index]), int(heads.last_delta[index]), 0, int(heads.max_ms[index]),
+        int(heads.producer_id[index]), int(heads.producer_epoch[index]), int(heads.count[index]),
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Rows:
+    """The records of a piece: their batch (as a number within the piece), offset, and where key and value lie.
+
+    Where a key or value is null its start is -1.
+    """
+
+    batch: "Column"
+    at: "Column"
+    key_start: "Column"
+    key_end: "Column"
+    value_start: "Column"
+    value_end: "Column"
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def chosen(self, rows: "NDArray[np.bool_] | Column") -> "Rows":
+        """The same with some of the records."""
+        return Rows(
+            self.batch[rows], self.at[rows], self.key_start[rows], self.key_end[rows],
+            self.value_start[rows], self.value_end[rows],
+        )  # fmt: skip
+
+
+def read_rows(piece: Piece, heads: Heads, views: Views) -> tuple[Rows, list[str]]:
+    """The records of a piece's batches, and the reasons of batches that could not be read to their end."""
+    import numpy as np
+
+    count = heads.count[piece.first : piece.last]
+    batch, start, end, faults = _record_spans(piece, count)
+    delta, at, bad = _deltas(views, start)
+    last_delta = heads.last_delta[piece.first : piece.last][batch]
+    key_start, key_end, at, bad = _field(views, at, end, bad)
+    value_start, value_end, at, bad = _field(views, at, end, bad)
+    over = bad | (at > end)
+    bad = over | (delta < 0) | (delta > last_delta)
+    rows = Rows(batch, heads.base_offset[piece.first + batch] + delta, key_start, key_end, value_start, value_end)
+    if bad.any():
+        first_bad = np.full(piece.last - piece.first, len(rows), np.int64)
+        wrong = np.flatnonzero(bad)[::-1]
+        first_bad[batch[wrong]] = wrong
+        for b in np.flatnonzero(first_bad < len(rows)).tolist():
+            is_over = over[first_bad[b]]
+            faults[b] = "a record's fields run over its end" if is_over else "a record's offset lies outside its batch"
+        rows = rows.chosen(np.arange(len(rows)) < first_bad[batch])
+    return rows, [faults[b] for b in sorted(faults)]
+
+
+def _record_spans(piece: Piece, count: "Column") -> "tuple[Column, Column, Column, dict[int, str]]":
+    """Batch, start and end of every record whose length fits into its batch; and batches with one that does not."""
+    import numpy as np
+
+    batches: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    faults = dict(piece.faults)
+    data = piece.data
+    add_start, add_end = starts.append, ends.append
+    spans = zip(piece.start.tolist(), piece.end.tolist(), count.tolist(), strict=True)
+    for batch, (first, end, records) in enumerate(spans):
+        at = first
+        before = len(starts)
+        for _ in range(records):
+            if at >= end:
+                break
+            size = data[at]
+            if size < 0x80:
+                at += 1
+            elif at + 1 < end and (byte := data[at + 1]) < 0x80:
+                size = size & 0x7F | byte << 7
+                at += 2
+            else:
+                value, at = read_varint(data, at, end)
+                size = value * 2 if value >= 0 else 1
+            start = at
+            at += size >> 1
+            if size & 1 or start < 0 or at > end:
+                break
+            add_start(start)
+            add_end(at)
+        found = len(starts) - before
+        if found < records and batch not in faults:
+            faults[batch] = "a record runs over its batch"
+        batches.append(found)
+    batch_column = np.repeat(np.arange(len(batches)), batches)
+    return batch_column, np.array(starts, np.int64), np.array(ends, np.int64), faults
+
+
+def _deltas(views: Views, start: "Column") -> "tuple[Column, Column, NDArray[np.bool_]]":
+    import numpy as np
+
+    _, at = views.uvarint(start + 1, 10)
+    delta, at = views.varint(at)
+    return delta, at, np.zeros(len(start), np.bool_)
+
+
+def _field(
+    views: Views, at: "Column", end: "Column", bad: "NDArray[np.bool_]"
+) -> "tuple[Column, Column, Column, NDArray[np.bool_]]":
+    """Start (-1: null) and end of a length-prefixed field, where it ends, and which rows are broken by now."""
+    import numpy as np
+
+    size, start = views.varint(at)
+    bad = bad | (start > end) | (start + size > end)
+    after = np.where(bad, start, start + np.maximum(size, 0))
+    null = bad | (size < 0)
+    return np.where(null, -1, start), np.where(null, -1, after), after, bad
