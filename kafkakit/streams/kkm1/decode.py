@@ -1,0 +1,118 @@
+"""Reading a KKM1 payload: any text, never an error, and never more done than its writer said."""
+
+from dataclasses import dataclass, replace
+
+from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading
+from kafkakit.streams.identity import CommitIdentity
+from kafkakit.streams.kkm1.envelope import Flag, UnknownVersionError, bind_of, unseal
+from kafkakit.streams.kkm1.json_text import flags_of, from_json
+from kafkakit.streams.kkm1.parse import Parsed, UnknownSectionError, parse
+from kafkakit.streams.kkm1.text import MARK, Alphabet, BadTextError, from_text, utf16_units
+from kafkakit.streams.kkm1.varint import BadBodyError, TooLargeError
+
+MAX_CHARS = 128 * 1024
+_PROBLEMS: dict[type[ValueError], Problem] = {
+    BadTextError: Problem.BAD_TEXT,
+    BadBodyError: Problem.BAD_BODY,
+    UnknownVersionError: Problem.UNKNOWN_VERSION,
+    UnknownSectionError: Problem.UNKNOWN_SECTION,
+    TooLargeError: Problem.TOO_LARGE,
+}
+_FOREIGN = "its checksum is not that of this cluster, topic, partition and group: it was copied, or damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A text taken apart as far as the bind: what to check it with, and how to read on."""
+
+    alphabet: Alphabet
+    raw_bytes: int
+    bind: int
+    signed: bytes
+    flags: Flag
+    parsed: Parsed | ValueError
+
+    def is_bound_to(self, identity: CommitIdentity) -> bool:
+        """True when it was written for this identity and is undamaged. Cost: a checksum of its bytes."""
+        return self.bind == bind_of(identity, self.signed)
+
+
+def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Reading:
+    """What metadata beginning with `~` means for the offset that it was committed with; never raises.
+
+    Without an identity nothing proves the payload (`is_bound` is None): show it, but never go on from it. Work is
+    bounded by `MAX_CHARS` of text and 64 KiB of body; runs are never expanded into offsets.
+    """
+    opened = open_text(text, offset)
+    empty = CommitState(base=offset)
+    chars = utf16_units(text)
+    if not isinstance(opened, Opened):
+        problem = _PROBLEMS[type(opened)]
+        return Reading(dialect=Dialect.KKM1, state=empty, chars=chars, problem=problem, reason=str(opened))
+    reading = Reading(
+        dialect=Dialect.KKM1,
+        state=empty,
+        chars=chars,
+        alphabet=opened.alphabet.value,
+        raw_bytes=opened.raw_bytes,
+        is_lossy=bool(opened.flags & Flag.LOSSY),
+        is_compressed=bool(opened.flags & Flag.ZSTD),
+        is_bound=opened.is_bound_to(identity) if identity else None,
+    )
+    parsed = opened.parsed
+    if not isinstance(parsed, Parsed):
+        problem = Problem.FOREIGN if reading.is_bound is False else _PROBLEMS[type(parsed)]
+        reason = _FOREIGN if problem is Problem.FOREIGN else str(parsed)
+        return replace(reading, problem=problem, reason=reason)
+    reading = replace(reading, encoding=parsed.encoding.word if parsed.encoding is not None else "")
+    if reading.is_bound is False:
+        return replace(reading, problem=Problem.FOREIGN, reason=_FOREIGN, claimed=parsed.state)
+    if parsed.state.base != offset:
+        reason = f"it was written for offset {parsed.state.base}, and committed with {offset}"
+        return replace(reading, problem=Problem.BASE_MISMATCH, reason=reason, claimed=parsed.state)
+    return replace(reading, state=parsed.state, reason="; ".join(parsed.ignored))
+
+
+def open_text(text: str, offset: int = 0) -> Opened | ValueError:
+    """Take a text apart without judging whose it is; an error is returned, not raised, for text that is no payload.
+
+    To find out whose payload it is, ask `is_bound_to` of one `Opened` for each identity that it may have.
+    """
+    try:
+        return _opened(text, offset)
+    except tuple(_PROBLEMS) as error:
+        return error
+
+
+def _opened(text: str, offset: int) -> Opened:
+    if len(text) > MAX_CHARS:
+        raise TooLargeError(f"it has {len(text)} characters")
+    text = text.rstrip("\0")
+    if text[:1] != MARK or text[1:2] not in Alphabet._value2member_map_:
+        raise BadTextError("it does not begin with ~ and the letter of an alphabet")
+    alphabet = Alphabet(text[1])
+    if alphabet is Alphabet.JSON:
+        payload = from_json(text[2:])
+        return Opened(
+            alphabet=alphabet,
+            raw_bytes=len(text.encode("utf-8", "surrogatepass")),
+            bind=payload.bind,
+            signed=payload.signed,
+            flags=flags_of(payload.state),
+            parsed=Parsed(state=payload.state, encoding=None),
+        )
+    raw = from_text(alphabet, text[2:])
+    envelope = unseal(raw)
+    parsed: Parsed | ValueError
+    try:
+        parsed = parse(envelope, offset)
+    except (BadBodyError, UnknownSectionError) as error:
+        parsed = error
+    return Opened(
+        alphabet=alphabet,
+        raw_bytes=len(raw),
+        bind=envelope.bind,
+        signed=envelope.signed,
+        flags=envelope.flags,
+        parsed=parsed,
+    )
