@@ -50,6 +50,8 @@ CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 PURE_LIBRARIES = frozenset({"networkx", "ortools", "numpy", "msgspec", "yaml", "zstandard"})
 # A library whose errors another one lets through counts as that other one.
 PART_OF = {"requests": "jgo"}
+# What the adapters of one client library share, besides each one's own files.
+SHARED = frozenset({"kafka_connect", "kafka_errors", "kafka_session"})
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 WIRING_MAY_IMPORT = (
     "adapters.*",
@@ -153,7 +155,7 @@ def adapter_faults(module: Module, modules: dict[str, Module], package: str) -> 
     for name in module.imports:
         if name in modules and modules[name].layer in ("wiring", "cli"):
             yield f"{module.name}: is an adapter, but imports the {modules[name].layer} {name}"
-        elif name in modules and modules[name].layer == "adapter" and not same_adapter(module.name, name):
+        elif name in modules and modules[name].layer == "adapter" and not may_lean_on(module.name, name):
             yield f"{module.name}: is an adapter, but imports the adapter {name}"
 
 
@@ -186,6 +188,12 @@ def reached(module: Module, modules: dict[str, Module], package: str) -> Iterato
             yield trail, imported
             if imported in modules and modules[imported].layer == "pure":
                 queue.append((imported, f"{trail} -> {imported}"))
+
+
+def may_lean_on(adapter: str, other: str) -> bool:
+    """An adapter may use its own files, and what all adapters of its client library share."""
+    own, shared = adapter.rpartition(".")[2], other.rpartition(".")[2]
+    return (shared in SHARED and own.split("_")[0] == shared.split("_")[0]) or same_adapter(adapter, other)
 
 
 def same_adapter(one: str, other: str) -> bool:

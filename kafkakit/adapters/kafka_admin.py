@@ -8,8 +8,9 @@ from typing import Any
 from kafkakit.adapters import kafka_admin_configs as resource_configs
 from kafkakit.adapters import kafka_admin_read as read
 from kafkakit.adapters import kafka_admin_write as write
-from kafkakit.adapters.kafka_admin_session import KafkaSession
 from kafkakit.adapters.kafka_admin_snapshot import assemble
+from kafkakit.adapters.kafka_errors import UNKNOWN_TOPIC, error_from, error_of
+from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.ports import (
     BrokerLogDirs,
@@ -145,7 +146,7 @@ class KafkaAdmin:
         answers = self._session.ask_brokers(write.dir_requests(moves)) if moves else {}
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
-                told |= dict.fromkeys([k for k in moves if k.broker == broker], read.error_from(answer))
+                told |= dict.fromkeys([k for k in moves if k.broker == broker], error_from(answer))
             else:
                 told |= dict(write.dir_results(broker, answer))
         return {key: told.get(key, write.UNANSWERED) for key in moves}
@@ -156,7 +157,7 @@ class KafkaAdmin:
         """See `ports.ClusterAdmin`; waits up to 10 s for the leaders, so that the topic can be used at once."""
         request = write.create_request(name, assignments, configs, self._timeout_ms)
         response = self._session.ask("create topic", request, errors=_topic_codes, repeat=False)
-        error = read.error_of(response.topics[0].error_code, response.topics[0].error_message)
+        error = error_of(response.topics[0].error_code, response.topics[0].error_message)
         deadline = time.monotonic() + CREATION_WAIT_S
         while error is None and time.monotonic() < deadline:
             states = self.partition_states([name])
@@ -170,7 +171,7 @@ class KafkaAdmin:
         request = write.delete_request(name, self._timeout_ms)
         response = self._session.ask("delete topic", request, errors=_response_codes, repeat=False)
         answer = response.responses[0]
-        return read.error_of(answer.error_code, getattr(answer, "error_message", None))
+        return error_of(answer.error_code, getattr(answer, "error_message", None))
 
     def _metadata(self, topics: Collection[str] | None) -> list[Any]:
         from kafka.protocol.metadata import MetadataRequest
@@ -184,7 +185,7 @@ class KafkaAdmin:
             wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in batch]
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
             found += self._session.ask("describe topics", request).topics
-        return [t for t in found if t.error_code != read.UNKNOWN_TOPIC]
+        return [t for t in found if t.error_code != UNKNOWN_TOPIC]
 
     def _hidden_topics(self, answers: Mapping[int, BrokerLogDirs], seen: set[str]) -> list[Any]:
         # The list of all topics silently lacks those that the user may not see; the log dirs do not.

@@ -5,7 +5,8 @@ from typing import Any
 
 from kafkakit.adapters import kafka_admin_read as read
 from kafkakit.adapters import kafka_admin_write as write
-from kafkakit.adapters.kafka_admin_session import KafkaSession
+from kafkakit.adapters.kafka_errors import error_from
+from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind
 
 NAMES_PER_REQUEST = 500
@@ -77,7 +78,7 @@ def _alter_brokers(
     for broker, answer in answers.items():
         groups = batches[broker][1]
         if isinstance(answer, Exception):
-            told |= dict.fromkeys([c for group in groups.values() for c in group], read.error_from(answer))
+            told |= dict.fromkeys([c for group in groups.values() for c in group], error_from(answer))
         else:
             told |= write.config_results(answer, groups)
     return told

@@ -3,14 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from kafkakit.adapters.kafka_errors import CLUSTER_DENIED, TOPIC_DENIED, UNKNOWN_TOPIC, error_from, error_of, refused
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import Broker, BrokerState, LogDir, Reassignment, TopicPartition
-from kafkakit.ports import BrokerLogDirs, ClusterInfo, ItemError, LiveReplica, PartitionState, ResourceKind
+from kafkakit.ports import BrokerLogDirs, ClusterInfo, LiveReplica, PartitionState, ResourceKind
 
 UNKNOWN_FAULT = -1
-UNKNOWN_TOPIC = 3
-TOPIC_DENIED = 29
-CLUSTER_DENIED = 31
 NOT_TOLD = -(2**31)
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
@@ -31,29 +29,6 @@ OPERATIONS = {
     14: "describe_tokens",
 }
 """Bits of `authorized_operations` (Kafka's AclOperation codes)."""
-
-
-def error_of(code: int, text: str | None = None) -> ItemError | None:
-    """The error of a code and the broker's text; None for 0."""
-    if code == 0:
-        return None
-    from kafka import errors
-
-    kind = errors.for_code(code)
-    name = kind.__name__ if kind.__name__ != "UnrecognizedBrokerError" else f"Error{code}"
-    return ItemError(name=name, message=" ".join((text or "").split())[:300], retriable=bool(kind.retriable))
-
-
-def error_from(exception: Exception) -> ItemError:
-    """The error of a request that did not come back; worth another try."""
-    text = " ".join(str(exception).split())
-    name = type(exception).__name__
-    return ItemError(name=name, message=text.removeprefix(name).removeprefix(": ")[:300], retriable=True)
-
-
-def refused(what: str, right: str) -> OperationFailedError:
-    """The failure of a read for want of a right, which Kafka would rather show as empty data."""
-    return OperationFailedError(f"{what}: not permitted", hint=f"grant {right} to this user")
 
 
 def cluster_info(response: Any, version: str | None) -> ClusterInfo:

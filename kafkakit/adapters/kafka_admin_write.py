@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_read import error_of
+from kafkakit.adapters.kafka_errors import error_of
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafkakit.adapters import kafka_groups_read as read
-from kafkakit.adapters.kafka_admin_read import error_from, error_of, refused
+from kafkakit.adapters.kafka_errors import error_from, error_of, refused
 from kafkakit.adapters.kafka_groups_coordinators import MOVED, PAUSE_S, Coordinators
 from kafkakit.errors import OperationFailedError, TryLaterError
 from kafkakit.model import TopicPartition

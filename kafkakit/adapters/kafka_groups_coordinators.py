@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_read import error_from, error_of
-from kafkakit.adapters.kafka_admin_session import KafkaSession
+from kafkakit.adapters.kafka_errors import error_from, error_of
+from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.ports import ItemError
 
 OFFSETS_TOPIC = "__consumer_offsets"

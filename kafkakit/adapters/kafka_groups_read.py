@@ -4,7 +4,7 @@ import struct
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_read import error_of
+from kafkakit.adapters.kafka_errors import error_of
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.ports import (

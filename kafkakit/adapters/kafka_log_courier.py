@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_session import KafkaSession
+from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.errors import TryLaterError
 
 PATIENCE_S = 3.0

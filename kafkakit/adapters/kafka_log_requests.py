@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_read import error_from, error_of
+from kafkakit.adapters.kafka_errors import error_from, error_of
 from kafkakit.adapters.kafka_log_routes import NO_ID, STALE
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError

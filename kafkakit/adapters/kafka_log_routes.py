@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_read import TOPIC_DENIED, UNKNOWN_TOPIC, refused
-from kafkakit.adapters.kafka_admin_session import KafkaSession
+from kafkakit.adapters.kafka_errors import TOPIC_DENIED, UNKNOWN_TOPIC, refused
+from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.ports import TopicPlaces

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_admin_read import configs_of, error_of, log_dirs_of, operations_of, states_of
+from kafkakit.adapters.kafka_admin_read import configs_of, log_dirs_of, operations_of, states_of
 from kafkakit.adapters.kafka_admin_snapshot import assemble
 from kafkakit.adapters.kafka_admin_write import config_rounds, too_long
+from kafkakit.adapters.kafka_errors import error_of
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import Broker, BrokerState, Reassignment, TopicPartition
 from kafkakit.ports import BrokerLogDirs, ClusterInfo, ConfigChange, ConfigOp, LiveReplica, ResourceKind

@@ -1,4 +1,4 @@
-"""The connection under `KafkaAdmin`: reaching a cluster, asking it, and healing what kafka-python keeps stale.
+"""The connection under the control adapters: reaching a cluster, asking it, and healing what kafka-python keeps stale.
 
 kafka-python 3.0 caches the controller for ever and retries nothing, and its public calls drop error
 texts. So requests go to its connection manager, here and nowhere else; a client that fails is replaced.
@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka_admin_connect import connect, told
+from kafkakit.adapters.kafka_connect import connect, told
 from kafkakit.errors import OperationFailedError, TryLaterError
 from kafkakit.security import Security
 
