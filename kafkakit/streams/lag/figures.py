@@ -1,0 +1,120 @@
+"""Time lag as a value: an estimate inside an interval, where it comes from, and the moment it was true at."""
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+UNBOUNDED = (1 << 63) - 1
+"""A high bound that is none, in arrays."""
+
+UNESTIMATED = -1
+"""An estimate that is none, in arrays."""
+
+
+class Source(IntEnum):
+    """What the estimate comes from, best first."""
+
+    CAUGHT_UP = 0
+    WATERMARK = 1
+    RECORD = 2
+    STREAM_TIME = 3
+    INTERPOLATED = 4
+    BOUNDS = 5
+    UNKNOWN = 6
+
+    @property
+    def word(self) -> str:
+        """The name as outputs and labels write it."""
+        return self.name.lower()
+
+
+class Flag(IntFlag):
+    """What else is true of a figure.
+
+    FUTURE: a record's time lies ahead of the monitor's clock, the lag was set to 0. CONFLICT: proven sources
+    contradict each other (clocks differ by more than was allowed), the best one alone was used. HELD_BACK: an open
+    transaction holds the partition's stable end back. LOST: records were deleted before the group did them, lag
+    counts from the log's start. AHEAD: committed beyond the end of the log. OTHER_TOPIC: the commit is, or may be, of
+    an earlier topic of the name. NO_END: the end was never seen. STALE: the facts are older than is allowed.
+    """
+
+    FUTURE = 1
+    CONFLICT = 2
+    HELD_BACK = 4
+    LOST = 8
+    AHEAD = 16
+    OTHER_TOPIC = 32
+    NO_END = 64
+    STALE = 128
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The names of the flags that are set, as outputs write them, sorted."""
+        return tuple(sorted(str(flag.name).lower() for flag in self))
+
+
+NO_FLAGS = Flag(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLag:
+    """The lag at `as_of_ms`, by the monitor's clock: surely at least `low_ms` and, where known, at most `high_ms`.
+
+    `estimate_ms` lies inside, None where nothing is known.
+    """
+
+    estimate_ms: int | None
+    low_ms: int
+    high_ms: int | None
+    source: Source
+    as_of_ms: int
+    flags: Flag = NO_FLAGS
+
+    @property
+    def is_exact(self) -> bool:
+        """True when the interval is one point."""
+        return self.low_ms == self.high_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Many `TimeLag`s as columns of one length; `high_ms` is UNBOUNDED and `estimate_ms` UNESTIMATED for none."""
+
+    estimate_ms: "Ints"
+    low_ms: "Ints"
+    high_ms: "Ints"
+    source: "Ints"
+    as_of_ms: "Ints"
+    flags: "Ints"
+
+    def __len__(self) -> int:
+        return len(self.low_ms)
+
+    def taken(self, rows: "Ints") -> "Figures":
+        """These rows, in this order."""
+        return Figures(
+            estimate_ms=self.estimate_ms[rows],
+            low_ms=self.low_ms[rows],
+            high_ms=self.high_ms[rows],
+            source=self.source[rows],
+            as_of_ms=self.as_of_ms[rows],
+            flags=self.flags[rows],
+        )
+
+    def at(self, row: int) -> TimeLag:
+        """One row as a value."""
+        estimate, high = int(self.estimate_ms[row]), int(self.high_ms[row])
+        return TimeLag(
+            estimate_ms=None if estimate == UNESTIMATED else estimate,
+            low_ms=int(self.low_ms[row]),
+            high_ms=None if high == UNBOUNDED else high,
+            source=Source(int(self.source[row])),
+            as_of_ms=int(self.as_of_ms[row]),
+            flags=Flag(int(self.flags[row])),
+        )
