@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
+from kafkakit.streams.inflate import BombError, DamagedError, inflate_gzip, inflate_zstd
+
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 MAGIC = 2
@@ -190,42 +192,16 @@ def record_section(
     codec = batch.codec
     if codec is Codec.NONE:
         return buffer, start, batch.end
-    if codec is Codec.ZSTD or codec is Codec.GZIP:
-        packed = buffer[start : batch.end]
-        plain = _unzstd(packed, max_inflated) if codec is Codec.ZSTD else _gunzip(packed, max_inflated)
-        return plain if isinstance(plain, RecordFault) else (plain, 0, len(plain))
-    return RecordFault(f"compressed with {batch.codec_name}")
-
-
-def _gunzip(packed: bytes, limit: int) -> bytes | RecordFault:
-    import zlib
-
-    stream = zlib.decompressobj(wbits=31)
+    if codec is not Codec.ZSTD and codec is not Codec.GZIP:
+        return RecordFault(f"compressed with {batch.codec_name}")
+    inflate = inflate_zstd if codec is Codec.ZSTD else inflate_gzip
     try:
-        plain = stream.decompress(packed, limit + 1)
-    except zlib.error:
-        return RecordFault("broken gzip data")
-    if len(plain) > limit:
-        return RecordFault(f"inflates to more than {limit} bytes")
-    return plain if stream.eof else RecordFault("broken gzip data")
-
-
-def _unzstd(packed: bytes, limit: int) -> bytes | RecordFault:
-    import zstandard
-
-    parts: list[bytes] = []
-    left = limit
-    try:
-        inflater = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-        with inflater.stream_reader(packed, read_across_frames=True) as source:
-            while part := source.read(min(left + 1, 1 << 20)):
-                left -= len(part)
-                if left < 0:
-                    return RecordFault(f"inflates to more than {limit} bytes")
-                parts.append(part)
-    except zstandard.ZstdError:
-        return RecordFault("broken zstd data")
-    return b"".join(parts)
+        plain = inflate(buffer[start : batch.end], max_inflated)
+    except BombError:
+        return RecordFault(f"inflates to more than {max_inflated} bytes")
+    except DamagedError:
+        return RecordFault(f"broken {batch.codec_name} data")
+    return plain, 0, len(plain)
 
 
 def _record(data: bytes, start: int, end: int, batch: Batch) -> LogRecord | RecordFault:
