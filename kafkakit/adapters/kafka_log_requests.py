@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafkakit.adapters.kafka_errors import error_from, error_of
-from kafkakit.adapters.kafka_log_routes import NO_ID, STALE
+from kafkakit.adapters.kafka_log_routes import STALE
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
+from kafkakit.streams.identity import NO_TOPIC_ID
 from kafkakit.streams.ports import Fetched, LogSpan
 
 EARLIEST, LATEST = -2, -1
@@ -36,7 +37,7 @@ def fetch_request(
             partition_max_bytes=partition_bytes,
         )
         grouped.setdefault(key.topic, []).append(place)
-    named = any(ids.get(name, NO_ID) == NO_ID for name in grouped)
+    named = any(ids.get(name, NO_TOPIC_ID) == NO_TOPIC_ID for name in grouped)
     return FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,
@@ -46,7 +47,7 @@ def fetch_request(
         session_epoch=-1,
         rack_id="",
         topics=[
-            topic_of(topic=name, topic_id=uuid.UUID(bytes=ids.get(name, NO_ID)), partitions=places)
+            topic_of(topic=name, topic_id=uuid.UUID(bytes=ids.get(name, NO_TOPIC_ID)), partitions=places)
             for name, places in grouped.items()
         ],
         forgotten_topics_data=[],

@@ -7,9 +7,9 @@ from kafkakit.adapters.kafka_errors import TOPIC_DENIED, UNKNOWN_TOPIC, refused
 from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
+from kafkakit.streams.identity import NO_TOPIC_ID
 from kafkakit.streams.ports import TopicPlaces
 
-NO_ID = bytes(16)
 NAMES_PER_REQUEST = 500
 STALE = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 """Kafka's errors that say the leader or the topic is another one now (Errors.java)."""
@@ -102,4 +102,6 @@ class Routes:
 def _places(topic: Any) -> TopicPlaces:
     topic_id = getattr(topic, "topic_id", None)
     leaders = {p.partition_index: p.leader_id if p.leader_id >= 0 else None for p in topic.partitions}
-    return TopicPlaces(topic_id=NO_ID if topic_id is None else topic_id.bytes, leaders=dict(sorted(leaders.items())))
+    return TopicPlaces(
+        topic_id=NO_TOPIC_ID if topic_id is None else topic_id.bytes, leaders=dict(sorted(leaders.items()))
+    )

@@ -48,6 +48,7 @@ class SandboxSpec:
     """A checked request: `brokers` from id 1001 upwards, racks `a`, `b`, ... round robin.
 
     Brokers have as many log dirs as `log_dirs` says, in turn: (1, 3) gives the first one, the second three, ...
+    `offsets_partitions` is the number of partitions of `__consumer_offsets`: one is the quickest to make.
     """
 
     name: str
@@ -57,6 +58,7 @@ class SandboxSpec:
     kafka: str = KRAFT_VERSION
     mode: Mode = Mode.KRAFT
     secure: Secure = Secure.NONE
+    offsets_partitions: int = 1
 
     def log_dirs_of(self, index: int) -> int:
         """How many log dirs the broker of that index has (0 is the first)."""
@@ -92,6 +94,7 @@ def build_spec(
     kafka: str | None,
     mode: Mode,
     secure: Secure,
+    offsets_partitions: int = 1,
 ) -> SandboxSpec:
     """Check a request and fill in the Kafka version of its mode; raises `UsageError` with the limit it breaks."""
     check_name(name)
@@ -114,5 +117,12 @@ def build_spec(
     if mode is Mode.ZOOKEEPER and secure is not Secure.NONE:
         raise UsageError("--secure works with --mode kraft only", hint="leave out --mode zookeeper")
     return SandboxSpec(
-        name=name, brokers=brokers, racks=racks, log_dirs=log_dirs, kafka=version, mode=mode, secure=secure
+        name=name,
+        brokers=brokers,
+        racks=racks,
+        log_dirs=log_dirs,
+        kafka=version,
+        mode=mode,
+        secure=secure,
+        offsets_partitions=offsets_partitions,
     )

@@ -135,6 +135,7 @@ class StartCluster(Protocol):
         mode: str = "kraft",
         secure: str = "none",
         kafka: str | None = None,
+        offsets_partitions: int = 1,
     ) -> SandboxCluster: ...
 
 
@@ -168,6 +169,7 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
         mode: str = "kraft",
         secure: str = "none",
         kafka: str | None = None,
+        offsets_partitions: int = 1,
     ) -> SandboxCluster:
         spec = build_spec(
             name=f"t{len(stores)}",
@@ -177,6 +179,7 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
             kafka=kafka,
             mode=Mode(mode),
             secure=Secure(secure),
+            offsets_partitions=offsets_partitions,
         )
         store = home.store(spec.name)
         stores.append(store)

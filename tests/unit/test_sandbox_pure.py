@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -117,6 +118,9 @@ def test_an_open_broker_has_no_authorizer_and_one_listener() -> None:
     assert settings["broker.rack"] == "b"
     assert settings["log.dirs"] == "/box/broker-1002/data-0,/box/broker-1002/data-1"
     assert "authorizer.class.name" not in settings
+    assert settings["offsets.topic.num.partitions"] == "1"
+    more = broker_properties(replace(spec, offsets_partitions=4), layout, layout.brokers[1], "/box", None)
+    assert more["offsets.topic.num.partitions"] == "4"
 
 
 @pytest.mark.parametrize(
