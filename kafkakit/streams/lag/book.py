@@ -40,12 +40,13 @@ class BookLimits:
 class LagBook:
     """State by key number: the last commit, when it was made and seen, and what its metadata says. Single-threaded.
 
-    `offset` is -1 for rows without a commit. `committed_ms` is the coordinator's clock, `seen_ms` the monitor's.
-    `slot` leads to the partition's `EndSamples`. Metadata is kept as bytes and read when asked for (`read`), after
-    which `done_end` (one past the highest done offset), `pending` (how many offsets below it are not done),
-    `oldest_ms`, `newest_done_ms`, `stream_ms` (-1: not told), `dialect` and `problem` (places in DIALECTS and
-    PROBLEMS) hold; before, only what a plain commit says. Refusals are counted and never silent: `rows_refused`,
-    `metadata_refused`.
+    `offset` is -1 for rows without a commit. `committed_ms` is the coordinator's clock, `seen_ms` the monitor's;
+    `quiet_ms` is the time of the last end sample that a commit, since replaced, had reached. `slot` leads to the
+    partition's `EndSamples`. Metadata is kept as bytes and read when asked for (`read`), after which `done_end` (one
+    past the highest done offset), `pending` (how many offsets below it are not done), `oldest_ms`, `newest_done_ms`,
+    `stream_ms` (-1: not told), `dialect` and `problem` (places in DIALECTS and PROBLEMS) hold; before, only what a
+    plain commit says. `records` are the record times read for the rows. Refusals are counted and never silent:
+    `rows_refused`, `metadata_refused`.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class LagBook:
         self.committed_ms: Ints = np.empty(0, dtype=np.int64)
         self.seen_ms: Ints = np.empty(0, dtype=np.int64)
         self.id_number: Ints = np.empty(0, dtype=np.int64)
+        self.quiet_ms: Ints = np.empty(0, dtype=np.int64)
         self.slot: Ints = np.empty(0, dtype=np.int64)
         self.metadata: NDArray[np.object_] = np.empty(0, dtype=object)
         self.is_read: Bools = np.empty(0, dtype=bool)
@@ -114,6 +116,8 @@ class LagBook:
         new = key[self.slot[key] == NO_SLOT]
         if len(new):
             self._find_slots(new)
+        slot = self.slot[key]
+        self._note_quiet(key, slot)
         self.offset[key], self.committed_ms[key], self.seen_ms[key] = offset, committed_ms, seen_at_ms
         self.id_number[key] = self._id_numbers(ids)
         self._keep_metadata(key, metadata)
@@ -121,7 +125,6 @@ class LagBook:
         self.pending[key] = 0
         for column in (self.oldest_ms, self.newest_done_ms, self.stream_ms):
             column[key] = NONE
-        slot = self.slot[key]
         end = np.where(slot >= 0, self.ends.end[slot], NONE)
         self.window.add(key, offset, committed_ms, np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG))
         return freed
@@ -201,6 +204,15 @@ class LagBook:
         if reading.stream_time_ms is not None:
             self.stream_ms[row] = reading.stream_time_ms
 
+    def _note_quiet(self, key: "Ints", slot: "Ints") -> None:
+        """Remember of commits that are about to be replaced that they had reached the end of the newest sample."""
+        import numpy as np
+
+        ends = self.ends
+        limit, before_ms = ends.end[slot], ends.before_ms[slot]
+        at_tail = (slot >= 0) & (limit >= 0) & (self.offset[key] >= limit) & (self.seen_ms[key] <= before_ms)
+        self.quiet_ms[key] = np.where(at_tail, before_ms, self.quiet_ms[key])
+
     def _keep_metadata(self, key: "Ints", metadata: "NDArray[np.object_]") -> None:
         import numpy as np
 
@@ -234,7 +246,7 @@ class LagBook:
 
     def _clear(self, rows: "Ints") -> None:
         self.metadata_bytes -= sum(map(len, self.metadata[rows]))
-        self.offset[rows] = NONE
+        self.offset[rows] = self.quiet_ms[rows] = NONE
         self.slot[rows] = NO_SLOT
         self.metadata[rows] = b""
         self.window.clear(rows)
@@ -250,6 +262,7 @@ class LagBook:
             return
         self.offset, self.committed_ms = grown(self.offset, rows, NONE), grown(self.committed_ms, rows, NONE)
         self.seen_ms, self.id_number = grown(self.seen_ms, rows, NONE), grown(self.id_number, rows, NONE)
+        self.quiet_ms = grown(self.quiet_ms, rows, NONE)
         self.slot, self.metadata = grown(self.slot, rows, NO_SLOT), grown(self.metadata, rows, b"")
         self.is_read, self.done_end = grown(self.is_read, rows, True), grown(self.done_end, rows, NONE)
         self.pending, self.oldest_ms = grown(self.pending, rows, 0), grown(self.oldest_ms, rows, NONE)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 SAMPLES = 16
 MAX_PARTITIONS = 1_000_000
@@ -52,6 +53,7 @@ class EndSamples:
         self.after_ms: Ints = np.empty(0, dtype=np.int64)
         self.effective: Ints = np.empty(0, dtype=np.int64)
         self.effective_at: Ints = np.empty(0, dtype=np.int64)
+        self.effective_is_data: Bools = np.empty(0, dtype=bool)
         self._ends: Ints = np.empty((0, SAMPLES), dtype=np.int64)
         self._before: Ints = np.empty((0, SAMPLES), dtype=np.int64)
         self._after: Ints = np.empty((0, SAMPLES), dtype=np.int64)
@@ -109,16 +111,19 @@ class EndSamples:
             self._after[rows, place] = after_ms[cut]
             self._count[rows] = place + 1
 
-    def note_effective_end(self, slot: int, effective_end: int, at_end: int) -> None:
-        """A raw read found that the last data record below `at_end` stands at `effective_end` - 1."""
-        self.effective[slot], self.effective_at[slot] = effective_end, at_end
+    def note_effective_end(self, slot: int, effective_end: int, at_end: int, *, is_data: bool) -> None:
+        """A raw read found no data that consumers get from `effective_end` to `at_end`.
 
-    def effective_end(self, slots: "Ints") -> "Ints":
-        """The effective ends that hold for the newest samples, -1 where unknown."""
+        `is_data` when what stands right below it surely is data: of no transaction that is open or aborted.
+        """
+        self.effective[slot], self.effective_at[slot], self.effective_is_data[slot] = effective_end, at_end, is_data
+
+    def effective_end(self, slots: "Ints") -> "tuple[Ints, Bools]":
+        """The effective ends that hold for the newest samples, -1 where unknown, and whether data stands below."""
         import numpy as np
 
         known = (self.effective_at[slots] == self.end[slots]) & (self.end[slots] >= 0)
-        return np.where(known, self.effective[slots], NONE)
+        return np.where(known, self.effective[slots], NONE), known & self.effective_is_data[slots]
 
     def bracket(self, slots: "Ints", offsets: "Ints") -> Bracket:
         """The samples next to an offset of each slot."""
@@ -171,5 +176,6 @@ class EndSamples:
         self.end, self.stable, self.start = (grown(a, rows, NONE) for a in (self.end, self.stable, self.start))
         self.before_ms, self.after_ms = grown(self.before_ms, rows, NONE), grown(self.after_ms, rows, NONE)
         self.effective, self.effective_at = grown(self.effective, rows, NONE), grown(self.effective_at, rows, NONE)
+        self.effective_is_data = grown(self.effective_is_data, rows, False)
         self._ends, self._before, self._after = (grown(a, rows, 0) for a in (self._ends, self._before, self._after))
         self._count, self.generation = grown(self._count, rows, 0), grown(self.generation, rows, 0)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.topics import NONE
+from kafkakit.streams.record_times import RecordTime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,22 +18,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecord:
-    """The first record at or after `position`: it stands at `offset`, its time lies in `low_ms` to `high_ms`.
+    """The first record at or after `position`: it stands at `offset`, and its time is about `time_ms`.
 
-    `is_data` when it surely is data that consumers get: no marker, and of no transaction whose end is unknown.
-    `read_ms` is the monitor's time when the read was sent.
+    It surely is at least `low_ms` and at most `high_ms`, -1 for each that is not proven. `is_data` when it surely is
+    data that consumers get, and at this offset: no marker, and of no transaction whose end is unknown. `read_ms` is
+    the monitor's time when the read was sent.
     """
 
     position: int
     offset: int
+    time_ms: int
     low_ms: int
     high_ms: int
     is_data: bool
     read_ms: int
 
+    @classmethod
+    def of(cls, position: int, found: RecordTime, read_ms: int) -> "ReadRecord":
+        """What a raw read from `position` on found; transactional records do not count as sure data."""
+        known = max(found.low_ms, found.high_ms) >= 0
+        low = found.low_ms if found.low_ms >= 0 else found.high_ms
+        return cls(
+            position=position,
+            offset=found.offset,
+            time_ms=(low + found.high_ms) // 2 if known else NONE,
+            low_ms=found.low_ms if found.is_low_proven else NONE,
+            high_ms=found.high_ms if found.is_high_proven else NONE,
+            is_data=found.is_offset_exact and not found.is_transactional,
+            read_ms=read_ms,
+        )
+
 
 class RecordCache:
-    """One read record a row, and the newest time of one that has been done since; 73 bytes a row.
+    """One read record a row, and the newest time of one that has been done since; 81 bytes a row.
 
     What was read of a log that is another one now (`EndSamples.generation`) is not given out any more.
     """
@@ -43,6 +61,7 @@ class RecordCache:
         self._ends = ends
         self.position: Ints = np.empty(0, dtype=np.int64)
         self.offset: Ints = np.empty(0, dtype=np.int64)
+        self.time_ms: Ints = np.empty(0, dtype=np.int64)
         self.low_ms: Ints = np.empty(0, dtype=np.int64)
         self.high_ms: Ints = np.empty(0, dtype=np.int64)
         self.read_ms: Ints = np.empty(0, dtype=np.int64)
@@ -59,7 +78,7 @@ class RecordCache:
         self.low_ms, self.high_ms = grown(self.low_ms, rows, NONE), grown(self.high_ms, rows, NONE)
         self.read_ms, self.is_data = grown(self.read_ms, rows, NONE), grown(self.is_data, rows, False)
         self.done_ms, self.done_offset = grown(self.done_ms, rows, NONE), grown(self.done_offset, rows, NONE)
-        self._generation = grown(self._generation, rows, NONE)
+        self.time_ms, self._generation = grown(self.time_ms, rows, NONE), grown(self._generation, rows, NONE)
 
     def note(self, row: int, slot: int, record: ReadRecord) -> None:
         """Keep what was read for a row; the record before it counts as done from now on where the row passed it."""
@@ -70,7 +89,7 @@ class RecordCache:
             self.done_ms[row], self.done_offset[row] = self.low_ms[row], self.offset[row]
         self._generation[row] = generation
         self.position[row], self.offset[row] = record.position, record.offset
-        self.low_ms[row], self.high_ms[row] = record.low_ms, record.high_ms
+        self.time_ms[row], self.low_ms[row], self.high_ms[row] = record.time_ms, record.low_ms, record.high_ms
         self.read_ms[row], self.is_data[row] = record.read_ms, record.is_data
 
     def drop(self, rows: "Ints") -> None:

@@ -124,6 +124,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
     slots = np.where(has_slot, book.slot[rows], 0)
     position = positions(book, rows)
     done_end = np.maximum(book.done_end[rows], position)
+    effective_end, is_data = ends.effective_end(slots)
     is_log_append, is_dense, is_compacted = topics.traits(slots)
     held = records.holds(rows, slots, position, now_ms=now_ms, ttl_ms=rules.record_ttl_ms) & has_slot
 
@@ -138,6 +139,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
         committed_ms=book.committed_ms[rows],
         seen_ms=book.seen_ms[rows],
         commits_as_of_ms=commits_as_of_ms,
+        quiet_ms=book.quiet_ms[rows],
         position=position,
         done_end=done_end,
         oldest_ms=book.oldest_ms[rows],
@@ -146,13 +148,15 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
         start=of_end(ends.start),
         stable=of_end(ends.stable),
         end=of_end(ends.end),
-        effective_end=np.where(has_slot, ends.effective_end(slots), NONE),
+        effective_end=np.where(has_slot, effective_end, NONE),
+        effective_end_is_data=has_slot & is_data,
         before_ms=of_end(ends.before_ms),
         after_ms=of_end(ends.after_ms),
         at_position=ends.bracket(slots, position),
         at_done_end=ends.bracket(slots, done_end),
         at_last_done=ends.bracket(slots, done_end - 1),
         record_offset=of_record(records.offset),
+        record_ms=of_record(records.time_ms),
         record_low_ms=of_record(records.low_ms),
         record_high_ms=of_record(records.high_ms),
         record_read_ms=of_record(records.read_ms),

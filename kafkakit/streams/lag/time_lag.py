@@ -50,7 +50,7 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     is_at_tail = has_end & (e.position >= limit)
     is_pending = has_end & ~is_at_tail
     ladder = _Ladder(e)
-    is_quiet = is_at_tail & (e.seen_ms <= e.before_ms)
+    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
     ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     holds = (e.oldest_ms > 0) & (e.position == e.committed) & ~e.is_other_topic
     holds &= (e.done_end > e.committed) | (e.oldest_ms != e.newest_done_ms)
@@ -67,17 +67,17 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     existed = (e.record_offset == e.position) & (e.at_position.high_after_ms >= 0)
     existed &= e.at_position.high_after_ms <= at
     existed |= (e.after_ms <= at) | (e.record_read_ms <= at)
-    proven = found & e.record_is_data & ~(may_be_gone & ~was_read_since)
+    has_time = found & (e.record_ms >= 0)
+    proven = has_time & e.record_is_data & ~(may_be_gone & ~was_read_since)
+    high = np.where(e.record_low_ms >= 0, at - e.record_low_ms, UNBOUNDED)
     visible = ~(hidden & (e.record_offset >= e.stable))
 
     ladder.offer(is_quiet, Source.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
     ladder.offer(holds, Source.WATERMARK, at - e.oldest_ms, low=at - e.oldest_ms, high=at - e.oldest_ms)
-    middle = at - (e.record_low_ms + e.record_high_ms) // 2
-    record_low = np.where(existed & visible, at - e.record_high_ms, 0)
-    ladder.offer(proven, Source.RECORD, middle, low=record_low, high=at - e.record_low_ms)
-    later = found & e.is_log_append
-    ladder.offer(later & ~proven, Source.RECORD, middle, high=at - e.record_low_ms + skew_ms)
-    ladder.offer(found & ~proven & ~later, Source.RECORD, middle)
+    record_low = np.where(existed & visible & (e.record_high_ms >= 0), at - e.record_high_ms, 0)
+    ladder.offer(proven, Source.RECORD, at - e.record_ms, low=record_low, high=high)
+    ladder.bound(found & e.is_log_append & (e.record_low_ms >= 0), high=at - e.record_low_ms + skew_ms)
+    ladder.offer(has_time & ~proven, Source.RECORD, at - e.record_ms)
     ladder.offer(is_pending & (e.stream_ms > 0), Source.STREAM_TIME, at - e.stream_ms)
     rises = is_pending & e.is_log_append
     for earlier in (e.stream_ms, np.where(e.done_end == e.position, e.newest_done_ms, -1)):
@@ -103,12 +103,12 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     is_at_tail = has_end & (e.done_end >= limit)
     is_behind = has_end & ~is_at_tail
     ladder = _Ladder(e)
-    is_quiet = is_at_tail & (e.seen_ms <= e.before_ms)
+    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
     ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     at = ladder.as_of
     has_done = (e.done_end > 0) & ~e.is_other_topic & ~is_quiet
     hidden = (e.stable >= 0) & (e.stable < e.end)
-    newer = is_behind & ~hidden & (e.is_dense | (e.effective_end >= 0))
+    newer = is_behind & ~hidden & (e.is_dense | e.effective_end_is_data)
     newer &= (e.after_ms <= at) | (
         (e.at_done_end.high_after_ms >= 0) & (e.at_done_end.high_after_ms <= at) & e.is_dense
     )
