@@ -111,19 +111,19 @@ class EndSamples:
             self._after[rows, place] = after_ms[cut]
             self._count[rows] = place + 1
 
-    def note_effective_end(self, slot: int, effective_end: int, at_end: int, *, is_data: bool) -> None:
+    def note_effective_end(self, slot: int, effective_end: int, at_end: int, *, is_data: bool = False) -> None:
         """A raw read found no data that consumers get from `effective_end` to `at_end`.
 
         `is_data` when what stands right below it surely is data: of no transaction that is open or aborted.
         """
         self.effective[slot], self.effective_at[slot], self.effective_is_data[slot] = effective_end, at_end, is_data
 
-    def effective_end(self, slots: "Ints") -> "tuple[Ints, Bools]":
-        """The effective ends that hold for the newest samples, -1 where unknown, and whether data stands below."""
+    def effective_end(self, slots: "Ints") -> "Ints":
+        """The effective ends that hold for the newest samples, -1 where unknown."""
         import numpy as np
 
         known = (self.effective_at[slots] == self.end[slots]) & (self.end[slots] >= 0)
-        return np.where(known, self.effective[slots], NONE), known & self.effective_is_data[slots]
+        return np.where(known, self.effective[slots], NONE)
 
     def bracket(self, slots: "Ints", offsets: "Ints") -> Bracket:
         """The samples next to an offset of each slot."""

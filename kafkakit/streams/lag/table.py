@@ -124,7 +124,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
     slots = np.where(has_slot, book.slot[rows], 0)
     position = positions(book, rows)
     done_end = np.maximum(book.done_end[rows], position)
-    effective_end, is_data = ends.effective_end(slots)
+    effective_end = np.where(has_slot, ends.effective_end(slots), NONE)
     is_log_append, is_dense, is_compacted = topics.traits(slots)
     held = records.holds(rows, slots, position, now_ms=now_ms, ttl_ms=rules.record_ttl_ms) & has_slot
 
@@ -148,8 +148,8 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
         start=of_end(ends.start),
         stable=of_end(ends.stable),
         end=of_end(ends.end),
-        effective_end=np.where(has_slot, effective_end, NONE),
-        effective_end_is_data=has_slot & is_data,
+        effective_end=effective_end,
+        effective_end_is_data=(effective_end >= 0) & ends.effective_is_data[slots],
         before_ms=of_end(ends.before_ms),
         after_ms=of_end(ends.after_ms),
         at_position=ends.bracket(slots, position),
