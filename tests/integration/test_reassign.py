@@ -235,7 +235,7 @@ def test_destination_killed_mid_move_is_told_and_rolled_back_without_losing_a_re
         assert "throttle left: the replication rate on broker 1004, which is not alive" in out
         assert len(admin.reassignments()) == 2
         assert throttles(admin, "killed") == {}
-        looked = kit(brokers, "status", "-o", "json")
+        looked = kit(brokers, "status", "--window", "0", "-o", "json")
         assert [m["waits_for"] for m in json.loads(looked.stdout)["moves"]] == [[D], [D]]
         undone = kit(brokers, "rollback", path, "--yes")
         assert undone.returncode == 1  # the dead broker's rate is still owed

@@ -111,7 +111,7 @@ def test_kill_9_at_ten_random_points_ends_as_an_undisturbed_run(
     here = dict.fromkeys(range(6), (A, B))
     there = {n: (C, B) if n % 2 else (D, C) for n in range(6)}
     options = ("--throttle", "5MB", "--max-in", "2", "--max-out", "2")
-    make_topic(brokers, admin, "cut", here, 2 * MB)
+    make_topic(brokers, admin, "cut", here, 1 * MB)
     chance = random.Random(SEED)
     with traffic(brokers, "cut", 6) as flow:
         began = end_of(admin, "cut")
@@ -317,7 +317,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
         assert in_place(admin, plan)
         back = kit(brokers, "rollback", path, *QUICK)
         assert back.returncode == 0, back.stderr
-        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "1MB", "--max-in", "1") as process:
+        with kit_running(brokers, "apply", path, *QUICK, "--throttle", "2MB", "--max-in", "1") as process:
             mine = until(admin.reassignments)[0]
             flying = TopicPartition(mine.topic, mine.partition)
             waiting = next(k for k in (second, first) if k != flying)
