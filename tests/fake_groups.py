@@ -24,6 +24,7 @@ COORDINATOR = 1
 ItemResult = ItemError | None
 
 UNKNOWN_TOPIC = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+NOT_TEXT = ItemError(name="InvalidRequestError", message="the metadata is not valid Unicode text")
 UNKNOWN_MEMBER = ItemError(name="UnknownMemberIdError")
 TOO_LARGE = ItemError(name="OffsetMetadataTooLargeError")
 UNSTABLE = ItemError(name="UnstableOffsetCommitError", retriable=True)
@@ -206,6 +207,8 @@ class FakeGroups:
             return DOWN
         if key not in self._partitions:
             return UNKNOWN_TOPIC
+        if any("\ud800" <= char <= "\udfff" for char in offset.metadata):
+            return NOT_TEXT
         if utf16_units(offset.metadata) > self.limit:
             return TOO_LARGE
         if held.type is GroupType.SHARE:

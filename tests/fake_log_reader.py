@@ -20,6 +20,7 @@ UNKNOWN_TOPIC = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
 NOT_LEADER = ItemError(name="NotLeaderForPartitionError", retriable=True)
 NO_LEADER = ItemError(name="LeaderNotAvailableError", retriable=True)
 OUT_OF_RANGE = ItemError(name="OffsetOutOfRangeError")
+RECREATED = ItemError(name="UnknownTopicIdError", message="the topic was created again", retriable=True)
 SILENT = ItemError(name="KafkaTimeoutError", message="the leader does not answer", retriable=True)
 
 
@@ -63,17 +64,20 @@ class FakePartitionLog:
 class FakeLogReader:
     """`LogReader` in memory.
 
-    `unreachable` makes every call raise; the leaders in `down` do not answer. `fetches` remembers the offsets
-    of each fetch.
+    `unreachable` makes every call raise; the leaders in `down` do not answer, those in `slow` answer every other
+    fetch. `fetches` remembers the offsets of each fetch.
     """
 
     def __init__(self, cluster_id: str = "fake-cluster") -> None:
         self.id = cluster_id
         self.unreachable = False
         self.down: set[int] = set()
+        self.slow: set[int] = set()
+        self._keep_waiting: set[int] = set()
         self.fetches: list[dict[TopicPartition, int]] = []
         self.closed = False
         self._ids: dict[str, bytes] = {}
+        self._read: dict[TopicPartition, bytes] = {}
         self._logs: dict[TopicPartition, FakePartitionLog] = {}
 
     def add_topic(self, name: str, partitions: int = 1, *, topic_id: bytes | None = None) -> None:
@@ -146,13 +150,18 @@ class FakeLogReader:
         self._reach()
         self.fetches.append(dict(sorted(offsets.items())))
         left: dict[int | None, int] = {}
+        late = self.slow - self._keep_waiting
+        self._keep_waiting = late & {leader for leader in map(self._leader, offsets) if leader is not None}
         found: dict[TopicPartition, Fetched] = {}
         for key, offset in sorted(offsets.items()):
-            error = self._fault(key)
+            error = self._fault(key) or self._other_topic(key)
             if error is not None:
                 found[key] = Fetched(records=b"", span=NO_SPAN, error=error)
                 continue
             held = self._logs[key]
+            if held.leader in late:
+                found[key] = Fetched(records=b"", span=NO_SPAN)
+                continue
             if not held.start <= offset <= held.end:
                 found[key] = Fetched(records=b"", span=held.span, error=OUT_OF_RANGE)
                 continue
@@ -180,6 +189,14 @@ class FakeLogReader:
             return SILENT
         moved, held.moved = held.moved, False
         return NOT_LEADER if moved else None
+
+    def _other_topic(self, key: TopicPartition) -> ItemError | None:
+        """Whether the topic is another one than at the last fetch; says so once for each partition."""
+        before, self._read[key] = self._read.get(key), self._ids[key.topic]
+        return None if before in (None, self._ids[key.topic]) else RECREATED
+
+    def _leader(self, key: TopicPartition) -> int | None:
+        return self._logs[key].leader if key in self._logs else None
 
     def _fresh_id(self, name: str) -> bytes:
         used = int.from_bytes(self._ids.get(name, b"")[-4:], "big")

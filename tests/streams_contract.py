@@ -1,0 +1,334 @@
+"""What `streams.ports` promises, as tests that run against the fakes and against real brokers.
+
+A subclass gives the `rig` fixture. What a cluster may show late (members that leave, ended transactions) is polled.
+"""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pytest
+
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.streams.identity import NO_TOPIC_ID
+from kafkakit.streams.ports import (
+    CommittedOffset,
+    Fetched,
+    GroupAdmin,
+    GroupDescription,
+    GroupState,
+    GroupType,
+    LogReader,
+    LogSpan,
+)
+
+TP = TopicPartition
+HEADER = struct.Struct(">qiibIhiqqqhii")
+BASE_MS = 1_758_335_260_000
+WIDE = "\u4e2d\u05d0\u8000"
+LIMIT = 4096
+NOWHERE = TP("no-such-topic", 0)
+
+
+class Rig(Protocol):
+    """A cluster, its groups and its logs, and what a test may do to them."""
+
+    groups: GroupAdmin
+    log: LogReader
+    protocols: tuple[str, ...]
+    """Of `classic` and `consumer`, what groups can speak here."""
+
+    def new_topic(self, partitions: int = 1) -> str:
+        """Create a topic that nobody else uses."""
+        ...
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and create it again, empty."""
+        ...
+
+    def new_group(self) -> str:
+        """A name that no group has."""
+        ...
+
+    def append(self, partition: TopicPartition, values: Sequence[bytes], step_ms: int = 0) -> None:
+        """Write records in one batch, the first at BASE_MS and each `step_ms` later."""
+        ...
+
+    def join(self, group: str, topic: str, protocol: str) -> AbstractContextManager[object]:
+        """Keep a member in a group, which holds all partitions of the topic."""
+        ...
+
+    def offsets_transaction(self, group: str, commits: Mapping[TopicPartition, int]) -> Callable[[bool], object]:
+        """Commit offsets in a transaction that is open until the result is called: True commits, False aborts."""
+        ...
+
+    def records_transaction(self, partition: TopicPartition, values: Sequence[bytes]) -> Callable[[bool], object]:
+        """Write records in a transaction, likewise."""
+        ...
+
+    def pass_time(self) -> None:
+        """Let the cluster work for a moment."""
+        ...
+
+
+def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 150) -> None:
+    """Fail unless the condition comes true while the cluster works."""
+    for _ in range(tries):
+        if holds():
+            return
+        rig.pass_time()
+    assert holds()
+
+
+def error_name(told: object) -> str | None:
+    return told.name if isinstance(told, ItemError) else None
+
+
+def described(rig: Rig, group: str) -> GroupDescription:
+    found = rig.groups.describe([group])[group]
+    assert isinstance(found, GroupDescription), found
+    return found
+
+
+def span(rig: Rig, partition: TopicPartition) -> LogSpan:
+    found = rig.log.spans([partition])[partition]
+    assert isinstance(found, LogSpan), found
+    return found
+
+
+def fetched(rig: Rig, offsets: Mapping[TopicPartition, int], **limits: int) -> Mapping[TopicPartition, Fetched]:
+    """Fetch until every leader has answered."""
+    found: dict[TopicPartition, Fetched] = {}
+    for _ in range(100):
+        left = {key: offset for key, offset in offsets.items() if key not in found}
+        if not left:
+            break
+        answers = rig.log.fetch(left, **{"max_bytes": 1 << 20, "wait_ms": 200, **limits})
+        assert list(answers) == sorted(left)
+        found |= {key: answer for key, answer in answers.items() if answer.answered}
+    assert set(found) == set(offsets)
+    return found
+
+
+def headers(records: bytes) -> list[tuple[int, int, int]]:
+    """First offset, last offset and number of records of each whole batch."""
+    found = []
+    at = 0
+    while len(records) - at >= HEADER.size:
+        head = HEADER.unpack_from(records, at)
+        if at + 12 + head[1] > len(records):
+            break
+        found.append((head[0], head[0] + head[6], head[12]))
+        at += 12 + head[1]
+    return found
+
+
+class GroupsContract:
+    def test_a_commit_is_read_back_as_it_was_given(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(4), rig.new_group()
+        commits = {
+            TP(topic, 0): CommittedOffset(offset=7, metadata=WIDE * 1365),
+            TP(topic, 1): CommittedOffset(offset=0, metadata="ends with a zero\0"),
+            TP(topic, 2): CommittedOffset(offset=1 << 40, metadata=""),
+            TP(topic, 3): CommittedOffset(offset=3, metadata='{"json": "é"}', leader_epoch=5),
+        }
+        assert len(commits[TP(topic, 0)].metadata) == LIMIT - 1
+        assert rig.groups.commit(group, commits) == dict.fromkeys(commits)
+        assert rig.groups.committed(group) == commits
+        assert rig.groups.committed(group, [TP(topic, 1), TP(topic, 9)]) == {TP(topic, 1): commits[TP(topic, 1)]}
+        assert rig.groups.committed(group, []) == {}
+
+    def test_metadata_over_the_limit_is_refused_for_its_partition_alone(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(4), rig.new_group()
+        before = CommittedOffset(offset=1, metadata="before")
+        assert rig.groups.commit(group, {TP(topic, 1): before}) == {TP(topic, 1): None}
+        pair = "\U0001f600"
+        told = rig.groups.commit(
+            group,
+            {
+                TP(topic, 0): CommittedOffset(offset=2, metadata="\u4e2d" * LIMIT),
+                TP(topic, 1): CommittedOffset(offset=2, metadata="\u4e2d" * (LIMIT + 1)),
+                TP(topic, 2): CommittedOffset(offset=2, metadata=pair * (LIMIT // 2)),
+                TP(topic, 3): CommittedOffset(offset=2, metadata=pair * (LIMIT // 2) + "a"),
+            },
+        )
+        assert [error_name(told[TP(topic, p)]) for p in range(4)] == [
+            None,
+            "OffsetMetadataTooLargeError",
+            None,
+            "OffsetMetadataTooLargeError",
+        ]
+        found = rig.groups.committed(group)
+        assert found[TP(topic, 1)] == before
+        assert sorted(found) == [TP(topic, 0), TP(topic, 1), TP(topic, 2)]
+
+    def test_a_partition_that_does_not_exist_is_refused_alone(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(), rig.new_group()
+        told = rig.groups.commit(group, {TP(topic, 0): CommittedOffset(offset=1), NOWHERE: CommittedOffset(offset=1)})
+        assert {key: error_name(error) for key, error in told.items()} == {
+            TP(topic, 0): None,
+            NOWHERE: "UnknownTopicOrPartitionError",
+        }
+
+    def test_text_that_no_broker_could_store_is_refused(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(), rig.new_group()
+        told = rig.groups.commit(group, {TP(topic, 0): CommittedOffset(offset=1, metadata="\ud800")})
+        assert error_name(told[TP(topic, 0)]) == "InvalidRequestError"
+        assert rig.groups.committed(group) == {}
+
+    @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+    def test_a_live_group_is_described_and_takes_no_commits(self, rig: Rig, protocol: str) -> None:
+        if protocol not in rig.protocols:
+            pytest.skip(f"no {protocol} groups here")
+        topic, group = rig.new_topic(2), rig.new_group()
+        keys = (TP(topic, 0), TP(topic, 1))
+        commits = {key: CommittedOffset(offset=1) for key in keys}
+        with rig.join(group, topic, protocol):
+            live = described(rig, group)
+            assert (live.type, live.state) == (GroupType(protocol), GroupState.STABLE)
+            assert [member.partitions for member in live.members] == [keys]
+            assert live.members[0].client_id
+            assert live.coordinator is not None
+            told = rig.groups.commit(group, commits)
+            assert [error_name(told[key]) for key in keys] == ["UnknownMemberIdError"] * 2
+            told = rig.groups.forget(group, keys)
+            assert [error_name(told[key]) for key in keys] == ["GroupSubscribedToTopicError"] * 2
+        eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
+        assert described(rig, group).members == ()
+        assert rig.groups.commit(group, commits) == dict.fromkeys(keys)
+
+    def test_groups_are_listed_by_name(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(), rig.new_group()
+        assert group not in {one.group for one in rig.groups.groups()}
+        rig.groups.commit(group, {TP(topic, 0): CommittedOffset(offset=1)})
+        listed = rig.groups.groups()
+        assert [one.group for one in listed] == sorted(one.group for one in listed)
+        found = next(one for one in listed if one.group == group)
+        assert (found.type, found.state) == (GroupType.CLASSIC, GroupState.EMPTY)
+
+    def test_a_group_that_does_not_exist_is_dead_and_has_no_commits(self, rig: Rig) -> None:
+        group = rig.new_group()
+        found = described(rig, group)
+        assert (found.state, found.type, found.members) == (GroupState.DEAD, GroupType.UNKNOWN, ())
+        assert rig.groups.committed(group) == {}
+        assert rig.groups.describe([]) == {}
+
+    def test_an_open_transaction_is_told_from_an_older_commit(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(2), rig.new_group()
+        a, b = TP(topic, 0), TP(topic, 1)
+        rig.groups.commit(group, {a: CommittedOffset(offset=1), b: CommittedOffset(offset=1)})
+        end = rig.offsets_transaction(group, {a: 5})
+        found = rig.groups.committed(group)
+        assert error_name(found[a]) == "UnstableOffsetCommitError"
+        assert found[b] == CommittedOffset(offset=1)
+        assert rig.groups.committed(group, stable=False)[a] == CommittedOffset(offset=1)
+        end(False)
+        eventually(rig, lambda: rig.groups.committed(group)[a] == CommittedOffset(offset=1))
+        rig.offsets_transaction(group, {a: 6})(True)
+        eventually(rig, lambda: _offset(rig.groups.committed(group)[a]) == 6)
+
+    def test_commits_can_be_forgotten(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(2), rig.new_group()
+        a, b = TP(topic, 0), TP(topic, 1)
+        rig.groups.commit(group, {a: CommittedOffset(offset=1), b: CommittedOffset(offset=2)})
+        told = rig.groups.forget(group, [a, NOWHERE])
+        assert (told[a], error_name(told[NOWHERE])) == (None, "UnknownTopicOrPartitionError")
+        assert rig.groups.committed(group) == {b: CommittedOffset(offset=2)}
+        assert error_name(rig.groups.forget(rig.new_group(), [a])[a]) == "GroupIdNotFoundError"
+        assert rig.groups.forget(group, []) == {}
+
+
+class LogContract:
+    def test_topics_have_ids_and_leaders(self, rig: Rig) -> None:
+        topic = rig.new_topic(3)
+        found = rig.log.places([topic, NOWHERE.topic])
+        assert list(found) == [topic]
+        assert sorted(found[topic].leaders) == [0, 1, 2]
+        assert all(leader is not None for leader in found[topic].leaders.values())
+        assert len(found[topic].topic_id) == len(NO_TOPIC_ID)
+        assert found[topic].topic_id != NO_TOPIC_ID
+        assert rig.log.places()[topic] == found[topic]
+        assert rig.log.places([]) == {}
+        assert rig.log.cluster_id()
+
+    def test_a_span_grows_with_the_log(self, rig: Rig) -> None:
+        topic = rig.new_topic(2)
+        a, b = TP(topic, 0), TP(topic, 1)
+        assert rig.log.spans([a, b]) == dict.fromkeys([a, b], LogSpan(start=0, stable=0, end=0))
+        rig.append(a, [b"x"] * 3)
+        found = rig.log.spans([a, b, TP(topic, 7), NOWHERE])
+        assert found[a] == LogSpan(start=0, stable=3, end=3)
+        assert found[b] == LogSpan(start=0, stable=0, end=0)
+        assert error_name(found[TP(topic, 7)]) == error_name(found[NOWHERE]) == "UnknownTopicOrPartitionError"
+        assert rig.log.spans([]) == {}
+
+    def test_an_open_transaction_keeps_the_stable_offset_below_the_end(self, rig: Rig) -> None:
+        key = TP(rig.new_topic(), 0)
+        rig.append(key, [b"x"])
+        end = rig.records_transaction(key, [b"y", b"z"])
+        assert span(rig, key) == LogSpan(start=0, stable=1, end=3)
+        answer = fetched(rig, {key: 0})[key]
+        assert (answer.span.stable, answer.span.end) == (1, 3)
+        assert [last for _, last, _ in headers(answer.records)][-1] == 2
+        end(False)
+        eventually(rig, lambda: span(rig, key) == LogSpan(start=0, stable=4, end=4))
+
+    def test_offsets_are_found_by_time(self, rig: Rig) -> None:
+        topic = rig.new_topic(2)
+        a, b = TP(topic, 0), TP(topic, 1)
+        rig.append(a, [b"x"] * 5, step_ms=1000)
+        for wait_ms, offset in ((0, 0), (1, 1), (1000, 1), (3999, 4), (4001, None)):
+            assert rig.log.offsets_at({a: BASE_MS + wait_ms, b: BASE_MS}) == {a: offset, b: None}
+        assert rig.log.offsets_at({a: -1}) == {a: 0}
+        assert error_name(rig.log.offsets_at({NOWHERE: 0})[NOWHERE]) == "UnknownTopicOrPartitionError"
+
+    def test_records_come_raw_from_the_batch_that_holds_the_offset(self, rig: Rig) -> None:
+        topic = rig.new_topic(2)
+        a, b = TP(topic, 0), TP(topic, 1)
+        rig.append(a, [b"first"] * 3)
+        rig.append(a, [b"second"] * 2)
+        found = fetched(rig, {a: 4, b: 0})
+        assert headers(found[a].records) == [(3, 4, 2)]
+        assert b"second" in found[a].records
+        assert found[a].span == LogSpan(start=0, stable=5, end=5)
+        assert found[b] == Fetched(records=b"", span=LogSpan(start=0, stable=0, end=0))
+        assert headers(fetched(rig, {a: 0})[a].records) == [(0, 2, 3), (3, 4, 2)]
+
+    def test_at_the_end_there_is_nothing_and_beyond_it_an_error(self, rig: Rig) -> None:
+        key = TP(rig.new_topic(), 0)
+        rig.append(key, [b"x"] * 2)
+        assert fetched(rig, {key: 2})[key] == Fetched(records=b"", span=LogSpan(start=0, stable=2, end=2))
+        assert error_name(fetched(rig, {key: 9})[key].error) == "OffsetOutOfRangeError"
+        assert error_name(fetched(rig, {NOWHERE: 0})[NOWHERE].error) == "UnknownTopicOrPartitionError"
+        assert rig.log.fetch({}, max_bytes=1, wait_ms=1) == {}
+
+    def test_a_first_batch_comes_whole_however_little_is_asked_for(self, rig: Rig) -> None:
+        key = TP(rig.new_topic(), 0)
+        rig.append(key, [b"x" * 1000] * 3)
+        rig.append(key, [b"y" * 1000] * 3)
+        found = fetched(rig, {key: 0}, max_bytes=1, partition_bytes=1)[key]
+        assert headers(found.records) == [(0, 2, 3)]
+
+    def test_a_topic_that_was_created_again_is_noticed_once(self, rig: Rig) -> None:
+        topic = rig.new_topic()
+        key = TP(topic, 0)
+        rig.append(key, [b"x"] * 5)
+        before = rig.log.places([topic])[topic].topic_id
+        assert fetched(rig, {key: 0})[key].records
+        rig.recreate(topic)
+        names = []
+        for _ in range(100):
+            names.append(error_name(fetched(rig, {key: 0})[key].error))
+            if names[-1] is None:
+                break
+            rig.pass_time()
+        assert "UnknownTopicIdError" in names
+        assert names[-1] is None
+        assert rig.log.places([topic])[topic].topic_id != before
+        assert span(rig, key) == LogSpan(start=0, stable=0, end=0)
+
+
+def _offset(found: object) -> int | None:
+    return found.offset if isinstance(found, CommittedOffset) else None
