@@ -1,8 +1,17 @@
 """`kafkakit streams commits`: commits that hold many offsets, looked into and mended."""
 
 from kafkakit.command import KitCommand, new_group
-from kafkakit.streams.commits.pasted.cli import decode
+from kafkakit.streams.commits.checks.cli import limits, verify
+from kafkakit.streams.commits.live.cli import explain, show, watch
+from kafkakit.streams.commits.pasted.cli import decode, diff, encode
 
 app = new_group("Look into commits that hold many offsets, and mend them.")
 
+app.command("show", cls=KitCommand, short_help="Show what a group committed, offset by offset.")(show)
+app.command("explain", cls=KitCommand, short_help="Say why an offset is pending, and since when.")(explain)
+app.command("watch", cls=KitCommand, short_help="Keep looking at a group's commits.")(watch)
+app.command("verify", cls=KitCommand, short_help="Check groups for losses and repeats ahead.")(verify)
+app.command("limits", cls=KitCommand, short_help="Show how full the metadata of all groups is.")(limits)
 app.command("decode", cls=KitCommand, short_help="Say what a commit's metadata means, from a string.")(decode)
+app.command("encode", cls=KitCommand, short_help="Write a commit's metadata from JSON.")(encode)
+app.command("diff", cls=KitCommand, short_help="Say what changed between two commits.")(diff)

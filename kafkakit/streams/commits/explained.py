@@ -1,0 +1,51 @@
+"""An explanation as text and JSON fields, with the commands that come next."""
+
+from shlex import quote
+
+from kafkakit.streams.commits.data import time_data
+from kafkakit.streams.commits.explanation import Explanation, Standing
+from kafkakit.streams.commits.facts import CommitFacts, TimeSpan
+from kafkakit.streams.commits.printable import printable
+
+EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
+_STUCK = (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED)
+
+
+def explained_text(facts: CommitFacts, found: Explanation, program: str) -> str:
+    """The sentences, one a line, and what can be done about an offset that holds others up."""
+    where = f"group {printable(facts.group or '')}, {printable(str(facts.key))}, offset {found.offset}"
+    lines = [f"{where}: {found.standing.value}", "", *(f"  {printable(sentence)}" for sentence in found.sentences)]
+    steps = next_steps(facts, found, program)
+    if steps:
+        lines += ["", "to look at the record, and to let the group pass it:", *(f"  {step}" for step in steps)]
+    return "\n".join(lines) + "\n"
+
+
+def next_steps(facts: CommitFacts, found: Explanation, program: str) -> tuple[str, ...]:
+    """Commands for an offset that others wait for; none for any other."""
+    if found.standing not in _STUCK or facts.key is None or facts.group is None or not facts.state.done:
+        return ()
+    key = facts.key
+    read = (
+        f"kafka-console-consumer.sh --topic {quote(key.topic)} --partition {key.partition} "
+        f"--offset {found.offset} --max-messages 1 --property print.timestamp=true"
+    )
+    skip = (
+        f"{program} streams commits skip {quote(facts.group)} {found.offset} "
+        f"--topic {quote(key.topic)} --partition {key.partition}"
+    )
+    return read, skip
+
+
+def explained_data(facts: CommitFacts, found: Explanation, written: TimeSpan | None) -> dict[str, object]:
+    """The explanation as JSON fields."""
+    return {
+        "group": facts.group,
+        "topic": None if facts.key is None else facts.key.topic,
+        "partition": None if facts.key is None else facts.key.partition,
+        "committed": facts.offset,
+        "offset": found.offset,
+        "standing": found.standing,
+        "written": time_data(written, facts.at_ms),
+        "sentences": list(found.sentences),
+    }
