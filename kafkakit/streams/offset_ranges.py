@@ -44,7 +44,7 @@ class OffsetRanges:
     @property
     def count(self) -> int:
         """How many offsets the set holds."""
-        return sum(end - start for start, end in self.ranges)
+        return sum([end - start for start, end in self.ranges])
 
     @property
     def first(self) -> int | None:

@@ -7,10 +7,9 @@ from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.envelope import Flag, UnknownVersionError, bind_of, unseal
 from kafkakit.streams.kkm1.json_text import flags_of, from_json
 from kafkakit.streams.kkm1.parse import Parsed, UnknownSectionError, parse
-from kafkakit.streams.kkm1.text import MARK, Alphabet, BadTextError, from_text, utf16_units
+from kafkakit.streams.kkm1.text import MARK, MAX_CHARS, Alphabet, BadTextError, from_text, utf16_units
 from kafkakit.streams.kkm1.varint import BadBodyError, TooLargeError
 
-MAX_CHARS = 128 * 1024
 _PROBLEMS: dict[type[ValueError], Problem] = {
     BadTextError: Problem.BAD_TEXT,
     BadBodyError: Problem.BAD_BODY,

@@ -10,6 +10,7 @@ from enum import IntEnum
 from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, uvarint
 from kafkakit.streams.offset_ranges import OffsetRanges, Range
 
+FEW_BYTES = 8
 _MAX_PARAMETER = 63
 _ONES = re.compile("1+")
 
@@ -90,8 +91,13 @@ def pack_bitmap(runs: list[int]) -> Packed:
 
 
 def pack_smallest(runs: list[int]) -> Packed:
-    """The smallest of the three, the first of equals. Cost: the runs, never the offsets, while runs are few."""
+    """The smallest of the three, the first of equals; a few runs stay runs, which people can read without a tool.
+
+    Cost: the runs; the offsets only where a bitmap of them is smaller than those.
+    """
     packed = pack_runs(runs)
+    if len(packed.data) <= FEW_BYTES:
+        return packed
     rice = pack_rice(runs)
     best = rice if len(rice.data) < len(packed.data) else packed
     return pack_bitmap(runs) if (sum(runs) + 7) // 8 < len(best.data) else best
@@ -162,4 +168,4 @@ def _unpack_bitmap(data: Cursor, base: int, span: int) -> OffsetRanges:
     bits = f"{int.from_bytes(raw, 'little'):b}"[::-1]
     if len(bits) != span:
         raise BadBodyError("its bitmap does not fill its span")
-    return OffsetRanges(tuple((base + ones.start(), base + ones.end()) for ones in _ONES.finditer(bits)))
+    return OffsetRanges(tuple([(base + ones.start(), base + ones.end()) for ones in _ONES.finditer(bits)]))

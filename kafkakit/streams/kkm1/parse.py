@@ -8,7 +8,7 @@ from kafkakit.streams.kkm1.envelope import Envelope, Flag
 from kafkakit.streams.kkm1.packing import Encoding, unpack
 from kafkakit.streams.kkm1.sections import Tag
 from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, unzigzag
-from kafkakit.streams.kkm1.writable import DIGEST_BYTES, MAX_DEFERRED_S, contradictions, is_real
+from kafkakit.streams.kkm1.writable import DIGEST_BYTES, MAX_DEFERRED_S, is_real, without_contradictions
 
 
 class UnknownSectionError(ValueError):
@@ -51,7 +51,11 @@ def parse(envelope: Envelope, offset: int) -> Parsed:
     if bool(envelope.flags & Flag.SPILLED) != (state.spill is not None):
         ignored.append("the spill is ignored: flag and section do not agree")
         state = replace(state, spill=None)
-    return Parsed(state=_without_contradictions(state, ignored), encoding=encoding, ignored=tuple(ignored))
+    marks = without_contradictions(state.marks, state.done)
+    if len(marks) < len(state.marks):
+        ignored.append(f"{len(state.marks) - len(marks)} marks are ignored: they disagree with the done set")
+        state = replace(state, marks=marks)
+    return Parsed(state=state, encoding=encoding, ignored=tuple(ignored))
 
 
 def _cursor(envelope: Envelope, tag: Tag) -> Cursor | None:
@@ -133,11 +137,3 @@ _READERS: tuple[tuple[Tag, Callable[[Cursor, CommitState], CommitState]], ...] =
     (Tag.REPLAY, _replay),
     (Tag.FORGOTTEN, _forgotten),
 )
-
-
-def _without_contradictions(state: CommitState, ignored: list[str]) -> CommitState:
-    wrong = set(contradictions(state.marks, state.done)) if state.marks else set()
-    if not wrong:
-        return state
-    ignored.append(f"{len(wrong)} marks are ignored: they disagree with the done set")
-    return replace(state, marks=tuple(mark for mark in state.marks if mark not in wrong))

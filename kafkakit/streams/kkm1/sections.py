@@ -28,21 +28,35 @@ class Tag(IntEnum):
 
 
 def body_of(state: CommitState, packed: Packed | None) -> bytes:
-    """The sections of a state in ascending order; `packed` is its done set, None when that is empty.
+    """The sections of a state in ascending order; `packed` is its done set, None when that is empty."""
+    ranges = base_section(state)
+    if packed is not None:
+        data = uvarint(state.base) + uvarint(state.end - state.base) + bytes((packed.encoding,)) + packed.data
+        ranges = _section(Tag.RANGES, data)
+    return ranges + state_sections(state) + forgotten_section(state.forgotten)
 
-    Where nothing is done, but other sections tell offsets from base on, base is written with an empty span.
-    """
+
+def base_section(state: CommitState) -> bytes:
+    """RANGES with an empty span: written where nothing is done, but other sections tell offsets from base on."""
+    return _section(Tag.RANGES, uvarint(state.base) + b"\0\0") if state.marks or state.replay else b""
+
+
+def state_sections(state: CommitState) -> bytes:
+    """Everything between RANGES and FORGOTTEN."""
     sections = (
-        (Tag.RANGES, _ranges(state, packed)),
         (Tag.WATERMARK, _watermark(state)),
         (Tag.EPOCH, uvarint(state.route.epoch) + uvarint(state.route.segment) if state.route else b""),
         (Tag.DISPOSITION, disposition(state.base, state.marks)),
         (Tag.SPILL, _spill(state)),
         (Tag.WRITER, _writer(state)),
         (Tag.REPLAY, _replay(state)),
-        (Tag.FORGOTTEN, uvarint(state.forgotten) if state.forgotten else b""),
     )
-    return b"".join([bytes((tag,)) + uvarint(len(data)) + data for tag, data in sections if data])
+    return b"".join([_section(tag, data) for tag, data in sections])
+
+
+def forgotten_section(count: int) -> bytes:
+    """FORGOTTEN, or nothing for nothing."""
+    return _section(Tag.FORGOTTEN, uvarint(count)) if count else b""
 
 
 def disposition(base: int, marks: Iterable[Mark]) -> bytes:
@@ -58,10 +72,8 @@ def disposition(base: int, marks: Iterable[Mark]) -> bytes:
     return bytes(out)
 
 
-def _ranges(state: CommitState, packed: Packed | None) -> bytes:
-    if packed is not None:
-        return uvarint(state.base) + uvarint(state.end - state.base) + bytes((packed.encoding,)) + packed.data
-    return uvarint(state.base) + b"\0\0" if state.marks or state.replay else b""
+def _section(tag: Tag, data: bytes) -> bytes:
+    return bytes((tag,)) + uvarint(len(data)) + data if data else b""
 
 
 def _watermark(state: CommitState) -> bytes:

@@ -8,6 +8,7 @@ import binascii
 from enum import StrEnum
 
 MARK = "~"
+MAX_CHARS = 128 * 1024  # brokers allow 4096 unless they are told otherwise
 _WIDE_BITS = 15
 # CJK ideographs, Hangul syllables, and the start of CJK extension A: one UTF-16 unit each, and normal forms keep them.
 _IDEOGRAPHS, _SYLLABLES, _EXTENSION = 0x4E00, 0xAC00, 0x3400
@@ -32,12 +33,6 @@ def chars_of(alphabet: Alphabet, size: int) -> int:
     """How many characters a payload of `size` bytes takes, mark and letter included."""
     bits = _WIDE_BITS if alphabet is Alphabet.WIDE else 6
     return 2 + -(-8 * size // bits)
-
-
-def room_of(alphabet: Alphabet, limit_chars: int) -> int:
-    """How many bytes a payload may have for its text to fit; negative where not even mark and letter do."""
-    bits = _WIDE_BITS if alphabet is Alphabet.WIDE else 6
-    return (limit_chars - 2) * bits // 8
 
 
 def utf16_units(text: str) -> int:

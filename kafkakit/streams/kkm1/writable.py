@@ -67,6 +67,12 @@ def contradictions(marks: Iterable[Mark], done: OffsetRanges) -> Iterator[Mark]:
             yield mark
 
 
+def without_contradictions(marks: tuple[Mark, ...], done: OffsetRanges) -> tuple[Mark, ...]:
+    """The marks that agree with the done set."""
+    wrong = set(contradictions(marks, done)) if marks else set()
+    return tuple(mark for mark in marks if mark not in wrong) if wrong else marks
+
+
 def _check_small(state: CommitState) -> None:
     route, spill, writer = state.route, state.spill, state.writer
     if route and not (0 <= route.epoch <= MAX_UVARINT and 0 <= route.segment <= MAX_UVARINT):
