@@ -124,9 +124,15 @@ class Transactions:
         return count
 
     def hold(self, batch: int, row: Held) -> bool:
-        """Keep a commit of a batch whose fate is `HELD`; False where the bound is reached and it is dropped."""
+        """Keep a commit of a batch whose fate is `HELD`; False where the bound is reached and it is dropped.
+
+        Rows may come in any order: of each key the one that stands later in the log is kept.
+        """
         opened = self._holders[batch]
         earlier = opened.rows.pop(row.key, None)
+        if earlier is not None and earlier.at > row.at:
+            opened.rows[row.key] = earlier
+            return True
         self._bytes += row.size - (earlier.size if earlier else 0)
         if self._bytes > self._max_held_bytes:
             self._bytes -= row.size
