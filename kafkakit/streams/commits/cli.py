@@ -2,6 +2,7 @@
 
 from kafkakit.command import KitCommand, new_group
 from kafkakit.streams.commits.checks.cli import limits, verify
+from kafkakit.streams.commits.editing.cli import mount
 from kafkakit.streams.commits.live.cli import explain, show, watch
 from kafkakit.streams.commits.pasted.cli import decode, diff, encode
 
@@ -15,3 +16,4 @@ app.command("limits", cls=KitCommand, short_help="Show how full the metadata of 
 app.command("decode", cls=KitCommand, short_help="Say what a commit's metadata means, from a string.")(decode)
 app.command("encode", cls=KitCommand, short_help="Write a commit's metadata from JSON.")(encode)
 app.command("diff", cls=KitCommand, short_help="Say what changed between two commits.")(diff)
+mount(app)

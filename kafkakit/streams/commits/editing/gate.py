@@ -1,0 +1,42 @@
+"""Whether a group may be edited at all: nobody may be at work in it."""
+
+from collections.abc import Mapping
+
+from kafkakit.errors import RefusedError, TryLaterError
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.quantities import counted
+from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupState, GroupType
+
+QUIET = (GroupState.EMPTY, GroupState.DEAD)
+UNSTABLE_NAMES = ("UnstableOffsetCommitError", "UNSTABLE_OFFSET_COMMIT")
+MOST_NAMED = 3
+
+
+def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescription:
+    """The description of a group without members; raises `RefusedError` for a live one and for share groups."""
+    if isinstance(told, ItemError):
+        raise TryLaterError(f"group {group} cannot be described: {told}")
+    if told.type is GroupType.SHARE:
+        raise RefusedError(f"group {group} is a share group: brokers keep its state, not commits")
+    if told.members or told.state not in QUIET:
+        clients = sorted({f"{member.client_id}{member.host}" for member in told.members})
+        named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
+        raise RefusedError(
+            f"group {group} is live ({told.state}, {counted(len(told.members), 'member')}{named})",
+            hint="stop its members first; a live group would write over the edit",
+        )
+    return told
+
+
+def settled(
+    group: str, told: Mapping[TopicPartition, CommittedOffset | ItemError]
+) -> dict[TopicPartition, CommittedOffset]:
+    """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable."""
+    errors = {key: answer for key, answer in sorted(told.items()) if isinstance(answer, ItemError)}
+    if errors:
+        key, error = next(iter(errors.items()))
+        reason = "is in an open transaction" if error.name in UNSTABLE_NAMES else f"cannot be read: {error}"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise TryLaterError(f"the commit of group {group} for {key}{more} {reason}", hint="nothing was changed")
+    return {key: answer for key, answer in sorted(told.items()) if not isinstance(answer, ItemError)}

@@ -1,0 +1,332 @@
+"""One command that edits commits at work: connecting, locking, planning, asking, telling the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kafkakit.command import Kit
+
+if TYPE_CHECKING:
+    from kafkakit.ports import Clock, ClusterAdmin
+    from kafkakit.streams.commits.editing.journal import EditRecord, Opening
+    from kafkakit.streams.commits.editing.outcome import EditOutcome
+    from kafkakit.streams.commits.editing.plan import EditPlan
+    from kafkakit.streams.commits.editing.request import EditRequest
+    from kafkakit.streams.commits.editing.store_journal import EditJournal, Edits
+    from kafkakit.streams.commits.editing.store_observation import Observer, Scope
+    from kafkakit.streams.ports import GroupAdmin, LogReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """Whether a plan is carried out: `again` is the command that applies it, `expect` the plan that it must be."""
+
+    apply: bool
+    yes: bool
+    again: str
+    expect: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """One cluster with its groups and logs, and this host's journals of edits there."""
+
+    kit: Kit
+    groups: GroupAdmin
+    log: LogReader
+    clock: Clock
+    cluster_id: str
+    observer: Observer
+    edits: Edits
+
+    def ways_on(self, journal: str) -> str:
+        """The commands that finish or undo an interrupted edit."""
+        from shlex import quote
+
+        base = f"{self.kit.program} streams commits"
+        return f"finish it: {base} finish {quote(journal)} --apply; or undo it: {base} undo {quote(journal)} --apply"
+
+
+def consent_of(ctx: typer.Context, kit: Kit, verb: str, argument: str, given: Mapping[str, Any]) -> Consent:
+    """The consent that a command's parameters give, by name."""
+    from shlex import quote
+
+    from kafkakit.broker.options import given_words
+
+    words = given_words(ctx, ("apply", "expect"))
+    return Consent(
+        apply=given["apply"],
+        yes=given["yes"],
+        expect=given["expect"],
+        reason=given.get("reason", ""),
+        again=" ".join([kit.program, "streams commits", verb, quote(argument), *words]),
+    )
+
+
+def check_consent(kit: Kit, consent: Consent) -> None:
+    """Refuse at once where a question would have to be asked and nobody can answer."""
+    from kafkakit.errors import RefusedError, UsageError
+
+    if consent.apply and not consent.yes and not kit.input_allowed:
+        raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
+    if not consent.apply and consent.yes:
+        raise UsageError("--yes does nothing without --apply", hint="add --apply to carry the plan out")
+
+
+@contextmanager
+def open_desk(kit: Kit, *, writes: bool) -> Iterator[Desk]:
+    """Connect; only with `writes` by a client that can write."""
+    from contextlib import ExitStack, closing
+
+    from kafkakit.broker.operation import cluster_id_problem
+    from kafkakit.errors import InputError
+    from kafkakit.streams.commits.editing.store_journal import Edits, edits_folder
+    from kafkakit.streams.commits.editing.store_observation import Observer
+    from kafkakit.wiring import open_admin, open_groups, open_log, system_clock
+
+    with ExitStack() as stack:
+        admin = stack.enter_context(closing(open_admin(kit.settings, read_only=True)))
+        cluster_id = admin.cluster().cluster_id
+        if problem := cluster_id_problem(cluster_id):
+            raise InputError("the cluster", problem)
+        groups = stack.enter_context(closing(open_groups(kit.settings, read_only=not writes)))
+        log = stack.enter_context(closing(open_log(kit.settings)))
+        clock = system_clock()
+        yield Desk(
+            kit=kit,
+            groups=groups,
+            log=log,
+            clock=clock,
+            cluster_id=cluster_id,
+            observer=Observer(groups, log, cluster_id=cluster_id, limit_chars=_limit(admin)),
+            edits=Edits(edits_folder(kit.settings.state_dir, cluster_id), clock),
+        )
+
+
+def edit(kit: Kit, group: str, scope: Scope, request: EditRequest, words: tuple[str, ...], consent: Consent) -> None:
+    """Plan an edit, show it, and with consent carry it out."""
+    from kafkakit.streams.commits.editing.decide import decide_edit, times_wanted
+    from kafkakit.streams.commits.editing.request import times_of
+
+    check_consent(kit, consent)
+    with open_desk(kit, writes=consent.apply) as desk, _alone(desk, group, consent):
+        observed = desk.observer.look(group, scope, times_of(request.verb), desk.clock.now())
+        plan = decide_edit(observed, request, words)
+        if wanted := times_wanted(plan):
+            plan = decide_edit(observed.with_times(desk.observer.record_times(wanted)), request, words)
+        _check_expected(plan, consent)
+        if consent.apply:
+            _check_no_interrupted(desk, group)
+        outcome = settle(desk, plan, consent, desk.edits.begin(plan.verb), _opening(desk, plan, consent))
+    if outcome is not None:
+        tell(kit, outcome, undo=f"{kit.program} streams commits undo last --group {_quoted(group)} --apply")
+
+
+def take_back(
+    kit: Kit, name: str, group: str, consent: Consent, *, over_others: bool = False, outside_log: bool = False
+) -> None:
+    """Undo an edit by its journal."""
+    from kafkakit.streams.commits.editing.journal import Verdict
+    from kafkakit.streams.commits.editing.undoing import undo_plan
+
+    check_consent(kit, consent)
+    with open_desk(kit, writes=consent.apply) as desk:
+        found = _journal(desk, name, group)
+        with _alone(desk, _record(found, desk).opening.group, consent):
+            journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
+            record = _record(journal, desk)
+            observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
+            plan = undo_plan(record, journal.name, observed, over_others=over_others, outside_log=outside_log)
+            _check_expected(plan, consent)
+            outcome = settle(desk, plan, consent, desk.edits.begin("undo"), _opening(desk, plan, consent))
+            if outcome is not None and not outcome.declined and not outcome.failed:
+                journal.end(Verdict.UNDONE)
+                _end_other_undos(desk, journal, record.opening.group)
+                if record.opening.undoes is not None:
+                    desk.edits.named(record.opening.undoes).end(Verdict.COMPLETE)
+    if outcome is not None:
+        tell(kit, outcome)
+
+
+def go_on(kit: Kit, name: str, group: str, consent: Consent) -> None:
+    """Finish an interrupted edit by its journal."""
+    from kafkakit.streams.commits.editing.journal import Standing, Verdict
+    from kafkakit.streams.commits.editing.undoing import finish_plan
+
+    check_consent(kit, consent)
+    with open_desk(kit, writes=consent.apply) as desk:
+        found = _journal(desk, name, group)
+        with _alone(desk, _record(found, desk).opening.group, consent):
+            journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
+            record = _record(journal, desk)
+            observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
+            plan = finish_plan(record, observed)
+            _check_expected(plan, consent)
+            outcome = settle(desk, plan, consent, journal, None)
+            if outcome is not None and not plan.changes and record.is_open:
+                journal.found(dict.fromkeys(record.changes, Standing.NEW))
+                journal.end(Verdict.COMPLETE)
+    if outcome is not None:
+        tell(kit, outcome)
+
+
+def settle(
+    desk: Desk, plan: EditPlan, consent: Consent, journal: EditJournal, opening: Opening | None
+) -> EditOutcome | None:
+    """Print the plan, or ask and carry it out; None where only the plan was asked for."""
+    from kafkakit.output import Result
+    from kafkakit.streams.commits.editing.outcome import EditOutcome
+    from kafkakit.streams.commits.editing.render import COLUMNS, plan_data, render_plan, rows_of
+    from kafkakit.streams.commits.editing.run import Editor
+
+    kit = desk.kit
+    if not consent.apply:
+        command = f"{consent.again} --apply --expect {plan.fingerprint}"
+        kit.output.result(
+            Result(
+                command=f"streams commits {plan.verb}",
+                data={**plan_data(plan), "next": command if plan.changes else None},
+                text=render_plan(plan, command),
+                columns=COLUMNS,
+                rows=rows_of(plan),
+            )
+        )
+        return None
+    if not plan.changes:
+        return EditOutcome(plan=plan)
+    kit.output.say(render_plan(plan))
+    if not consent.yes and not kit.output.ask_typed(f"Write this to cluster {desk.cluster_id}?"):
+        return EditOutcome(plan=plan, declined=True)
+    return Editor(desk.groups, desk.log, kit.output, desk.ways_on).carry_out(plan, journal, opening)
+
+
+def tell(kit: Kit, outcome: EditOutcome, undo: str = "") -> None:
+    """Print the result; what is not whole ends with exit code 1."""
+    from kafkakit.errors import OperationFailedError
+    from kafkakit.output import Result
+    from kafkakit.streams.commits.editing.render import COLUMNS, outcome_data, render_outcome, rows_of
+
+    kit.output.result(
+        Result(
+            command=f"streams commits {outcome.plan.verb}",
+            data=outcome_data(outcome),
+            text=render_outcome(outcome, undo if outcome.journal and not outcome.failed else ""),
+            columns=COLUMNS,
+            rows=rows_of(outcome.plan, outcome.results),
+        )
+    )
+    if outcome.declined:
+        raise OperationFailedError("not confirmed, nothing was changed")
+    if outcome.failed:
+        first = outcome.failed[0]
+        raise OperationFailedError(
+            f"{len(outcome.failed)} of {len(outcome.results)} commits are not as planned: "
+            f"{first.partition}: {first.problem}",
+            hint="look at the group again, then plan anew; undo takes back what was written",
+        )
+
+
+@contextmanager
+def _alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
+    """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
+    if not consent.apply:
+        yield
+        return
+    from hashlib import sha256
+
+    from kafkakit.adapters.lock import FileLock
+    from kafkakit.adapters.own_process import this_holder
+
+    short = sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    path = desk.kit.settings.state_dir / "locks" / f"{desk.cluster_id}.commits-{short}.lock"
+    with FileLock(path, f"commits of group {group}", str(this_holder("streams commits"))):
+        yield
+
+
+def _opening(desk: Desk, plan: EditPlan, consent: Consent) -> Opening:
+    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.streams.commits.editing.journal import Opening
+
+    holder = this_holder(f"streams commits {plan.verb}")
+    return Opening(
+        cluster_id=plan.cluster_id,
+        group=plan.group,
+        verb=plan.verb,
+        who=f"{holder.user}@{holder.host}",
+        words=plan.words,
+        reason=consent.reason,
+        fingerprint=plan.fingerprint,
+        request_id=plan.request_id,
+        undoes=plan.undoes,
+    )
+
+
+def _check_expected(plan: EditPlan, consent: Consent) -> None:
+    from kafkakit.errors import RefusedError
+
+    if consent.expect and consent.expect != plan.fingerprint:
+        raise RefusedError(
+            f"the plan is {plan.fingerprint} now, not {consent.expect}: the group's commits or the logs changed",
+            hint="look at the plan again, without --apply",
+        )
+
+
+def _end_other_undos(desk: Desk, undone: EditJournal, group: str) -> None:
+    """An earlier undo of the same edit that was interrupted wanted just what stands now."""
+    from kafkakit.streams.commits.editing.journal import Verdict
+
+    for name in desk.edits.interrupted(group):
+        other = desk.edits.named(name)
+        if other.record is not None and other.record.opening.undoes == undone.name:
+            other.end(Verdict.COMPLETE)
+
+
+def _check_no_interrupted(desk: Desk, group: str) -> None:
+    from kafkakit.errors import RefusedError
+
+    if interrupted := desk.edits.interrupted(group):
+        raise RefusedError(f"an edit of group {group} was interrupted", hint=desk.ways_on(interrupted[0]))
+
+
+def _journal(desk: Desk, name: str, group: str) -> EditJournal:
+    return desk.edits.last(group or None) if name == "last" else desk.edits.named(name)
+
+
+def _record(journal: EditJournal, desk: Desk) -> EditRecord:
+    from kafkakit.errors import InputError, RefusedError
+
+    record = journal.record
+    if record is None:
+        raise InputError(journal.name, "holds no edit")
+    if record.opening.cluster_id != desk.cluster_id:
+        raise RefusedError(
+            f"{journal.name} is of cluster {record.opening.cluster_id}, this is cluster {desk.cluster_id}"
+        )
+    if not record.changes:
+        raise InputError(journal.name, record.story, hint="there is nothing to undo or finish")
+    return record
+
+
+def _limit(admin: ClusterAdmin) -> int:
+    """The strictest `offset.metadata.max.bytes` of the brokers; Kafka's default where nobody tells."""
+    from kafkakit.errors import OperationFailedError
+    from kafkakit.streams.commits.headroom import LIMIT_KEY, read_limits
+
+    ids = sorted(broker.id for broker in admin.cluster().brokers)
+    try:
+        answers = admin.broker_settings(ids, [LIMIT_KEY])
+    except OperationFailedError:  # no right to read configurations
+        answers = {}
+    return read_limits(answers, ids).strictest
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote
+
+    return quote(text)
