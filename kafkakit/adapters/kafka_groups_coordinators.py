@@ -65,27 +65,32 @@ class Coordinators(KafkaSession):
         while True:
             broker = self.find([group])[group]
             if isinstance(broker, ItemError):
-                error: ItemError | None = broker
+                error = broker
+            elif not repeat and not self._answers(broker):
+                # A request on a connection that cannot be made fails like one whose answer is lost: send none.
+                error = ItemError(name="CoordinatorNotAvailableError", message=f"broker {broker}", retriable=True)
             else:
                 answer = self._fan_out({broker: request()})[broker]
-                if not isinstance(answer, Exception):
-                    moved = codes(answer) & MOVED
-                    if not moved:
-                        return answer
-                    error = error_of(min(moved))
-                else:
-                    error = error_from(answer)
-                    if not repeat and not _never_sent(answer):
-                        self.forget([group])
-                        return error
-            assert error is not None
+                moved = set() if isinstance(answer, Exception) else codes(answer) & MOVED
+                if not isinstance(answer, Exception) and not moved:
+                    return answer
+                error = error_from(answer) if isinstance(answer, Exception) else _error(min(moved))
+                if isinstance(answer, Exception) and not repeat:
+                    self.forget([group])
+                    return error
             self.forget([group])
             if not error.retriable or time.monotonic() > deadline:
                 return error
             time.sleep(PAUSE_S)
 
+    def _answers(self, broker: int) -> bool:
+        from kafka.protocol.metadata import MetadataRequest
 
-def _never_sent(error: Exception) -> bool:
-    from kafka.errors import NodeNotReadyError, UnknownBrokerIdError
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        return not isinstance(self._fan_out({broker: request})[broker], Exception)
 
-    return isinstance(error, NodeNotReadyError | UnknownBrokerIdError)
+
+def _error(code: int) -> ItemError:
+    error = error_of(code)
+    assert error is not None
+    return error

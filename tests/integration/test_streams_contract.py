@@ -1,0 +1,223 @@
+"""Real brokers keep the promises of `streams.ports`: Kafka 4.x with KRaft, and 3.9 with ZooKeeper."""
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
+
+import pytest
+
+from kafkakit.adapters.kafka_groups import KafkaGroups
+from kafkakit.adapters.kafka_groups_newer import ConsumerGroupDescriber
+from kafkakit.adapters.kafka_log import KafkaLog
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.sandbox.spec import Mode
+from kafkakit.streams.identity import CommitIdentity
+from kafkakit.streams.kkm1.decode import read_kkm1
+from kafkakit.streams.ports import CommittedOffset, GroupAdmin, LogReader, LogSpan
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.stream_clients import (
+    OffsetsTransaction,
+    commit_with_kafka_python,
+    loner,
+    member,
+    poison_pill,
+    produce,
+)
+from tests.streams_contract import (
+    BASE_MS,
+    TP,
+    WIDE,
+    GroupsContract,
+    LogContract,
+    error_name,
+    eventually,
+    fetched,
+    headers,
+    span,
+)
+
+pytestmark = pytest.mark.kafka
+
+OFFSETS = "__consumer_offsets"
+_names = itertools.count()
+
+
+class KafkaRig:
+    """A sandbox as `tests.streams_contract.Rig`."""
+
+    def __init__(self, cluster: SandboxCluster) -> None:
+        self.cluster = cluster
+        kraft = cluster.state.spec.mode is Mode.KRAFT
+        self.protocols: tuple[str, ...] = ("classic", "consumer") if kraft else ("classic",)
+        self.groups: GroupAdmin = open_groups(cluster)
+        self.log: LogReader = KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)
+        self.admin = cluster.open_admin()
+        self._open = ExitStack()
+
+    def close(self) -> None:
+        for part in (self._open, self.groups, self.log, self.admin):
+            part.close()
+
+    def new_topic(self, partitions: int = 1) -> str:
+        return self.make_topic(f"streams-{next(_names)}", partitions)
+
+    def make_topic(self, name: str, partitions: int) -> str:
+        brokers = self.cluster.broker_ids
+        lists = {p: (brokers[p % len(brokers)],) for p in range(partitions)}
+        assert self.admin.create_topic(name, lists, {}) is None
+
+        def usable() -> bool:
+            found = self.log.spans([TP(name, p) for p in range(partitions)])
+            return all(isinstance(one, LogSpan) for one in found.values())
+
+        eventually(self, usable)
+        return name
+
+    def recreate(self, topic: str) -> None:
+        partitions = len(self.log.places([topic])[topic].leaders)
+        assert self.admin.delete_topic(topic) is None
+        lists = dict.fromkeys(range(partitions), (self.cluster.broker_ids[0],))
+        # Kafka 3.9 with ZooKeeper deletes in the background.
+        eventually(self, lambda: self.admin.create_topic(topic, lists, {}) is None)
+
+    def new_group(self) -> str:
+        return f"streams-group-{next(_names)}"
+
+    def append(self, partition: TopicPartition, values: Sequence[bytes], step_ms: int = 0) -> None:
+        produce(self.cluster, partition, values, timestamp_ms=BASE_MS, step_ms=step_ms, settings={"linger.ms": 200})
+
+    def join(self, group: str, topic: str, protocol: str) -> AbstractContextManager[object]:
+        return member(self.cluster, group, [topic], protocol=protocol)
+
+    def offsets_transaction(self, group: str, commits: Mapping[TopicPartition, int]) -> Callable[[bool], object]:
+        transaction = OffsetsTransaction(self.cluster, f"offsets-{next(_names)}")
+        transaction.begin()
+        with loner(self.cluster, group) as owner:
+            transaction.send(owner, {key: (offset, "") for key, offset in commits.items()})
+        return lambda commit: transaction.commit() if commit else transaction.abort()
+
+    def records_transaction(self, partition: TopicPartition, values: Sequence[bytes]) -> Callable[[bool], object]:
+        transaction = OffsetsTransaction(self.cluster, f"records-{next(_names)}")
+        transaction.begin()
+        transaction.produce(partition, *values)
+        return lambda commit: transaction.commit() if commit else transaction.abort()
+
+    def pass_time(self) -> None:
+        time.sleep(0.05)
+
+
+def open_groups(cluster: SandboxCluster) -> KafkaGroups:
+    describer = ConsumerGroupDescriber(cluster.bootstrap_servers, cluster.security, timeout_s=15)
+    return KafkaGroups(cluster.bootstrap_servers, cluster.security, describer, request_timeout_s=15)
+
+
+@pytest.fixture(scope="module")
+def kraft_rig(cluster: SandboxCluster) -> Iterator[KafkaRig]:
+    with closing(KafkaRig(cluster)) as rig:
+        yield rig
+
+
+@pytest.fixture(scope="module")
+def zookeeper_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
+    cluster = sandbox_cluster(brokers=3, mode="zookeeper")
+    with closing(KafkaRig(cluster)) as rig:
+        yield rig
+    cluster.down()
+
+
+class TestKraft(GroupsContract, LogContract):
+    @pytest.fixture
+    def rig(self, kraft_rig: KafkaRig) -> KafkaRig:
+        return kraft_rig
+
+    def test_what_other_clients_commit_is_read_as_it_is_stored(self, rig: KafkaRig) -> None:
+        key, group = TP(rig.new_topic(), 0), rig.new_group()
+        commit_with_kafka_python(rig.cluster, group, {key: (3, WIDE)})
+        assert rig.groups.committed(group)[key] == CommittedOffset(offset=3, metadata=WIDE)
+        with loner(rig.cluster, group) as client:
+            client.commit({key: (4, WIDE)})
+        assert rig.groups.committed(group)[key] == CommittedOffset(offset=4, metadata=WIDE + "\0")
+
+    def test_a_poison_pill_is_one_pending_record(self, rig: KafkaRig) -> None:
+        topic, group = rig.new_topic(), rig.new_group()
+        identity = CommitIdentity(
+            cluster_id=rig.log.cluster_id(), topic_id=rig.log.places([topic])[topic].topic_id, partition=0, group=group
+        )
+        text = poison_pill(identity, stuck=5, done_to=1000, oldest_ms=BASE_MS, newest_ms=BASE_MS + 60_000)
+        with loner(rig.cluster, group) as client:
+            client.commit({TP(topic, 0): (5, text)})
+        found = rig.groups.committed(group)[TP(topic, 0)]
+        assert isinstance(found, CommittedOffset)
+        reading = read_kkm1(found.metadata.rstrip("\0"), found.offset, identity)
+        assert (reading.problem, reading.state.pending.ranges) == (None, ((5, 6),))
+
+    def test_a_commit_of_many_partitions_with_long_metadata_fits(self, rig: KafkaRig) -> None:
+        topic, group = rig.new_topic(150), rig.new_group()
+        commits = {TP(topic, p): CommittedOffset(offset=p, metadata="\u4e2d" * 4096) for p in range(150)}
+        assert rig.groups.commit(group, commits) == dict.fromkeys(commits)
+        assert rig.groups.committed(group) == commits
+
+    def test_a_lost_leader_of_the_offsets_topic_heals(self, rig: KafkaRig) -> None:
+        """It is the coordinator too: reads and commits go on with the next one."""
+        log_key, group = TP(OFFSETS, 0), rig.new_group()
+        rig.groups.commit(group, {TP(rig.new_topic(), 0): CommittedOffset(offset=1)})
+        leader = rig.log.places([OFFSETS])[OFFSETS].leaders[0]
+        assert leader is not None
+        key = TP(rig.new_topic(3), next(p for p, broker in enumerate(rig.cluster.broker_ids) if broker != leader))
+        assert rig.groups.commit(group, {key: CommittedOffset(offset=1)}) == {key: None}
+        last = span(rig, log_key).end - 1
+        assert fetched(rig, {log_key: last})[log_key].records
+        try:
+            rig.cluster.kill(leader)
+            assert rig.groups.commit(group, {key: CommittedOffset(offset=2)}) == {key: None}
+            assert rig.groups.committed(group, [key]) == {key: CommittedOffset(offset=2)}
+            errors: list[ItemError] = []
+
+            def reads_on() -> bool:
+                found = fetched(rig, {log_key: last})[log_key]
+                errors.extend([] if found.error is None else [found.error])
+                return found.error is None and bool(headers(found.records))
+
+            eventually(rig, reads_on, tries=600)
+            assert errors
+            assert all(error.retriable for error in errors)
+            assert rig.log.places([OFFSETS])[OFFSETS].leaders[0] != leader
+            assert span(rig, log_key).end > last + 1
+        finally:
+            rig.cluster.revive()
+
+    def test_a_silent_broker_holds_up_nobody_else(self, rig: KafkaRig) -> None:
+        topic = rig.new_topic(3)
+        keys = [TP(topic, p) for p in range(3)]
+        for key in keys:
+            rig.append(key, [b"x"])
+        assert all(answer.records for answer in fetched(rig, dict.fromkeys(keys, 0)).values())
+        victim = rig.cluster.state.broker(rig.cluster.broker_ids[2])
+        assert victim is not None
+        assert victim.process is not None
+        os.kill(victim.process.pid, signal.SIGSTOP)
+        try:
+            found = rig.log.fetch(dict.fromkeys(keys, 0), max_bytes=1 << 20, wait_ms=200)
+            assert not found[keys[2]].answered
+            late = {key: 0 for key in keys[:2] if not found[key].answered}
+            found = {**found, **fetched(rig, late)}
+            assert [bool(found[key].records) for key in keys] == [True, True, False]
+            spans = rig.log.spans(keys)
+            assert [isinstance(spans[key], LogSpan) for key in keys] == [True, True, False]
+            # Now it is known to be silent: nothing is asked of it, and the answer says so.
+            again = rig.log.fetch(dict.fromkeys(keys, 1), max_bytes=1 << 20, wait_ms=200)
+            assert error_name(again[keys[2]].error) == "KafkaTimeoutError"
+        finally:
+            os.kill(victim.process.pid, signal.SIGCONT)
+        eventually(rig, lambda: all(isinstance(one, LogSpan) for one in rig.log.spans(keys).values()))
+        assert fetched(rig, {keys[2]: 0})[keys[2]].records
+
+
+class TestZooKeeper(GroupsContract, LogContract):
+    @pytest.fixture
+    def rig(self, zookeeper_rig: KafkaRig) -> KafkaRig:
+        return zookeeper_rig
