@@ -11,28 +11,31 @@ EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
 _STUCK = (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED)
 
 
-def explained_text(facts: CommitFacts, found: Explanation, program: str) -> str:
-    """The sentences, one a line, and what can be done about an offset that holds others up."""
+def explained_text(facts: CommitFacts, found: Explanation, program: str, addresses: str) -> str:
+    """The sentences, one a line, and what can be done about an offset that holds others up.
+
+    `addresses` are those of the brokers, for Kafka's own tools.
+    """
     where = f"group {printable(facts.group or '')}, {printable(str(facts.key))}, offset {found.offset}"
     lines = [f"{where}: {found.standing.value}", "", *(f"  {printable(sentence)}" for sentence in found.sentences)]
-    steps = next_steps(facts, found, program)
+    steps = next_steps(facts, found, program, addresses)
     if steps:
         lines += ["", "to look at the record, and to let the group pass it:", *(f"  {step}" for step in steps)]
     return "\n".join(lines) + "\n"
 
 
-def next_steps(facts: CommitFacts, found: Explanation, program: str) -> tuple[str, ...]:
+def next_steps(facts: CommitFacts, found: Explanation, program: str, addresses: str) -> tuple[str, ...]:
     """Commands for an offset that others wait for; none for any other."""
     if found.standing not in _STUCK or facts.key is None or facts.group is None or not facts.state.done:
         return ()
     key = facts.key
     read = (
-        f"kafka-console-consumer.sh --topic {quote(key.topic)} --partition {key.partition} "
-        f"--offset {found.offset} --max-messages 1 --property print.timestamp=true"
+        f"kafka-console-consumer.sh --bootstrap-server {quote(addresses)} --topic {quote(key.topic)} "
+        f"--partition {key.partition} --offset {found.offset} --max-messages 1"
     )
     skip = (
-        f"{program} streams commits skip {quote(facts.group)} {found.offset} "
-        f"--topic {quote(key.topic)} --partition {key.partition}"
+        f"{program} streams commits skip {quote(facts.group)} --topic {quote(key.topic)} "
+        f"--partition {key.partition} --offsets {found.offset}"
     )
     return read, skip
 

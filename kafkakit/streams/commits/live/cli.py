@@ -120,7 +120,7 @@ def explain(
         Result(
             command="streams commits explain",
             data=explained_data(facts, found, written),
-            text=explained_text(facts, found, kit.program),
+            text=explained_text(facts, found, kit.program, kit.settings.bootstrap_servers or "HOST:PORT"),
             columns=EXPLAINED_COLUMNS,
             rows=tuple((found.offset, found.standing.value, sentence) for sentence in found.sentences),
         )

@@ -1,0 +1,439 @@
+"""`streams commits` as an operator runs it: strings and files without a cluster, and groups over fakes."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.adapters.read_only_groups import ReadOnlyGroups
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ClusterAdmin
+from kafkakit.streams.commit import CommitState, Mark, MarkState, Watermark
+from kafkakit.streams.identity import CommitIdentity
+from kafkakit.streams.kkm1.encode import encode_commit
+from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.ports import GroupAdmin
+from tests.command_line import Home, Ran
+from tests.fake_groups import FakeGroups
+from tests.fake_log_reader import FakeLogReader
+from tests.fakes import FakeClock, FakeCluster
+from tests.streams_batches import Rec, batch
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOW_MS = round(NOW.timestamp() * 1000)
+MINUTE = 60_000
+ORDERS = TopicPartition("orders", 0)
+CLUSTER = "fake-cluster"
+TOPIC_ID = bytes(range(16))
+IDENTITY = ("--cluster-id", "prod-a-0001", "--topic-id", "00010203-0405-0607-0809-0a0b0c0d0e0f", "--partition", "3",
+            "--group", "orders")  # fmt: skip
+VECTOR = "~bEBiF-6gBB2QKAAECAgUCCLawy6eWM-gHBAIHAgYGAgEQAAIj"
+PILL = "ZQAAAAEAAMNL"  # parallel-consumer: 1 pending, then 49,995 done
+CHECKPOINT_TOPIC = "source.checkpoints.internal"
+SYNC_TOPIC = "mm2-offset-syncs.source.internal"
+
+
+class Desk:
+    """A cluster with the topic `orders` of 200 records, one a second, the first of them 10 minutes old."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+        self.cluster = FakeCluster({1: "a", 2: "b"}, cluster_id=CLUSTER)
+        self.cluster.static_settings["offset.metadata.max.bytes"] = "4096"
+        self.groups = FakeGroups()
+        self.log = FakeLogReader(CLUSTER)
+        self.log.add_topic("orders", 2, topic_id=TOPIC_ID)
+        self.clock = FakeClock(NOW)
+        records = [Rec(None, b"v", delta_ms=1_000 * i) for i in range(200)]
+        self.log.append(ORDERS, batch(0, records, base_ms=NOW_MS - 10 * MINUTE))
+
+    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+        del settings
+        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
+
+    def open_groups(self, settings: Any, *, read_only: bool = False) -> GroupAdmin:
+        del settings
+        return ReadOnlyGroups(self.groups) if read_only else self.groups
+
+    def seed(self, state: CommitState, *, group: str = "pay", bound_to: str = "") -> None:
+        """Commit a state as a member would; `bound_to` names another group that the payload is bound to."""
+        identity = CommitIdentity(cluster_id=CLUSTER, topic_id=TOPIC_ID, partition=0, group=bound_to or group)
+        self.groups.seed(group, ORDERS, state.base, encode_commit(state, identity, limit_chars=4095).text)
+
+    def run(self, *words: str, stdin: str = "") -> Ran:
+        return self.home.run("--profile", "p", "streams", "commits", *words, stdin=stdin)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
+    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    return desk
+
+
+def pill(base: int = 60, end: int = 160) -> CommitState:
+    """One record pending, all after it up to `end` done; the watermark agrees with the log of the desk."""
+    oldest = NOW_MS - 10 * MINUTE + 1_000 * base
+    return CommitState(
+        base=base,
+        done=OffsetRanges(((base + 1, end),)),
+        watermark=Watermark(oldest_ms=oldest, newest_done_ms=oldest + 1_000 * (end - 1 - base)),
+    )
+
+
+def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
+    ran = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY, "--ascii", "--width", "70")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert ran.stdout == (
+        "commit of group orders: committed 100\n"
+        "  metadata      kkm1, runs, alphabet b; 50 of 4,096 characters (1.2%, Kafka's default limit)\n"
+        "  bound         to this cluster, topic, partition and group\n"
+        "  done above    6 + 1 rejected; up to 109\n"
+        "  pending       3: 100, 103-104\n"
+        "  oldest        100, written 2025-09-20T02:27:40.726Z, 103d 9h ago (by the payload's watermark)\n"
+        "  newest done   written 2025-09-20T02:27:41.226Z, 103d 9h ago\n"
+        "  route         epoch 7, segment 2\n"
+        "  retrying      103-104 (3 tries)\n"
+        "  rejected      1: 102\n"
+        "  on a restart  none of the done records comes again to kafkakit's client, "
+        "7 to a client that ignores metadata\n"
+        "\n"
+        "  100 .#xrr#####\n"
+        "  # done  . pending  x rejected  r retrying  (one offset each)\n"
+        "\n"
+        "  note: rejected-without-ledger: 1 rejected offset known to this\n"
+        "    commit alone: once the committed offset is past, nothing tells\n"
+        "    that they were rejected\n"
+        "    do: let the group keep a reject ledger or a dead letter lane\n"
+        "        before it moves on\n"
+    )
+
+
+def test_what_decode_prints_encode_reads(desk: Desk) -> None:
+    decoded = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY, "-o", "json")
+    for form, expected in (("b", VECTOR), ("pc", "bwAAAArmAwA=")):
+        written = desk.run("encode", "-", "--as", form, stdin=decoded.stdout)
+        assert (written.code, written.stdout) == (0, f"{expected}\n")
+    again = desk.run("encode", "-", "--as", "j", stdin=decoded.stdout).stdout.strip()
+    told = desk.run("decode", again, "--offset", "100", *IDENTITY, "-o", "json").json
+    assert told["state"] == decoded.json["state"]
+    small = desk.run("encode", "-", "--limit", "40", stdin=decoded.stdout)
+    assert small.code == 0
+    assert len(small.stdout) <= 41
+    assert "come again" in small.stderr or "left out" in small.stderr
+    none = desk.run("encode", "-", "--limit", "3", stdin=decoded.stdout)
+    assert (none.code, none.stdout) == (4, "")
+
+
+def test_encode_refuses_what_makes_no_sense(desk: Desk) -> None:
+    good = {"offset": 5, "state": {"base": 5, "done": [[7, 9]]}}
+    wrong: list[tuple[object, str]] = [
+        ({"offset": 6, "state": {"base": 5}}, "the state is for base 5, the commit for 6"),
+        ({"offset": 5, "state": {"base": 5, "done": [[5, 9]]}}, "done range [5, 9] is out of order or empty"),
+        ({"offset": 5, "state": {"base": 5, "done": [[9, 7]]}}, "done range [9, 7]"),
+        ({"offset": 5, "state": {"base": 5, "marks": [{"start": 6, "end": 7, "state": "odd"}]}}, "mark 'odd'"),
+        ({"offset": 5, "state": {"base": 5, "marks": [{"start": 6, "end": 7, "state": "rejected"}]}}, "not agree"),
+        ({"offset": 5, "state": {"base": 5, "done": "x"}}, "Expected `array`"),
+        ({"offset": 5}, "missing required field `state`"),
+        (good, "KKM1 is bound"),
+    ]
+    for document, told in wrong:
+        ran = desk.run("encode", "-", stdin=json.dumps(document))
+        assert (ran.code, ran.stdout) == (2, ""), document
+        assert told in ran.stderr, ran.stderr
+    assert desk.run("encode", "-", "--as", "pc", stdin=json.dumps(good)).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [("", "plain"), ("hello", "opaque"), (PILL, "parallel-consumer"), ("AQAAAZlk8tg2", "kafka-streams"),
+     ("\x1b[31mred", "opaque"), ("~b!!!", "kkm1"), ("~", "kkm1"), ("\N{GRINNING FACE}", "opaque")],
+)  # fmt: skip
+def test_decode_takes_any_string(desk: Desk, text: str, dialect: str) -> None:
+    for form in ("text", "json", "tsv"):
+        ran = desk.run("decode", "-", "--offset", "5", "-o", form, stdin=text)
+        assert (ran.code, ran.stderr) == (0, "")
+        assert "\x1b" not in ran.stdout
+        assert dialect in ran.stdout
+
+
+def test_a_foreign_payload_is_not_used_and_its_claim_is_shown(desk: Desk) -> None:
+    ran = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY[:-1], "other", "-o", "json")
+    assert (ran.json["bound"], ran.json["problem"], ran.json["state"]["done"]) == (False, "bound to something else", [])
+    assert ran.json["claimed"]["done"] == [[101, 103], [105, 110]]
+    assert ran.json["duplicates"]["high"] == 7
+
+
+def test_an_identity_is_given_whole_or_not_at_all(desk: Desk) -> None:
+    ran = desk.run("decode", VECTOR, "--offset", "100", "--group", "orders")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "four parts" in ran.stderr
+
+
+def test_diff_of_two_strings(desk: Desk) -> None:
+    ran = desk.run("diff", f"5:{PILL}", "5:ZQAAAAEAAMNM")
+    assert (ran.code, ran.stdout) == (0, "  became done: 1: 50001\n")
+    assert desk.run("diff", "7:", "7:").stdout == "1 commit unchanged\n"
+    assert desk.run("diff", "9:", "7:", "-o", "tsv").stdout == "-\tcommitted\t9\t7\t-\n-\treopened\t7\t9\t-\n"
+    assert desk.run("diff", "7:", "file.json").code == 2
+
+
+def test_diff_of_two_looks(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.seed("pay", TopicPartition("orders", 1), 3)
+    desk.run("show", "pay", "-o", "json", "--output-file", "before.json")
+    desk.seed(
+        CommitState(base=60, done=OffsetRanges(((61, 180),)), marks=(Mark(start=90, end=91, state=MarkState.REJECTED),))
+    )
+    del desk.groups._groups["pay"].offsets[TopicPartition("orders", 1)]
+    desk.run("show", "pay", "-o", "json", "--output-file", "after.json")
+    ran = desk.run("diff", "before.json", "after.json")
+    assert ran.stdout == (
+        "orders-0:\n  became done: 20: 160-179\n  rejected: 1: 90\norders-1:\n  no commit any more (it was at 3)\n"
+    )
+    desk.groups.seed("other", ORDERS, 3)
+    desk.run("show", "other", "-o", "json", "--output-file", "other.json")
+    assert desk.run("diff", "before.json", "other.json").code == 2
+
+
+def test_show_a_poison_pill(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.join("pay", ORDERS, client_id="app")
+    ran = desk.run("show", "pay", "--ascii", "--width", "80")
+    assert (ran.code, ran.stderr) == (0, "")
+    assert "pending       1: 60\n" in ran.stdout
+    assert "oldest        60, written 2026-01-01T11:51:00.000Z, 9m ago (by the payload's watermark)\n" in ran.stdout
+    assert "log           0 to 200, 40 not touched yet\n" in ran.stdout
+    assert "held by       app on /127.0.0.1\n" in ran.stdout
+    assert "bound         to this cluster, topic, partition and group\n" in ran.stdout
+    told = desk.run("show", "pay", "-o", "json").json
+    (commit,) = told["commits"]
+    assert (told["limit_chars"], told["limit_known"]) == (4096, True)
+    assert commit["oldest_pending"]["written"]["age_s"] == [540.0, 540.0]
+    assert commit["counts"]["untouched"] == 40
+    assert [hazard["rule"] for hazard in commit["hazards"]] == []
+
+
+def test_show_dates_a_plain_commit_by_its_record(desk: Desk) -> None:
+    desk.groups.seed("plain", ORDERS, 100)
+    commit = desk.run("show", "plain", "-o", "json").json["commits"][0]
+    assert commit["oldest_pending"]["offset"] == 100
+    assert commit["oldest_pending"]["written"]["source"] == "its record in the log"
+    assert commit["oldest_pending"]["written"]["low_ms"] == NOW_MS - 10 * MINUTE + 100_000
+    desk.groups.seed("plain", ORDERS, 200)
+    assert desk.run("show", "plain", "-o", "json").json["commits"][0]["oldest_pending"] is None
+
+
+def test_show_names_what_is_dangerous(desk: Desk) -> None:
+    def rules(state: CommitState) -> list[str]:
+        desk.seed(state)
+        return [hazard["rule"] for hazard in desk.run("show", "pay", "-o", "json").json["commits"][0]["hazards"]]
+
+    assert rules(pill(60, 250)) == ["done-beyond-log-end"]
+    assert rules(CommitState(base=300)) == ["committed-beyond-log-end"]
+    desk.log.trim(ORDERS, 200)
+    assert rules(CommitState(base=150)) == ["committed-below-log-start"]
+    desk.log.delete_topic("orders")
+    assert rules(CommitState(base=150)) == ["topic-gone"]
+
+
+def test_show_tells_whose_a_foreign_payload_is(desk: Desk) -> None:
+    desk.groups.add_group("billing")
+    desk.seed(pill(), bound_to="billing")
+    commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
+    assert "group billing" in commit["owner"]
+    assert [hazard["rule"] for hazard in commit["hazards"]] == ["foreign-payload"]
+    assert (commit["duplicates"]["low"], commit["duplicates"]["high"]) == (0, 99)
+
+
+def _string(text: str) -> bytes:
+    return len(text).to_bytes(2, "big") + text.encode()
+
+
+def mirror(desk: Desk, *, true_place: int | None) -> list[dict[str, Any]]:
+    """MirrorMaker 2 copied a map from offset 1,000 to offset 60; an offset sync tells where 1,000 truly stands."""
+    key = _string("pay") + _string("orders") + (0).to_bytes(4, "big")
+    value = bytes(2) + (1_000).to_bytes(8, "big") + (60).to_bytes(8, "big") + _string("bAAK5gMA")
+    desk.log.add_topic(CHECKPOINT_TOPIC)
+    desk.log.append(TopicPartition(CHECKPOINT_TOPIC, 0), batch(0, [Rec(key, None)]), batch(0, [Rec(key, value)]))
+    desk.groups.seed("pay", ORDERS, 60, "bAAK5gMA")
+    if true_place is not None:
+        desk.log.add_topic(SYNC_TOPIC)
+        where = _string("orders") + (0).to_bytes(4, "big")
+        sync = Rec(where, (1_000).to_bytes(8, "big") + true_place.to_bytes(8, "big"))
+        desk.log.append(TopicPartition(SYNC_TOPIC, 0), batch(0, [sync]))
+    commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
+    assert commit["copied_from"]["upstream_offset"] == 1_000
+    hazards: list[dict[str, Any]] = commit["hazards"]
+    return hazards
+
+
+@pytest.mark.parametrize(
+    ("true_place", "told"), [(None, "up to 7 records"), (63, "up to 2 records"), (60, None), (70, None)]
+)
+def test_a_map_that_mirrormaker_shifted(desk: Desk, true_place: int | None, told: str | None) -> None:
+    hazards = mirror(desk, true_place=true_place)
+    assert [hazard["rule"] for hazard in hazards] == ([] if told is None else ["shifted-map"])
+    assert all(told is not None and told in hazard["message"] for hazard in hazards)
+
+
+def test_a_map_beyond_the_log_was_shifted_by_somebody(desk: Desk) -> None:
+    desk.groups.seed("pay", ORDERS, 195, "bAAK5gMA")
+    commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
+    assert [hazard["rule"] for hazard in commit["hazards"]] == ["shifted-map"]
+
+
+def test_a_group_that_is_not_there(desk: Desk) -> None:
+    desk.groups.seed("payments", ORDERS, 3)
+    ran = desk.run("show", "paymets")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("error: group paymets does not exist\nhint: is it payments?")
+    ran = desk.run("show", "payments", "--topic", "order")
+    assert ran.code == 1
+    assert "it committed for orders" in ran.stderr
+    ran = desk.run("explain", "payments", "--topic", "orders", "--partition", "7")
+    assert (ran.code, ran.stdout) == (1, "")
+
+
+def test_a_cluster_or_coordinator_that_does_not_answer(desk: Desk) -> None:
+    desk.groups.seed("pay", ORDERS, 3)
+    desk.groups.lost.add("pay")
+    assert desk.run("show", "pay").code == 75
+    desk.groups.lost.clear()
+    desk.groups.unreachable = True
+    assert desk.run("show", "pay").code == 75
+    assert desk.run("verify", "--all").code == 75
+
+
+def test_a_commit_in_an_open_transaction_is_shown_as_the_one_before(desk: Desk) -> None:
+    desk.groups.seed("pay", ORDERS, 3)
+    desk.groups.open_transaction("pay", ORDERS, 9)
+    commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
+    assert commit["offset"] == 3
+    assert [hazard["rule"] for hazard in commit["hazards"]] == ["open-transaction"]
+
+
+def test_explain_the_oldest_and_any_other_offset(desk: Desk) -> None:
+    desk.seed(pill())
+    ran = desk.run("explain", "pay")
+    assert ran.stdout == (
+        "group pay, orders-0, offset 60: pending\n"
+        "\n"
+        "  Offset 60 is pending: it is the oldest record that is not done, and others after it are done.\n"
+        "  Its record was written 2026-01-01T11:51:00.000Z, 9m ago (by its record in the log).\n"
+        "  The committed offset cannot pass it; the 99 done after it are kept in the metadata.\n"
+        "  On a restart kafkakit's client gets it again.\n"
+        "  No member of the group holds the partition.\n"
+        "\n"
+        "to look at the record, and to let the group pass it:\n"
+        "  kafka-console-consumer.sh --bootstrap-server fake:1 --topic orders --partition 0 --offset 60 "
+        "--max-messages 1\n"
+        "  kafkakit --profile p streams commits skip pay --topic orders --partition 0 --offsets 60\n"
+    )
+    standings = {n: desk.run("explain", "pay", str(n), "-o", "json").json["standing"] for n in (5, 61, 180, 999)}
+    assert standings == {5: "done", 61: "done", 180: "untouched", 999: "unwritten"}
+    desk.groups.seed("pay", TopicPartition("orders", 1), 0)
+    assert desk.run("explain", "pay").code == 2
+
+
+def test_verify_exits_by_findings(desk: Desk) -> None:
+    desk.seed(pill())
+    assert desk.run("verify", "pay").code == 0
+    assert desk.run("verify", "--all", "--max-age", "10m").code == 0
+    late = desk.run("verify", "--all", "--max-age", "5m")
+    assert late.code == 1
+    assert "pending-too-long" in late.stdout
+    assert "kafkakit --profile p streams commits explain pay --topic orders --partition 0" in late.stdout
+    desk.seed(pill(60, 250))
+    found = desk.run("verify", "--all", "-o", "json")
+    assert found.code == 1
+    assert [finding["rule"] for finding in found.json["findings"]] == ["done-beyond-log-end"]
+    assert desk.run("verify", "--all", "--fail-on", "never").code == 0
+    assert desk.run("verify").code == 2
+    assert desk.run("verify", "pay", "--all").code == 2
+    assert desk.run("verify", "nobody").code == 1
+
+
+def test_verify_names_a_group_that_it_cannot_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.groups.seed("good", ORDERS, 3)
+    desk.groups.seed("pay", ORDERS, 3)
+    listed = desk.groups.groups()
+    monkeypatch.setattr(desk.groups, "groups", lambda: listed)
+    desk.groups.lost.add("pay")
+    ran = desk.run("verify", "--all", "-o", "json")
+    assert ran.code == 1
+    (finding,) = ran.json["findings"]
+    assert (finding["rule"], finding["where"]) == ("group-unread", "group pay")
+    assert "cannot be read: group pay" in desk.run("limits").stdout
+
+
+def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.seed("full", ORDERS, 3, "x" * 4000)
+    desk.groups.seed("empty", ORDERS, 3)
+    ran = desk.run("limits")
+    assert ran.stdout.splitlines()[0] == (
+        "cluster fake-cluster: offset.metadata.max.bytes is 4,096 characters on all brokers that tell"
+    )
+    rows = desk.run("limits", "-o", "tsv").stdout.splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["full", "pay", "empty"]
+    assert rows[0].split("\t")[5:] == ["4000", "4096", "0.9766", "96"]
+    desk.cluster.brokers[2].configs["offset.metadata.max.bytes"] = "8192"
+    assert "DIFFERS: 4,096 on broker 1, 8,192 on broker 2; 4,096 is what holds" in desk.run("limits").stdout
+    assert "limits-differ" in desk.run("verify", "--all").stdout
+
+
+def test_watch_tells_changes_and_goes_on_without_the_cluster(desk: Desk) -> None:
+    desk.seed(pill())
+    seconds: list[float] = []
+
+    def pass_time(_: float) -> None:
+        seconds.append(_)
+        desk.log.unreachable = len(seconds) == 2
+        if len(seconds) == 4:
+            desk.seed(pill(60, 170))
+
+    desk.clock.on_sleep.append(pass_time)
+    ran = desk.run("watch", "pay", "--interval", "2s", "--count", "4")
+    assert ran.code == 0
+    assert ran.stderr.splitlines() == [
+        "warning: cannot connect to the fake cluster; what is shown was true at 2026-01-01T12:00:02.000Z; trying again",
+        "warning: the cluster answers again",
+        "2026-01-01T12:00:08.000Z orders-0: became done: 10: 160-169",
+    ]
+    assert "up to 169" in ran.stdout
+
+
+def test_watch_ends_with_ctrl_c(desk: Desk) -> None:
+    desk.seed(pill())
+
+    def press(_: float) -> None:
+        raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+    ran = desk.run("watch", "pay")
+    assert (ran.code, ran.stdout) == (130, "")
+    assert "nothing was changed" in ran.stderr
+
+
+def test_names_from_outside_cannot_move_the_cursor(desk: Desk) -> None:
+    name = "evil\x1b[2J"
+    desk.groups.seed(name, ORDERS, 300, "x")
+    for words in (("show", name), ("limits",), ("verify", "--all"), ("explain", name)):
+        ran = desk.run(*words)
+        assert "\x1b" not in ran.stdout + ran.stderr, words
+        assert "evil\\x1b[2J" in ran.stdout
+
+
+def test_time_is_the_clocks(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.clock.advance(timedelta(hours=1).total_seconds())
+    assert "1h 9m ago" in desk.run("show", "pay").stdout
