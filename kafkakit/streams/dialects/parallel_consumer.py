@@ -18,6 +18,9 @@ from kafkakit.streams.dialects.parallel_consumer_format import (
 from kafkakit.streams.inflate import BombError, DamagedError, inflate_zstd
 from kafkakit.streams.offset_ranges import OffsetRanges
 
+_LONG_TEXT = 8
+"""Bytes that are all letters in no map: four runs of two bytes above 8,000 each, or two runs above 500 million."""
+
 
 def read_parallel_consumer(source: CommitText, data: bytes) -> Reading | None:
     """What a map says; None when the first byte is none of this client's.
@@ -35,20 +38,23 @@ def read_parallel_consumer(source: CommitText, data: bytes) -> Reading | None:
         if error.problem is Problem.BAD_BODY and not _is_surely_a_map(encoding, body):
             return source.opaque(f"no {Dialect.PARALLEL_CONSUMER} {encoding.name}: {error.reason}")
         return source.unusable(Dialect.PARALLEL_CONSUMER, error.problem, error.reason, encoding.name, len(data))
-    if encoding.kind is Kind.RUNS and not encoding.is_compressed and _is_like_text(source.text, body):
+    is_like_text = encoding.kind is Kind.RUNS and not encoding.is_compressed and _is_like_text(source.text, body)
+    if is_like_text and (len(body) >= _LONG_TEXT or len(body) // encoding.width % 2):
         return source.opaque(f"taken for text; as {Dialect.PARALLEL_CONSUMER} {encoding.name} it would be a map too")
-    return _reading(source, encoding, done, len(data))
+    return _reading(source, encoding, done, len(data), "a map of two runs, or text by chance" if is_like_text else "")
 
 
-def _reading(source: CommitText, encoding: Encoding, done: OffsetRanges, size: int) -> Reading:
+def _reading(source: CommitText, encoding: Encoding, done: OffsetRanges, size: int, reason: str) -> Reading:
     claimed = CommitState(base=source.offset, done=done)
     is_usable = source.offset not in done
+    if not is_usable:
+        reason = f"it says that offset {source.offset} is done, which its writer would commit past"
     return Reading(
         dialect=Dialect.PARALLEL_CONSUMER,
         state=claimed if is_usable else CommitState(base=source.offset),
         claimed=None if is_usable else claimed,
         problem=None if is_usable else Problem.BAD_BODY,
-        reason="" if is_usable else f"it says that offset {source.offset} is done, which its writer would commit past",
+        reason=reason,
         chars=source.chars,
         encoding=encoding.name,
         raw_bytes=size,
@@ -85,5 +91,5 @@ def _is_surely_a_map(encoding: Encoding, body: bytes) -> bool:
 
 def _is_like_text(text: str, body: bytes) -> bool:
     """True for a word such as `blue`, which is base64 of a run of 23,454 offsets as well, and for base64 of a text
-    such as `nothing`, of which every two letters are a run. Runs of a real map have bytes that are no letters."""
+    such as `nothing`, of which every two letters are a run. The client writes runs by twos, the second one done."""
     return (text.isalpha() and text[1:].islower()) or (bool(body) and all(0x20 <= byte < 0x7F for byte in body))

@@ -12,7 +12,8 @@ from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.dialects.origin import Origin, doubts, find_origin
 from kafkakit.streams.dialects.sniff import read_metadata
 from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.envelope import Flag, bind_of, seal
+from kafkakit.streams.kkm1.crc32c import crc32c
+from kafkakit.streams.kkm1.envelope import Flag, bind_of, identity_bytes, seal
 from kafkakit.streams.kkm1.text import Alphabet, to_text
 from kafkakit.streams.ports import LogSpan
 
@@ -102,13 +103,29 @@ def endless_groups() -> Iterator[str]:
         yield f"group-{number}"
 
 
-def test_a_search_ends_at_its_limits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bind_search, "MAX_PARTITIONS", 100)
-    monkeypatch.setattr(bind_search, "MAX_GROUPS", 50)
-    found = find_origin(VECTOR, HERE, endless_topics(), endless_groups())
+@pytest.mark.parametrize(
+    ("max_partitions", "max_groups", "tried"),
+    [(100, 50, (100, 50)), (100, 10**9, (100, 3)), (10**9, 50, (24, 50))],
+)
+def test_a_search_ends_at_its_limits_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, max_partitions: int, max_groups: int, tried: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(bind_search, "MAX_PARTITIONS", max_partitions)
+    monkeypatch.setattr(bind_search, "MAX_GROUPS", max_groups)
+    topics = endless_topics() if max_partitions == 100 else iter((LOGS_B, LOGS_B))
+    names = endless_groups() if max_groups == 50 else iter(GROUPS)
+    found = find_origin(VECTOR, HERE, topics, names)
     assert found is not None
-    assert (found.search.partitions, found.search.groups, found.search.is_complete) == (100, 50, False)
-    assert found.sentence.endswith("(100 partitions and 50 groups tried, which is the limit)")
+    assert (found.search.partitions, found.search.groups, found.search.is_complete) == (*tried, False)
+    assert found.sentence.endswith(f"({tried[0]} partitions and {tried[1]} groups tried, which is the limit)")
+
+
+def test_topics_without_partitions_come_to_an_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bind_search, "MAX_PARTITIONS", 100)
+    monkeypatch.setattr("tests.unit.streams.test_origin.LOGS_B", replace(LOGS_B, partitions=0))
+    found = find_origin(VECTOR, HERE, endless_topics(), GROUPS)
+    assert found is not None
+    assert (found.search.partitions, found.search.is_complete) == (0, False)
 
 
 def test_a_search_of_just_the_limit_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +134,39 @@ def test_a_search_of_just_the_limit_is_complete(monkeypatch: pytest.MonkeyPatch)
     assert origin(VECTOR).search.is_complete
 
 
-def test_owners_that_fit_by_chance_come_after_those_that_are_near() -> None:
-    # Two clusters that share an id are two fits of one checksum; the one that is here hides the other.
-    twin = replace(LOGS_A, topic="twin")
-    found = origin(VECTOR, here=SOURCE, topics=(twin, LOGS_A))
+def group_that_fits_too(identity: CommitIdentity) -> str:
+    """The name of a group for which this partition's payloads have the checksum of SOURCE's."""
+    wanted = crc32c(identity_bytes(SOURCE)) ^ 0xFFFFFFFF
+    before = bind_search._unwound(wanted, bytes(5))
+    for number in range(100_000):
+        prefix = identity_bytes(replace(identity, group=f"g{number}-"))[:-1]
+        last = (crc32c(prefix) ^ 0xFFFFFFFF ^ before).to_bytes(4, "little")
+        if last.isalnum():
+            return f"g{number}-{last.decode('ascii')}"
+    raise AssertionError("no group fits")
+
+
+def test_of_two_fits_the_nearer_one_comes_first() -> None:
+    twin = group_that_fits_too(HERE)
+    found = find_origin(VECTOR, HERE, (LOGS_A, LOGS_B), (*GROUPS, twin))
+    assert found is not None
+    assert [owner.identity for owner in found.owners] == [replace(HERE, group=twin), SOURCE]
+
+
+def test_a_fit_that_shares_neither_group_nor_partition_is_left_out_beside_one_that_does() -> None:
+    far = replace(HERE, partition=5)
+    twin = group_that_fits_too(far)
+    found = find_origin(VECTOR, HERE, (LOGS_B, LOGS_A), (*GROUPS, twin))
+    assert found is not None
+    assert [owner.identity for owner in found.owners] == [SOURCE]
+    assert len(found.search.owners) == 2
+    alone = find_origin(VECTOR, HERE, (LOGS_B,), (*GROUPS, twin))
+    assert alone is not None
+    assert [owner.identity for owner in alone.owners] == [replace(far, group=twin)]
+
+
+def test_topics_that_share_an_id_are_named_both() -> None:
+    found = origin(VECTOR, here=SOURCE, topics=(replace(LOGS_A, topic="twin"), LOGS_A))
     assert [owner.topic for owner in found.owners] == ["logs", "twin"]
     assert found.is_here
 

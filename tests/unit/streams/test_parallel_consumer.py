@@ -1,10 +1,12 @@
 """Offset maps of parallel-consumer: the reference's vectors, and everything that is nearly one."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from kafkakit.streams.commit import CommitState
 from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
@@ -77,6 +79,13 @@ def test_a_large_map_is_compressed(step: int, length: int) -> None:
     reading = read_metadata(text, 100)
     assert reading.is_compressed
     assert reading.state == state
+
+
+def test_a_compressed_map_does_not_declare_its_size_as_the_client_does_not_either() -> None:
+    text = write_parallel_consumer(every(2, 100_000))
+    assert text is not None
+    frame = zstandard.get_frame_parameters(base64.b64decode(text)[1:])
+    assert frame.content_size == zstandard.CONTENTSIZE_UNKNOWN
 
 
 def test_a_map_of_more_than_the_limit_is_not_written() -> None:
