@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -145,13 +146,14 @@ class PlainReader:
 
 
 @contextmanager
-def pieces_of_bytes(size: int) -> Iterator[None]:
-    before = rows_module.PIECE_BYTES
-    rows_module.PIECE_BYTES = size
+def worked_on_in(piece_bytes: int, abreast: int) -> Iterator[None]:
+    """With small pieces, and few batches walked abreast, short streams go all the ways."""
+    before = rows_module.PIECE_BYTES, rows_module.MIN_ABREAST
+    rows_module.PIECE_BYTES, rows_module.MIN_ABREAST = piece_bytes, abreast
     try:
         yield
     finally:
-        rows_module.PIECE_BYTES = before
+        rows_module.PIECE_BYTES, rows_module.MIN_ABREAST = before
 
 
 def apply(state: dict[bytes, Seen], columns: CommitColumns, table: KeyTable) -> None:
@@ -184,12 +186,12 @@ def compare(facts: FeedFacts, plain: PlainReader) -> None:
     assert facts.held_back == still
 
 
-def same(buffers: list[bytes], piece_bytes: int = 4 << 20) -> None:
+def same(buffers: list[bytes], piece_bytes: int = 4 << 20, abreast: int = 200) -> None:
     """Feed both readers, and compare what they know after each buffer."""
     table = KeyTable()
     feed, plain = OffsetsFeed(3, table), PlainReader()
     state: dict[bytes, Seen] = {}
-    with pieces_of_bytes(piece_bytes):
+    with worked_on_in(piece_bytes, abreast):
         for buffer in buffers:
             columns, facts = feed.feed(buffer)
             plain.feed(buffer)
@@ -279,16 +281,23 @@ def written(steps: list[Step]) -> list[bytes]:
 
 
 @ROUNDS
-@given(st.lists(STEPS, max_size=25), st.lists(st.integers(0, 25), max_size=6), st.sampled_from([150, 1_000, 4 << 20]))
-def test_the_fast_path_equals_the_plain_reader(steps: list[Step], cuts: list[int], piece_bytes: int) -> None:
+@given(
+    st.lists(STEPS, max_size=25),
+    st.lists(st.integers(0, 25), max_size=6),
+    st.sampled_from([150, 1_000, 4 << 20]),
+    st.sampled_from([1, 3, 200]),
+)
+def test_the_fast_path_equals_the_plain_reader(
+    steps: list[Step], cuts: list[int], piece_bytes: int, abreast: int
+) -> None:
     batches = written(steps)
     edges = sorted({0, len(batches), *(min(c, len(batches)) for c in cuts)})
     # Every buffer begins a batch early and ends with a cut one, as fetches do.
     buffers = [
         b"".join(batches[max(a - 1, 0) : b]) + (batches[b][:-1] if b < len(batches) else b"")
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in pairwise(edges)
     ]
-    same([*buffers, *buffers[-1:]], piece_bytes)
+    same([*buffers, *buffers[-1:]], piece_bytes, abreast)
 
 
 @ROUNDS
@@ -296,14 +305,15 @@ def test_the_fast_path_equals_the_plain_reader(steps: list[Step], cuts: list[int
     st.lists(STEPS, min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=6),
     st.sampled_from([150, 4 << 20]),
+    st.sampled_from([1, 3, 200]),
 )
 def test_broken_bytes_are_read_alike_and_never_raise(
-    steps: list[Step], changes: list[tuple[int, int]], piece_bytes: int
+    steps: list[Step], changes: list[tuple[int, int]], piece_bytes: int, abreast: int
 ) -> None:
     data = bytearray(b"".join(written(steps)))
     for at, byte in changes:
         data[at % len(data)] = byte
-    same([bytes(data)], piece_bytes)
+    same([bytes(data)], piece_bytes, abreast)
     for offset in (0, 3, 2**40):
         record_at(bytes(data), offset)
 

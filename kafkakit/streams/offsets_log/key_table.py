@@ -136,7 +136,7 @@ class KeyTable:
 
         get = self._numbers.get
         spans = zip(starts.tolist(), ends.tolist(), strict=True)
-        return np.fromiter((get(data[a:b], -1) for a, b in spans), np.int64, len(starts))
+        return np.fromiter([get(data[a:b], -1) for a, b in spans], np.int64, len(starts))
 
 
 class Names:

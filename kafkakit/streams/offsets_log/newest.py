@@ -145,7 +145,6 @@ class Newest:
         own = len(c)
         starts, ends = c.metadata_start, c.metadata_end
         if not held:
-            spans = zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True)
             return CommitColumns(
                 key=key[chosen],
                 offset=c.offset[chosen],
@@ -153,7 +152,7 @@ class Newest:
                 leader_epoch=c.leader_epoch[chosen].astype(np.int32),
                 at=at[chosen],
                 topic_id=topic_ids(self.views, c.topic_id_at[chosen]),
-                metadata=[data[a:b] for a, b in spans],
+                metadata=_slices(data, starts[chosen], ends[chosen]),
             )
         ids = np.frombuffer(b"".join(h.topic_id for h in held), np.uint8).reshape(len(held), TOPIC_ID_BYTES)
         return CommitColumns(
@@ -170,6 +169,16 @@ class Newest:
                 for row in chosen.tolist()
             ],
         )
+
+
+def _slices(data: bytes, start: "Column", end: "Column") -> list[bytes]:
+    import numpy as np
+
+    found = [b""] * len(start)
+    full = np.flatnonzero(end > start)
+    for row, a, b in zip(full.tolist(), start[full].tolist(), end[full].tolist(), strict=True):
+        found[row] = data[a:b]
+    return found
 
 
 def _last_of_each(key: "Column", capacity: int) -> "Column":

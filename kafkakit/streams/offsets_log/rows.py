@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MAX_INFLATED = 16 << 20
 """A batch that inflates to more is not read: coordinators write batches of at most a megabyte, compressed or not."""
 
+MIN_ABREAST = 200
+"""From so many batches on, walking them abreast beats walking each in Python."""
+
 PIECE_BYTES = 4 << 20
 """How much is turned into columns at once; 4 MiB of the smallest records that there can be take 150 MB."""
 
@@ -70,15 +73,17 @@ def read_heads(buffer: bytes) -> Heads:
     """The batch headers of a raw read; the cut tail is left out."""
     import numpy as np
 
-    found, stopped = _positions(buffer)
-    position = np.array(found, np.int64)
-    views = Views(buffer if len(buffer) >= HEADER_BYTES else bytes(HEADER_BYTES))
+    position = np.array(_positions(buffer), np.int64)
+    views = Views(buffer if len(buffer) >= HEADER_BYTES else buffer + bytes(HEADER_BYTES))
     length = views.number(position + 8, 4)
     magic = views.byte(position + 16)
-    short = np.flatnonzero((magic == MAGIC) & (length < HEADER_BYTES - PREFIX_BYTES))
-    if short.size:
-        stopped = f"a batch length of {int(length[short[0]])}"
-        position, length, magic = position[: short[0]], length[: short[0]], magic[: short[0]]
+    short = length < np.where(magic == MAGIC, HEADER_BYTES - PREFIX_BYTES, MIN_OLD_LENGTH)
+    ends = np.flatnonzero(short | (position + PREFIX_BYTES + length > len(buffer)))
+    stopped = ""
+    if ends.size:
+        first = ends[0]
+        stopped = f"a batch length of {int(length[first])}" if short[first] else ""
+        position, length, magic = position[:first], length[:first], magic[:first]
     heads = Heads(
         position, length + PREFIX_BYTES, views.number(position, 8), views.number(position + 23, 4),
         views.number(position + 21, 2), views.number(position + 35, 8), views.number(position + 43, 8),
@@ -89,29 +94,24 @@ def read_heads(buffer: bytes) -> Heads:
     if not good.all():
         bad = np.flatnonzero(~good)
         heads.skipped = len(bad)
-        first = int(magic[bad[0]])
-        heads.first_reason = f"message format {first}" if first != MAGIC else "impossible offsets in a batch header"
+        kind = int(magic[bad[0]])
+        heads.first_reason = f"message format {kind}" if kind != MAGIC else "impossible offsets in a batch header"
         old = base[(magic < MAGIC) & (base >= 0) & (base <= MAX_OFFSET)]
         heads.passed = int(old.max()) + 1 if old.size else 0
         heads = heads.chosen(good)
     return heads
 
 
-def _positions(buffer: bytes) -> tuple[list[int], str]:
-    length_at = Struct(">i").unpack_from
+def _positions(buffer: bytes) -> list[int]:
+    """Where batches begin if all lengths are right. Lengths are taken as unsigned here, so that the walk ends."""
+    length_at = Struct(">I").unpack_from
     found: list[int] = []
-    at, size = 0, len(buffer)
-    last = size - PREFIX_BYTES - MIN_OLD_LENGTH
+    add = found.append
+    at, last = 0, len(buffer) - PREFIX_BYTES - MIN_OLD_LENGTH
     while at <= last:
-        length = length_at(buffer, at + 8)[0]
-        if length < MIN_OLD_LENGTH:
-            return found, f"a batch length of {length}"
-        after = at + PREFIX_BYTES + length
-        if after > size:
-            break
-        found.append(at)
-        at = after
-    return found, ""
+        add(at)
+        at += PREFIX_BYTES + length_at(buffer, at + 8)[0]
+    return found
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ def read_rows(piece: Piece, heads: Heads, views: Views) -> tuple[Rows, list[str]
     import numpy as np
 
     count = heads.count[piece.first : piece.last]
-    batch, start, end, faults = _record_spans(piece, count)
+    batch, start, end, faults = _record_spans(piece, count, views)
     delta, at, bad = _deltas(views, start)
     last_delta = heads.last_delta[piece.first : piece.last][batch]
     key_start, key_end, at, bad = _field(views, at, end, bad)
@@ -233,44 +233,71 @@ def read_rows(piece: Piece, heads: Heads, views: Views) -> tuple[Rows, list[str]
     return rows, [faults[b] for b in sorted(faults)]
 
 
-def _record_spans(piece: Piece, count: "Column") -> "tuple[Column, Column, Column, dict[int, str]]":
-    """Batch, start and end of every record whose length fits into its batch; and batches with one that does not."""
+def _record_spans(piece: Piece, count: "Column", views: Views) -> "tuple[Column, Column, Column, dict[int, str]]":
+    """Batch, start and end of every record whose length fits into its batch; and batches with one that does not.
+
+    Many batches are walked abreast, a record of each at a time; the long ones that are left, one by one.
+    """
     import numpy as np
 
-    batches: list[int] = []
+    at = piece.start.copy()
+    found = np.zeros(len(at), np.int64)
+    steps: list[tuple[Column, Column, Column, Column]] = []
+    active = np.flatnonzero((count > 0) & (at < piece.end))
+    walked = 0
+    while active.size >= MIN_ABREAST:
+        size, start = views.uvarint(at[active])
+        after = start + (size >> 1)
+        fits = (size & 1 == 0) & (after <= piece.end[active])
+        if not fits.all():
+            active, start, after = active[fits], start[fits], after[fits]
+        steps.append((active, found[active], start, after))
+        at[active] = after
+        found[active] += 1
+        walked += 1
+        active = active[count[active] > walked]
+    for batch in active.tolist():
+        starts, ends = _chain(piece.data, int(at[batch]), int(piece.end[batch]), int(count[batch]) - walked)
+        many = np.full(len(starts), batch)
+        steps.append((many, walked + np.arange(len(starts)), np.array(starts, np.int64), np.array(ends, np.int64)))
+        found[batch] += len(starts)
+    faults = dict(piece.faults)
+    for batch in np.flatnonzero(found < count).tolist():
+        faults.setdefault(batch, "a record runs over its batch")
+    if len(steps) == 1:
+        return steps[0][0], steps[0][2], steps[0][3], faults
+    place_of = np.cumsum(found) - found
+    starts_of, ends_of = np.empty(int(found.sum()), np.int64), np.empty(int(found.sum()), np.int64)
+    for many, index, start, after in steps:
+        place = place_of[many] + index
+        starts_of[place], ends_of[place] = start, after
+    return np.repeat(np.arange(len(at)), found), starts_of, ends_of, faults
+
+
+def _chain(data: bytes, at: int, end: int, count: int) -> tuple[list[int], list[int]]:
+    """Starts and ends of up to `count` records of one batch, up to the first that does not fit."""
     starts: list[int] = []
     ends: list[int] = []
-    faults = dict(piece.faults)
-    data = piece.data
     add_start, add_end = starts.append, ends.append
-    spans = zip(piece.start.tolist(), piece.end.tolist(), count.tolist(), strict=True)
-    for batch, (first, end, records) in enumerate(spans):
-        at = first
-        before = len(starts)
-        for _ in range(records):
-            if at >= end:
-                break
-            size = data[at]
-            if size < 0x80:
-                at += 1
-            elif at + 1 < end and (byte := data[at + 1]) < 0x80:
-                size = size & 0x7F | byte << 7
-                at += 2
-            else:
-                value, at = read_varint(data, at, end)
-                size = value * 2 if value >= 0 else 1
-            start = at
-            at += size >> 1
-            if size & 1 or start < 0 or at > end:
-                break
-            add_start(start)
-            add_end(at)
-        found = len(starts) - before
-        if found < records and batch not in faults:
-            faults[batch] = "a record runs over its batch"
-        batches.append(found)
-    batch_column = np.repeat(np.arange(len(batches)), batches)
-    return batch_column, np.array(starts, np.int64), np.array(ends, np.int64), faults
+    for _ in range(count):
+        if at >= end:
+            break
+        size = data[at]
+        if size < 0x80:
+            at += 1
+        elif at + 1 < end and (byte := data[at + 1]) < 0x80:
+            size = size & 0x7F | byte << 7
+            at += 2
+        else:
+            value, at = read_varint(data, at, end)
+            size = value * 2 if value >= 0 else 1
+        start = at
+        at += size >> 1
+        if size & 1 or start < 0 or at > end:
+            break
+        add_start(start)
+        add_end(at)
+    return starts, ends
 
 
 def _deltas(views: Views, start: "Column") -> "tuple[Column, Column, NDArray[np.bool_]]":
