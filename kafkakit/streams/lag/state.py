@@ -34,14 +34,12 @@ _Name = Annotated[str, Meta(max_length=100)]
 class SavedState:
     """A cluster's commits and end offsets as they were at `saved_ms`.
 
-    `next_offsets` says from where each partition of the offsets topic (whose id is `topic_id`) is to be read on: at or
-    before the first record of every transaction that was open then. `texts` and `arrays` hold the rest by name.
+    `topic_id` is that of the offsets topic. `texts` and `arrays` hold everything by name; see `saving`.
     """
 
     cluster_id: str
     topic_id: bytes
     saved_ms: int
-    next_offsets: Mapping[int, int]
     texts: Mapping[str, Sequence[bytes]]
     arrays: "Mapping[str, NDArray[Any]]"
 
@@ -59,7 +57,6 @@ class _Head:
     cluster_id: Annotated[str, Meta(max_length=300)]
     topic_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
     saved_ms: _Count
-    next_offsets: Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Count]
     sections: Annotated[tuple[_Section, ...], Meta(max_length=100)]
     packed_bytes: _Count
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -86,7 +83,6 @@ def encode_state(state: SavedState) -> bytes:
         cluster_id=state.cluster_id,
         topic_id=state.topic_id.hex(),
         saved_ms=state.saved_ms,
-        next_offsets=dict(sorted(state.next_offsets.items())),
         sections=tuple(sections),
         packed_bytes=len(packed),
         digest=_digest(packed),
@@ -119,7 +115,6 @@ def decode_state(data: bytes, source: str) -> SavedState:
         cluster_id=head.cluster_id,
         topic_id=bytes.fromhex(head.topic_id),
         saved_ms=head.saved_ms,
-        next_offsets=head.next_offsets,
         texts=texts,
         arrays=arrays,
     )

@@ -16,7 +16,6 @@ STATE = SavedState(
     cluster_id="prod-a-0001",
     topic_id=bytes(range(16)),
     saved_ms=1_758_335_260_726,
-    next_offsets={0: 17, 3: 4},
     texts={"keys": [b"\x00\x01a", b"", b"xyz"], "none": []},
     arrays={
         "offset": np.array([1, -1, 2**62], np.int64),

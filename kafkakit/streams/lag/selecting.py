@@ -1,0 +1,64 @@
+"""The rows of a table that somebody asked for: by globs over groups and topics."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from kafkakit.streams.lag.figures import Figures
+from kafkakit.streams.lag.table import LagTable
+from kafkakit.streams.lag.views import Line, View
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+INTERNAL = "__"
+
+
+def selected(
+    table: LagTable, *, groups: Sequence[str] = (), topics: Sequence[str] = (), internal: bool = True
+) -> LagTable:
+    """The rows whose group and topic match one of the globs each (none given: all); cost: the names, not the rows.
+
+    `internal` False leaves out topics that begin with two underscores.
+    """
+    import numpy as np
+
+    is_group = np.array([_matches(name, groups) for name in table.groups], bool)
+    is_topic = np.array(
+        [_matches(name, topics) and (internal or not name.startswith(INTERNAL)) for name in table.topics], bool
+    )
+    if is_group.all() and is_topic.all():
+        return table
+    return _rows(table, np.flatnonzero(is_group[table.group] & is_topic[table.topic]))
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _rows(table: LagTable, rows: "NDArray[np.int64]") -> LagTable:
+    changed: dict[str, Any] = {}
+    for field in fields(table):
+        value = getattr(table, field.name)
+        if isinstance(value, Figures):
+            changed[field.name] = value.taken(rows)
+        elif hasattr(value, "dtype"):
+            changed[field.name] = value[rows]
+    return replace(table, **changed)
+
+
+def sorted_by(found: View, order: str, top: int) -> View:
+    """The lines of a whole view in another order: `lag` and `time` the largest first, `name` ascending.
+
+    Lines beyond `top` are left out and counted, without a sum.
+    """
+
+    def key(line: Line) -> tuple[object, ...]:
+        name = (line.stream, line.cluster, line.group, line.topic, line.partition)
+        estimate = -1 if line.backlog.estimate_ms is None else line.backlog.estimate_ms
+        return {"lag": (-line.lag, *name), "time": (-estimate, -line.lag, *name)}.get(order, name)
+
+    lines = tuple(sorted(found.lines, key=key))
+    return View(level=found.level, lines=lines[:top], others_count=max(0, len(lines) - top))
