@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading
 from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.envelope import Flag, UnknownVersionError, bind_of, unseal
+from kafkakit.streams.kkm1.envelope import BIND_BYTES, Flag, UnknownVersionError, bind_of, unseal
 from kafkakit.streams.kkm1.json_text import flags_of, from_json
 from kafkakit.streams.kkm1.parse import Parsed, UnknownSectionError, parse
 from kafkakit.streams.kkm1.text import MARK, MAX_CHARS, Alphabet, BadTextError, from_text, utf16_units
@@ -100,8 +100,7 @@ def _opened(text: str, offset: int) -> Opened:
             flags=flags_of(payload.state),
             parsed=Parsed(state=payload.state, encoding=None),
         )
-    raw = from_text(alphabet, text[2:])
-    envelope = unseal(raw)
+    envelope = unseal(from_text(alphabet, text[2:]))
     parsed: Parsed | ValueError
     try:
         parsed = parse(envelope, offset)
@@ -109,7 +108,7 @@ def _opened(text: str, offset: int) -> Opened:
         parsed = error
     return Opened(
         alphabet=alphabet,
-        raw_bytes=len(raw),
+        raw_bytes=len(envelope.signed) + BIND_BYTES,
         bind=envelope.bind,
         signed=envelope.signed,
         flags=envelope.flags,

@@ -10,7 +10,8 @@ from kafkakit.streams.kkm1.crc32c import crc32c
 from kafkakit.streams.kkm1.varint import BadBodyError, Cursor, TooLargeError
 
 VERSION = 1
-HEADER_BYTES = 5
+BIND_BYTES = 4
+HEADER_BYTES = 1 + BIND_BYTES
 MAX_BODY_BYTES = 64 * 1024
 _BITS_OF_FLAGS = 15
 
@@ -71,7 +72,7 @@ def bind_of(identity: CommitIdentity, signed: bytes) -> int:
 def seal(identity: CommitIdentity, flags: Flag, body: bytes) -> bytes:
     """The binary payload: first byte, bind, body."""
     first = bytes((VERSION << 4 | flags,))
-    return first + bind_of(identity, first + body).to_bytes(4, "little") + body
+    return first + bind_of(identity, first + body).to_bytes(BIND_BYTES, "little") + body
 
 
 def unseal(raw: bytes, max_body: int = MAX_BODY_BYTES) -> Envelope:
