@@ -1,0 +1,83 @@
+"""The inspector's sums against plain sets of offsets."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.streams.commit import CommitState, Mark, MarkState
+from kafkakit.streams.commits.data import state_data
+from kafkakit.streams.commits.difference import difference
+from kafkakit.streams.commits.document import CommitDocument, state_of
+from kafkakit.streams.commits.facts import tally_of
+from kafkakit.streams.commits.picture import ASCII, draw
+from kafkakit.streams.offset_ranges import OffsetRanges
+
+LETTERS = {MarkState.REJECTED: "x", MarkState.SKIPPED: "s", MarkState.RETRYING: "r", MarkState.DEFERRED: "d"}
+
+
+@st.composite
+def states(draw_from: st.DrawFn) -> CommitState:
+    """A state of up to 40 offsets, each with a letter of its own."""
+    base = draw_from(st.integers(0, 20))
+    letters = draw_from(st.lists(st.sampled_from("#.xsrd"), max_size=40))
+    if letters:
+        letters[0] = draw_from(st.sampled_from(".rd"))
+    done = OffsetRanges.of((base + i, base + i + 1) for i, letter in enumerate(letters) if letter in "#xs")
+    kinds = {letter: kind for kind, letter in LETTERS.items()}
+    marks = tuple(
+        Mark(start=base + i, end=base + i + 1, state=kinds[letter], count=3 if letter == "r" else 0)
+        for i, letter in enumerate(letters)
+        if letter in kinds
+    )
+    return CommitState(base=base, done=done, marks=marks)
+
+
+def letter_of(state: CommitState, offset: int) -> str:
+    mark = next((m for m in state.marks if m.start <= offset < m.end), None)
+    if mark is not None:
+        return LETTERS[mark.state]
+    return "#" if offset in state.done else "."
+
+
+@given(states())
+def test_each_offset_has_its_own_cell_and_is_counted_once(state: CommitState) -> None:
+    end = max([state.end, *(m.end for m in state.marks)])
+    expected = "".join(letter_of(state, offset) for offset in range(state.base, end))
+    picture = draw(state, width=200, style=ASCII)
+    assert (picture.rows[0].split()[1] if picture else "") == expected
+    tally = tally_of(state, end + 5)
+    assert (tally.done, tally.rejected, tally.skipped, tally.pending, tally.retrying, tally.deferred) == tuple(
+        expected.count(letter) for letter in "#xs.rd"
+    )
+    assert (tally.span, tally.untouched) == (len(expected), 5)
+
+
+def done_of(state: CommitState) -> set[int]:
+    return {*range(state.base), *(offset for start, end in state.done for offset in range(start, end))}
+
+
+def marked(state: CommitState, kind: MarkState) -> set[int]:
+    return {offset for m in state.marks if m.state is kind for offset in range(m.start, m.end)}
+
+
+def offsets(ranges: OffsetRanges) -> set[int]:
+    return {offset for start, end in ranges for offset in range(start, end)}
+
+
+@given(states(), states())
+def test_a_difference_is_that_of_sets(before: CommitState, after: CommitState) -> None:
+    found = difference(before, after)
+    rejected = marked(after, MarkState.REJECTED) - marked(before, MarkState.REJECTED)
+    skipped = marked(after, MarkState.SKIPPED) - marked(before, MarkState.SKIPPED)
+    assert offsets(found.reopened) == done_of(before) - done_of(after)
+    assert offsets(found.rejected) == rejected
+    assert offsets(found.became_done) == done_of(after) - done_of(before) - rejected - skipped
+    newly = marked(after, MarkState.RETRYING) - marked(before, MarkState.RETRYING)
+    assert {offset for start, end, *_ in found.retried for offset in range(start, end)} == newly
+    assert difference(before, before).is_empty
+
+
+@given(states())
+def test_a_state_survives_json(state: CommitState) -> None:
+    document = msgspec.convert({"offset": state.base, "state": msgspec.to_builtins(state_data(state))}, CommitDocument)
+    assert state_of(document, "test") == state
