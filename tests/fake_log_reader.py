@@ -171,6 +171,13 @@ class FakeLogReader:
             found[key] = Fetched(records=records, span=held.span)
         return found
 
+    def ask_ahead(
+        self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
+    ) -> None:
+        """See `streams.ports.LogReader`; nothing is ever under way here."""
+        del offsets, max_bytes, wait_ms, partition_bytes
+        self._reach()
+
     def close(self) -> None:
         """See `streams.ports.LogReader`."""
         self.closed = True

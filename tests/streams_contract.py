@@ -297,6 +297,17 @@ class LogContract:
         assert found[b] == Fetched(records=b"", span=LogSpan(start=0, stable=0, end=0))
         assert headers(fetched(rig, {a: 0})[a].records) == [(0, 2, 3), (3, 4, 2)]
 
+    def test_what_is_asked_ahead_comes_with_a_later_fetch(self, rig: Rig) -> None:
+        topic = rig.new_topic(2)
+        a, b = TP(topic, 0), TP(topic, 1)
+        rig.append(a, [b"x"] * 2)
+        rig.append(b, [b"y"] * 3)
+        rig.log.ask_ahead({a: 0, b: 0, NOWHERE: 0}, max_bytes=1 << 20, wait_ms=100)
+        assert headers(fetched(rig, {a: 0})[a].records) == [(0, 1, 2)]
+        # One from another offset is asked anew, one from the same is not lost.
+        assert fetched(rig, {a: 2})[a].records == b""
+        assert headers(fetched(rig, {b: 0})[b].records) == [(0, 2, 3)]
+
     def test_at_the_end_there_is_nothing_and_beyond_it_an_error(self, rig: Rig) -> None:
         key = TP(rig.new_topic(), 0)
         rig.append(key, [b"x"] * 2)

@@ -115,6 +115,12 @@ class KafkaLog:
             time.sleep(min(limit_s, 0.1))
         return dict(sorted(found.items()))
 
+    def ask_ahead(
+        self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
+    ) -> None:
+        """See `streams.ports.LogReader`."""
+        self._ask(offsets, max_bytes, wait_ms, partition_bytes)
+
     def _ask(
         self, offsets: Mapping[TopicPartition, int], max_bytes: int, wait_ms: int, partition_bytes: int | None
     ) -> dict[TopicPartition, Fetched]:

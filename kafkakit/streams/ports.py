@@ -183,6 +183,16 @@ class LogReader(Protocol):
         """
         ...
 
+    def ask_ahead(
+        self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
+    ) -> None:
+        """Send what a `fetch` with these arguments would send, and come back at once.
+
+        A later `fetch` from the same offsets takes the answers; so brokers work while the caller decodes. What cannot
+        be asked is left to that fetch to tell.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
         ...
