@@ -135,7 +135,7 @@ def _sum_lines(plan: EditPlan) -> list[str]:
     changes = len(plan.changes)
     if not changes:
         return ["Nothing changes."]
-    words = [f"{counted(changes, 'commit')} of {len(plan.edits)} change" + ("s" if changes == 1 else "")]
+    words = [f"{changes} of {counted(len(plan.edits), 'commit')} change{'s' if changes == 1 else ''}"]
     words.append(f"at most {counted(plan.reopened, 'record')} delivered again")
     words.append(f"{counted(plan.passed, 'offset')} not delivered any more")
     if forgotten := sum(edit.forgotten for edit in plan.edits):

@@ -1,0 +1,331 @@
+"""`streams commits reset|skip|unack|reject|replay|translate|undo|finish` as an operator runs them, over fakes."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kafkakit import wiring
+from kafkakit.kit import Kit
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.streams.commit import CommitState
+from kafkakit.streams.dialects.sniff import read_metadata
+from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.ports import CommittedOffset
+from tests.cli.test_streams_commits import NOW, ORDERS, Desk, pill
+from tests.edit_journal_invariants import verify_edit_journal
+
+GROUP = "pay"
+P0 = ("--topic", "orders", "--partition", "0")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    desk = Desk(tmp_path)
+    desk.groups.add_topic("orders", 2)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
+    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    return desk
+
+
+def stored(desk: Desk, group: str = GROUP) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+    return desk.groups.committed(group)
+
+
+def state(desk: Desk) -> CommitState:
+    held = stored(desk)[ORDERS]
+    assert isinstance(held, CommittedOffset)
+    return read_metadata(held.metadata, held.offset).state
+
+
+def journals(desk: Desk) -> list[Path]:
+    return sorted((desk.home.state / "commit-edits" / "fake-cluster").glob("*.journal"))
+
+
+def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_it(desk: Desk) -> None:
+    desk.seed(pill())
+    ran = desk.run("skip", GROUP, *P0, "--offsets", "60")
+    assert (ran.code, ran.stderr) == (0, "")
+    plan = re.search(r"--expect ([0-9a-f]{12})\n", ran.stdout)
+    assert plan is not None
+    assert ran.stdout == (
+        "skip for group pay on cluster fake-cluster\n"
+        "  offsets 60\n"
+        "\n"
+        "orders-0\n"
+        "  now    offset 60, kkm1, 33 characters, pending 60, done up to 159\n"
+        "  after  offset 160, kkm1, 22 characters\n"
+        "  not delivered any more: 60 (1 offset)\n"
+        "\n"
+        "Together: 1 of 1 commit changes, at most 0 records delivered again, 1 offset not delivered any more.\n"
+        f"Plan {plan[1]}.\n"
+        "Nothing is written yet. To apply just this plan:\n"
+        "  kafkakit --profile p streams commits skip pay --offsets 60 --topic orders --partition 0 --apply "
+        f"--expect {plan[1]}\n"
+    )
+
+
+def test_a_plan_alone_leaves_no_file_and_cannot_write(desk: Desk) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    for words in (
+        ("skip", GROUP, *P0, "--offsets", "60"),
+        ("unack", GROUP, *P0, "--offsets", "10"),
+        ("reject", GROUP, *P0, "--offsets", "60"),
+        ("reset", GROUP, "--topic", "orders", "--to", "earliest"),
+        ("replay", GROUP, *P0, "--offsets", "10-20"),
+        ("translate", GROUP, "--all-topics", "--to", "plain"),
+    ):
+        ran = desk.run(*words)
+        assert (ran.code, ran.stderr) == (0, ""), words
+        assert "Nothing is written yet" in ran.stdout
+    assert dict(stored(desk)) == before
+    assert not desk.home.state.exists()
+
+
+def test_apply_needs_somebody_to_ask_or_yes(desk: Desk) -> None:
+    desk.seed(pill())
+    ran = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "pass --yes" in ran.stderr
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--yes").code == 2
+    assert desk.groups.commits == []
+
+
+def test_a_person_is_shown_the_plan_and_asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kit, "input_allowed", True)
+    desk.seed(pill())
+    no = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60", "--apply",
+                       stdin="no\n")  # fmt: skip
+    assert no.code == 1
+    assert "not delivered any more: 60" in no.stderr
+    assert "Write this to cluster fake-cluster?" in no.stderr
+    assert no.stdout == "skip for group pay: not confirmed, nothing was changed\n"
+    assert desk.groups.commits == []
+    yes = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60", "--apply",
+                        stdin="yes\n")  # fmt: skip
+    assert yes.code == 0
+    assert state(desk).base == 160
+
+
+def test_skip_then_undo_restores_every_character(desk: Desk) -> None:
+    desk.seed(pill())
+    held = stored(desk)[ORDERS]
+    assert isinstance(held, CommittedOffset)
+    desk.groups.seed(GROUP, ORDERS, held.offset, held.metadata + "\0")
+    before = dict(stored(desk))
+    done = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes", "--reason", "ticket 4711")
+    assert done.code == 0
+    (journal,) = journals(desk)
+    assert f"Journal: {journal}\n" in done.stdout
+    assert "undo last --group pay --apply" in done.stdout
+    lines = verify_edit_journal(journal.read_bytes())
+    assert lines[0]["data"]["reason"] == "ticket 4711"
+    desk.clock.advance(1)
+    plan = desk.run("undo", "last")
+    assert "now    offset 160" in plan.stdout
+    assert "after  offset 60, kkm1, 34 characters" in plan.stdout
+    back = desk.run("undo", "last", "--group", GROUP, "--apply", "--yes")
+    assert back.code == 0, back.stderr
+    assert dict(stored(desk)) == before
+    again = desk.run("undo", "last")
+    assert (again.code, again.stdout) == (2, "")
+    assert "no edit is on record" in again.stderr
+
+
+def test_another_plan_than_expected_is_refused(desk: Desk) -> None:
+    desk.seed(pill())
+    plan = desk.run("skip", GROUP, *P0, "--offsets", "60", "-o", "json").json["fingerprint"]
+    desk.seed(pill(base=61))
+    ran = desk.run("skip", GROUP, *P0, "--offsets", "61", "--apply", "--yes", "--expect", plan)
+    assert ran.code == 2
+    assert "the plan is" in ran.stderr
+    assert desk.groups.commits == []
+
+
+def test_the_plan_as_data(desk: Desk) -> None:
+    desk.seed(pill())
+    data = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "json").json
+    assert data["kafkakit"] == {"command": "streams commits replay", "schema": 1}
+    assert (data["delivered_again"], data["passed"], data["changes"]) == (10, 0, 1)
+    (partition,) = data["partitions"]
+    assert partition["after"]["replay"] == [10, 20, data["request_id"]]
+    assert partition["after"]["done"] == [[20, 60], [61, 160]]
+    assert partition["delivered_again"] == [[10, 20]]
+    rows = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "tsv").stdout
+    assert rows == "orders\t0\t60\t10\tkkm1\tkkm1\t10\t0\t0\tyes\t-\t-\n"
+
+
+def test_a_live_group_is_refused(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.join(GROUP, ORDERS)
+    ran = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes", "-o", "json")
+    assert ran.code == 2
+    assert "group pay is live (stable, 1 member" in ran.stderr
+    assert "is live" in ran.json["error"]["message"]
+
+
+def test_an_open_transaction_is_for_later(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.open_transaction(GROUP, ORDERS, 90)
+    ran = desk.run("reset", GROUP, *P0, "--to", "earliest")
+    assert ran.code == 75
+    assert "open transaction" in ran.stderr
+
+
+def test_replay_by_local_and_by_zoned_times_means_the_same_window(desk: Desk) -> None:
+    desk.seed(pill())
+    start = NOW - timedelta(minutes=9)
+    first, last = start.astimezone(), (start + timedelta(seconds=30)).astimezone()
+    local = desk.run("replay", GROUP, *P0, "--from", f"{first:%H:%M:%S}", "--to", f"{last:%H:%M:%S}", "-o", "json")
+    zoned = desk.run("replay", GROUP, *P0, "--from", start.isoformat(), "--to",
+                     (start + timedelta(seconds=30)).astimezone(UTC).isoformat().replace("+00:00", "Z"),
+                     "-o", "json")  # fmt: skip
+    assert local.code == zoned.code == 0, local.stderr + zoned.stderr
+    assert local.json["fingerprint"] == zoned.json["fingerprint"]
+    (partition,) = zoned.json["partitions"]
+    assert partition["delivered_again"] == [[61, 90]]
+    assert partition["after"]["replay"][:2] == [60, 90]
+    assert "(local time)" in local.json["words"][0]
+    assert "(local time)" not in zoned.json["words"][0]
+
+
+@pytest.mark.parametrize(
+    ("to", "offset"),
+    [("earliest", 0), ("latest", 200), ("17", 17), ("-10", 50), ("+10", 70), ("11:55:00Z", None), ("-500", 0)],
+)
+def test_reset_goes_where_it_is_told(desk: Desk, to: str, offset: int | None) -> None:
+    desk.seed(pill())
+    ran = desk.run("reset", GROUP, *P0, "--to", to, "--apply", "--yes")
+    if offset is None:
+        assert ran.code == 2
+        assert "is no time" in ran.stderr
+        return
+    assert ran.code == 0, ran.stderr
+    assert state(desk).base == offset
+
+
+def test_reset_seeds_partitions_without_a_commit_and_undo_forgets_them(desk: Desk) -> None:
+    ran = desk.run("reset", "fresh", "--topic", "orders", "--to", "earliest", "--apply", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert {key: held.offset for key, held in stored(desk, "fresh").items() if isinstance(held, CommittedOffset)} == {
+        ORDERS: 0,
+        TopicPartition("orders", 1): 0,
+    }
+    desk.clock.advance(1)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert stored(desk, "fresh") == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("skip", GROUP, "--topic", "orders", "--offsets", "60"), "offsets belong to one partition"),
+        (("skip", GROUP, *P0, "--offsets", "60-50"), "ends before it begins"),
+        (("skip", GROUP, *P0, "--offsets", "x"), "is no offset"),
+        (("skip", GROUP, *P0, "--offsets", "9999"), "does not hold 9999"),
+        (("skip", GROUP, "--topic", "orders", "--partition", "9", "--offsets", "6"), "has no partition 9"),
+        (("skip", GROUP, "--topic", "nope", "--partition", "0", "--offsets", "6"), "topic nope does not exist"),
+        (("skip", "nobody", *P0, "--offsets", "6"), "the group committed nothing there"),
+        (("reset", GROUP, "--to", "earliest"), "--topic NAME, or --all-topics"),
+        (("reset", GROUP, "--topic", "orders", "--all-topics", "--to", "earliest"), "--topic NAME, or --all-topics"),
+        (("reset", GROUP, *P0, "--to", "2026-01-01T13:00:00Z"), "is still to come"),
+        (("reset", GROUP, *P0, "--to", "2026-01-01"), "no time of day"),
+        (("replay", GROUP, *P0, "--from", "2026-01-01T10:00Z"), "a window is"),
+        (("replay", GROUP, *P0, "--from", "2026-01-01T10:00Z", "--to", "2026-01-01T10:00Z"), "is not after"),
+        (("replay", GROUP, *P0, "--offsets", "1-2,5-6"), "one window"),
+        (("undo", "no-such"), "there is no journal"),
+        (("undo", "last"), "no edit is on record"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    desk.seed(pill())
+    ran = desk.run(*words)
+    assert ran.code == 2
+    assert said in ran.stderr
+    assert ran.stdout == ""
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_partition_that_refuses_ends_with_exit_code_1(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    other = TopicPartition("orders", 1)
+    desk.groups.seed(GROUP, other, 0)
+    real = desk.groups.commit
+
+    def refuse(group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> Mapping[TopicPartition, object]:
+        told = real(group, {key: held for key, held in offsets.items() if key != ORDERS})
+        return {**told, ORDERS: ItemError(name="RebalanceInProgressError")}
+
+    monkeypatch.setattr(desk.groups, "commit", refuse)
+    desk.log.append(other, b"")
+    ran = desk.run("translate", GROUP, "--topic", "orders", "--to", "pc", "--apply", "--yes", "-o", "json")
+    assert ran.code == 1
+    assert "orders-0: not written: RebalanceInProgressError" in ran.stderr
+    assert ran.json["verdict"] == "nothing written"
+
+
+def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+
+    def go_away(group: str, offsets: object) -> object:
+        del group, offsets
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(desk.groups, "commit", go_away)
+    cut = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
+    assert cut.code == 130
+    assert "finish it: kafkakit --profile p streams commits finish" in cut.stderr
+    monkeypatch.undo()
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
+    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
+    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    refused = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
+    assert refused.code == 2
+    assert "was interrupted" in refused.stderr
+    (journal,) = journals(desk)
+    story = desk.run("finish", journal.name)
+    assert "the commits may be old or new" in story.stdout
+    assert "finish" in story.stdout.splitlines()[-1]
+    done = desk.run("finish", journal.name, "--apply", "--yes")
+    assert done.code == 0, done.stderr
+    assert state(desk).base == 160
+    assert len(journals(desk)) == 1
+    verify_edit_journal(journal.read_bytes())
+    desk.clock.advance(1)
+    assert desk.run("undo", journal.name, "--apply", "--yes").code == 0
+    assert state(desk).base == 60
+
+
+def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    plan = desk.run("translate", GROUP, "--all-topics", "--to", "plain")
+    assert "lost: 99 acknowledgements above 60" in plan.stdout
+    assert "delivered again: 61-159 (at most 99 records)" in plan.stdout
+    assert desk.run("translate", GROUP, "--all-topics", "--to", "plain", "--apply", "--yes").code == 0
+    assert stored(desk)[ORDERS] == CommittedOffset(offset=60)
+    desk.clock.advance(1)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert dict(stored(desk)) == before
+
+
+def test_names_with_odd_characters_cannot_move_the_cursor(desk: Desk) -> None:
+    desk.seed(CommitState(base=60, done=OffsetRanges(((61, 70),))), group="a\x1b[2Jb")
+    ran = desk.run("skip", "a\x1b[2Jb", *P0, "--offsets", "60")
+    assert ran.code == 0
+    assert "\x1b" not in ran.stdout.splitlines()[0]
+
+
+def test_a_time_understood_is_said(desk: Desk) -> None:
+    desk.seed(pill())
+    at = datetime(2026, 1, 1, 11, 55, tzinfo=UTC)
+    ran = desk.run("reset", GROUP, *P0, "--to", at.isoformat())
+    assert ran.code == 0
+    assert "to the first record at or after 2026-01-01T11:55:00+00:00" in ran.stdout
