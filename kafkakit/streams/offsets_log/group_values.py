@@ -73,14 +73,14 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTopics:
-    """The topics that a record lists: subscribed ones (4, 9), those with share state (15), those of a regex (16)."""
+    """The topics that a record lists: subscribed ones (4), those that a regex means (16)."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A record of a known kind whose value nobody here needs (key 24)."""
+    """A record of a known kind whose value nobody here needs (keys 9, 15, 24): its fields changed within a version."""
 
 
 GroupValue = ClassicGroup | GroupEpoch | NewMember | MemberAssignment | GroupTopics | Unread
@@ -221,7 +221,7 @@ def _current(fields: Fields, *, revokes: bool) -> MemberAssignment:
 
 
 def _topic_metadata(fields: Fields) -> str:
-    """One topic of keys 4 and 9, with the racks of its partitions."""
+    """One topic of key 4, with the racks of its partitions."""
     fields.take(TOPIC_ID_BYTES, "topic id")
     name = fields.text("topic")
     fields.integer(4, "partition count")
@@ -237,7 +237,6 @@ def _topic_metadata(fields: Fields) -> str:
 
 
 def _consumer_topics(fields: Fields) -> GroupTopics:
-    # The first schema had the topics alone; brokers wrote that one, the epoch came and went in development.
     fields.flexible = True
     return GroupTopics(topics=fields.array(lambda: _topic_metadata(fields), "topics"))
 
@@ -245,20 +244,6 @@ def _consumer_topics(fields: Fields) -> GroupTopics:
 def _regex_topics(fields: Fields) -> GroupTopics:
     fields.flexible = True
     return GroupTopics(topics=fields.array(lambda: fields.text("topic"), "topics"))
-
-
-def _share_state(fields: Fields) -> GroupTopics:
-    fields.flexible = True
-
-    def info() -> str:
-        fields.take(TOPIC_ID_BYTES, "topic id")
-        name = fields.text("topic")
-        fields.array(lambda: fields.integer(4, "partition"), "partitions")
-        fields.tagged()
-        return name
-
-    # Later development versions add a creation time to each entry; then only the first entry can be told.
-    return GroupTopics(topics=fields.array(info, "initializing") + fields.array(info, "initialized"))
 
 
 _READERS: dict[KeyType, Callable[[Fields], GroupValue]] = {
