@@ -22,7 +22,7 @@ class CommitColumns:
     `key` is a number of the feed's `KeyTable`; `offset` is the committed one or `TOMBSTONE`; `committed_ms` is the
     coordinator's clock at the commit (-1 for tombstones); `leader_epoch` is -1 where there is none; `at` is the
     record's offset in `__consumer_offsets`; `topic_id` has 16 bytes a row, zeros where the record has none;
-    `metadata` is as stored, a NUL included.
+    `metadata` is as stored, a NUL included. A tombstone may come for a key whose commit was in the same chunk.
     """
 
     key: "NDArray[np.int64]"
