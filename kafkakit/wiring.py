@@ -57,7 +57,8 @@ def open_log(settings: Settings) -> LogReader:
     return KafkaLog(
         _address(settings),
         usable_security(settings),
-        request_timeout_s=settings.request_timeout_s,
+        # A reader that follows a cluster live has no use for answers that are older.
+        request_timeout_s=min(10.0, settings.request_timeout_s),
         bootstrap_timeout_s=min(10.0, settings.request_timeout_s),
     )
 

@@ -191,6 +191,7 @@ class GroupsContract:
             assert [member.partitions for member in live.members] == [keys]
             assert live.members[0].client_id
             assert live.coordinator is not None
+            assert rig.groups.committed(group) == {}
             told = rig.groups.commit(group, commits)
             assert [error_name(told[key]) for key in keys] == ["UnknownMemberIdError"] * 2
             told = rig.groups.forget(group, keys)

@@ -83,9 +83,9 @@ def assignment_of(data: bytes) -> tuple[TopicPartition, ...]:
         found: list[TopicPartition] = []
         count, at = struct.unpack_from(">xxi", data)[0], 6
         for _ in range(count):
-            (size,) = struct.unpack_from(">h", data, at)
+            (size,) = struct.unpack_from(">H", data, at)
             topic = bytes(data[at + 2 : at + 2 + size]).decode()
-            (amount,) = struct.unpack_from(">i", data, at + 2 + size)
+            (amount,) = struct.unpack_from(">I", data, at + 2 + size)
             at += 6 + size
             found += [TopicPartition(topic, number) for number in struct.unpack_from(f">{amount}i", data, at)]
             at += 4 * amount

@@ -101,6 +101,9 @@ class KafkaLog:
     ) -> Mapping[TopicPartition, Fetched]:
         """See `streams.ports.LogReader`."""
         found = self._ask(offsets, max_bytes, wait_ms, partition_bytes)
+        for key, refused in found.items():
+            if refused.error is RECREATED:
+                self._routes.accept(key)
         asks = {id(ask): ask for ask in (self._asked[key] for key in offsets if key not in found)}
         limit_s = wait_ms / 1000 + MARGIN_S
         if asks:

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from kafkakit.adapters.kafka_session import KafkaSession
+from kafkakit.adapters.kafka_session import Errors, KafkaSession
 from kafkakit.errors import TryLaterError
 
 PATIENCE_S = 3.0
 """A broker that owes an answer for this long counts as silent: it gets no more requests until it speaks."""
+LETTER_LIMIT_S = 30.0
+"""After this long a connection is given up: an answer of many megabytes may take a while on a slow line."""
 READ_BYTES = 1 << 20
 
 
@@ -70,6 +72,14 @@ class Courier(KafkaSession):
             self.close()
             raise TryLaterError(f"the connection to the cluster broke ({error})") from None
 
+    def ask(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
+        """See `KafkaSession`; a broker that is known to be silent is not the one asked."""
+        if self._home is not None and self.silent(self._home):
+            connections = self._manager()._conns
+            speaking = [b for b, one in sorted(connections.items()) if one.connected and not self.silent(b)]
+            self._home = next(iter(speaking), None)
+        return super().ask(what, request, errors=errors, repeat=repeat)
+
     def wait(
         self, letters: Iterable[Letter], limit_s: float, enough: Callable[[Letter], bool], grace_s: float = 0.0
     ) -> None:
@@ -104,7 +114,7 @@ class Courier(KafkaSession):
 
     async def _posting(self, manager: Any, letters: Collection[Letter]) -> None:
         for letter in letters:
-            limit_ms = (letter.due - letter.sent - PATIENCE_S + self.request_timeout_s) * 1000
+            limit_ms = (letter.due - letter.sent + max(LETTER_LIMIT_S, self.request_timeout_s)) * 1000
             try:
                 future = manager.send(letter.request, node_id=letter.broker, request_timeout_ms=limit_ms)
             except Exception as error:

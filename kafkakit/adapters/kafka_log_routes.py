@@ -69,11 +69,13 @@ class Routes:
         return {name: self._known[name].topic_id for name in topics if name in self._known}
 
     def recreated(self, partition: TopicPartition) -> bool:
-        """Whether the partition's topic is another one than it was at the last read; says so once."""
-        again = partition in self._recreated
-        self._recreated.discard(partition)
+        """Whether the partition's topic is another one than it was when it was last read, until `accept`."""
         self._used.add(partition)
-        return again
+        return partition in self._recreated
+
+    def accept(self, partition: TopicPartition) -> None:
+        """Read the new topic: whoever reads the partition has been told."""
+        self._recreated.discard(partition)
 
     def forget(self, topics: Iterable[str]) -> None:
         """Ask again for these topics before the next use."""
