@@ -62,11 +62,13 @@ class Routes:
         missing = {key.topic for key in partitions} - self._known.keys()
         if missing:
             self.look_up(missing)
-        return {key: self._leader(key) for key in sorted(set(partitions))}
+        found = {key: self._leader(key) for key in sorted(set(partitions))}
+        self.forget({key.topic for key, leader in found.items() if isinstance(leader, ItemError)})
+        return found
 
     def ids(self, topics: Iterable[str]) -> Mapping[str, bytes]:
-        """The ids of topics that are remembered."""
-        return {name: self._known[name].topic_id for name in topics if name in self._known}
+        """The ids of topics as they were last seen."""
+        return {name: self._ids[name] for name in topics if name in self._ids}
 
     def recreated(self, partition: TopicPartition) -> bool:
         """Whether the partition's topic is another one than it was when it was last read, until `accept`."""
@@ -85,13 +87,9 @@ class Routes:
     def _leader(self, key: TopicPartition) -> int | ItemError:
         places = self._known.get(key.topic)
         if places is None or key.partition not in places.leaders:
-            self.forget([key.topic])
             return UNKNOWN
         leader = places.leaders[key.partition]
-        if leader is None:
-            self.forget([key.topic])
-            return LEADERLESS
-        return leader
+        return LEADERLESS if leader is None else leader
 
     def _remember(self, name: str, places: TopicPlaces) -> None:
         before = self._ids.get(name)

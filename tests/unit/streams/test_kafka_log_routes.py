@@ -61,10 +61,11 @@ def test_a_leader_is_asked_for_once_and_again_when_it_moved(cluster: Cluster, ro
 
 
 def test_what_has_no_leader_is_asked_for_every_time(cluster: Cluster, routes: Routes) -> None:
-    cluster.topics["t"] = (1, [-1])
-    assert routes.leaders([TP("t", 0), TP("t", 5), TP("n", 0)]) == {
+    cluster.topics["t"] = (1, [-1, 2])
+    assert routes.leaders([TP("t", 0), TP("t", 1), TP("t", 5), TP("n", 0)]) == {
         TP("n", 0): UNKNOWN,
         TP("t", 0): LEADERLESS,
+        TP("t", 1): 2,
         TP("t", 5): UNKNOWN,
     }
     cluster.topics |= {"t": (1, [4]), "n": (2, [5])}
