@@ -20,7 +20,8 @@ def explained_text(facts: CommitFacts, found: Explanation, program: str, address
     lines = [f"{where}: {found.standing.value}", "", *(f"  {printable(sentence)}" for sentence in found.sentences)]
     steps = next_steps(facts, found, program, addresses)
     if steps:
-        lines += ["", "to look at the record, and to let the group pass it:", *(f"  {step}" for step in steps)]
+        stop = " (stop its members first)" if facts.holder is not None else ""
+        lines += ["", f"to look at the record, and to let the group pass it{stop}:", *(f"  {step}" for step in steps)]
     return "\n".join(lines) + "\n"
 
 

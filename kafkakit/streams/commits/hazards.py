@@ -13,6 +13,7 @@ from kafkakit.streams.dialects.mirrormaker import skipped_by_copy
 
 PAUSE_SHARE = 0.6  # where our own writer stops fetching anew
 SPILL_SHARE = 0.8  # where it starts to get rid of records that fail again and again
+PC_PRESSURE_CHARS = 3072  # three quarters of what parallel-consumer takes for the limit
 MOST_STEPS = 200_000  # work for the exact number of a copied map
 SKEW_MS = 60_000  # clocks that differ by less are taken for the same
 FIRST_COMPACT = (4, 1)  # from this version on brokers write the record format that Burrow misreads
@@ -175,18 +176,12 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
     share = facts.fill
     if share >= PAUSE_SHARE:
         over = share > 1
-        effect = (
-            "the next commit of this size is refused"
-            if over
-            else "writers of ours drop repeat offenders to another lane"
-            if share >= SPILL_SHARE
-            else "writers of ours stop fetching this partition"
-        )
         yield Hazard(
             rule="limit-near",
             severity=Severity.ERROR if over else Severity.WARNING if share >= SPILL_SHARE else Severity.NOTE,
-            message=f"{facts.chars:,} of {facts.limit_chars:,} characters are used ({share:.0%}): {effect}",
-            hint="close holes, oldest first (kafkakit streams commits explain names them), or raise "
+            message=f"{facts.chars:,} of {facts.limit_chars:,} characters are used ({share:.0%})"
+            + ("; the next commit of this size is refused" if over else _effect_of_size(facts)),
+            hint="close holes, the oldest first (kafkakit streams commits explain names it), or raise "
             "offset.metadata.max.bytes",
         )
     if facts.stored_bytes >= BURROW_BYTES and _is_compact(facts.kafka_version):
@@ -198,6 +193,17 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
             f"commits with {BURROW_BYTES} bytes or more, without an error",
             hint="do not trust Burrow's status of this group; kafkakit streams lag reads it right",
         )
+
+
+def _effect_of_size(facts: CommitFacts) -> str:
+    """What the writer of this dialect does when its metadata is this large."""
+    if facts.reading.dialect is Dialect.KKM1:
+        return (
+            "; its writer gets rid of repeat offenders" if facts.fill >= SPILL_SHARE else "; its writer fetches no more"
+        )
+    if facts.reading.dialect is Dialect.PARALLEL_CONSUMER and facts.chars > PC_PRESSURE_CHARS:
+        return "; parallel-consumer takes no new records of this partition, and above 4,096 it drops the whole map"
+    return ""
 
 
 def _is_compact(version: str | None) -> bool:
@@ -212,22 +218,19 @@ def _is_compact(version: str | None) -> bool:
 
 
 def _nul(facts: CommitFacts) -> Iterator[Hazard]:
-    if not facts.has_nul:
-        return
-    if facts.reading.dialect is Dialect.PARALLEL_CONSUMER:
+    """Java clients cannot read base64 with the NUL that librdkafka adds; our own reader drops it."""
+    effects = {
+        Dialect.PARALLEL_CONSUMER: f"parallel-consumer cannot read the map, and processes all "
+        f"{facts.state.done.count:,} done records again",
+        Dialect.KAFKA_STREAMS: "Kafka Streams cannot read its stream time",
+    }
+    if facts.has_nul and facts.reading.dialect in effects:
         yield Hazard(
             rule="nul-terminated",
             severity=Severity.WARNING,
-            message="the map ends with a NUL that librdkafka added: parallel-consumer cannot read it and replays all "
-            f"{facts.state.done.count:,} done records",
-            hint="commit with another client, or let kafkakit write it: kafkakit streams commits translate --to pc",
+            message=f"the metadata ends with a NUL, which confluent-kafka adds: {effects[facts.reading.dialect]}",
+            hint="let kafkakit write it without the NUL: kafkakit streams commits translate",
         )
-        return
-    yield Hazard(
-        rule="nul-terminated",
-        severity=Severity.NOTE,
-        message="the metadata ends with a NUL that confluent-kafka added: one character of the limit is lost",
-    )
 
 
 def _clocks(facts: CommitFacts) -> Iterator[Hazard]:

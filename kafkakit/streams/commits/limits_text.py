@@ -83,7 +83,7 @@ def _shown(headroom: Headroom) -> tuple[object, ...]:
         headroom.with_metadata,
         printable(str(fullest.key)) if has and fullest is not None else None,
         fullest.reading.dialect.value if has and fullest is not None else None,
-        f"{fullest.chars:,}" if has and fullest is not None else 0,
+        0 if fullest is None else fullest.chars,
         f"{headroom.fill:.0%}",
-        f"{headroom.free_chars:,}",
+        headroom.free_chars,
     )

@@ -33,7 +33,7 @@ def commit_text(facts: CommitFacts, *, width: int, style: Style) -> str:
 def restart_text(again: Duplicates) -> str:
     """What comes again on a restart, in one line."""
     if again.high is None:
-        return f"an unknown number of done records comes again to {again.reader}"
+        return f"how much comes again is unknown: {again.why[-1]}"
     if not again.high and not again.ignoring:
         return "nothing that this commit calls done comes again"
     number = "none" if again.high == 0 else f"{again.low:,}" if again.is_exact else f"{again.low:,} to {again.high:,}"
@@ -46,8 +46,7 @@ def restart_text(again: Duplicates) -> str:
 def _head(facts: CommitFacts) -> str:
     where = "commit" if facts.key is None else printable(str(facts.key))
     group = f" of group {printable(facts.group)}" if facts.group else ""
-    at = f", at {utc_text(facts.at_ms)}" if facts.at_ms is not None and facts.key is not None else ""
-    return f"{where}{group}: committed {facts.offset}{at}"
+    return f"{where}{group}: committed {facts.offset}"
 
 
 def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
@@ -55,7 +54,8 @@ def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
     tally = tally_of(state, None if facts.span is None else facts.span.end)
     told = "" if facts.is_limit_known else ", Kafka's default limit"
     size = f"{facts.chars:,} of {facts.limit_chars:,} characters ({facts.fill:.1%}{told})" if facts.chars else "empty"
-    yield "metadata", f"{dialect_words(reading)}; {size}"
+    nul = ", with the NUL that confluent-kafka adds" if facts.has_nul else ""
+    yield "metadata", f"{dialect_words(reading)}; {size}{nul}"
     if reading.problem is not None:
         yield "not used", printable(f"{reading.problem}{f': {reading.reason}' if reading.reason else ''}")
     elif reading.reason:

@@ -1,0 +1,142 @@
+"""The commits inspector on real brokers: a poison pill in groups of both protocols, a topic made anew, a live watch."""
+
+import subprocess
+import sys
+import time
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.kafka_log import KafkaLog
+from kafkakit.model import TopicPartition
+from kafkakit.streams.identity import CommitIdentity
+from tests.command_line import Home, Ran
+from tests.integration.conftest import SandboxCluster
+from tests.integration.stream_clients import commit_with_kafka_python, loner, member, poison_pill, produce
+
+pytestmark = pytest.mark.kafka
+
+RECORDS, STUCK, DONE_TO = 500, 40, 400
+AGE_MS = 600_000
+
+
+class Bench:
+    """A topic of 500 records, a second apart, the one at 40 ten minutes old; and the program as an operator runs it."""
+
+    def __init__(self, cluster: SandboxCluster, topic: str) -> None:
+        self.cluster, self.key = cluster, TopicPartition(topic, 0)
+        self.stuck_ms = round(time.time() * 1000) - AGE_MS
+        with closing(cluster.open_admin()) as admin:
+            assert admin.create_topic(topic, {0: cluster.broker_ids[:1]}, {}) is None
+        produce(
+            cluster,
+            self.key,
+            [b"x"] * RECORDS,
+            timestamp_ms=self.stuck_ms - 1_000 * STUCK,
+            step_ms=1_000,
+            settings={"linger.ms": 100},
+        )
+
+    def metadata(self, group: str, done_to: int = DONE_TO) -> str:
+        with closing(KafkaLog(self.cluster.bootstrap_servers, self.cluster.security)) as log:
+            topic_id = log.places([self.key.topic])[self.key.topic].topic_id
+        identity = CommitIdentity(cluster_id=self.cluster.cluster_id, topic_id=topic_id, partition=0, group=group)
+        newest = self.stuck_ms + 1_000 * (done_to - 1 - STUCK)
+        return poison_pill(identity, stuck=STUCK, done_to=done_to, oldest_ms=self.stuck_ms, newest_ms=newest)
+
+    def run(self, *words: str) -> Ran:
+        home = Home(self.cluster.home.folder)
+        return home.run("--profile", self.cluster.name, "streams", "commits", *words)
+
+    def commit_shown(self, group: str) -> dict[str, Any]:
+        ran = self.run("show", group, "-o", "json")
+        assert ran.code == 0, ran.stderr
+        (commit,) = ran.json["commits"]
+        assert isinstance(commit, dict)
+        return commit
+
+
+@pytest.fixture(scope="module")
+def bench(cluster: SandboxCluster) -> Bench:
+    return Bench(cluster, "inspected")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_poison_pill_is_one_pending_offset_with_its_age(bench: Bench, protocol: str) -> None:
+    group = f"pill-{protocol}"
+    with member(bench.cluster, group, [bench.key.topic], protocol=protocol) as live:
+        live.commit({bench.key: (STUCK, bench.metadata(group))})
+        commit = bench.commit_shown(group)
+        text = bench.run("show", group, "--ascii", "--width", "80").stdout
+    assert (commit["problem"], commit["bound"], commit["pending"]) == (None, True, [[STUCK, STUCK + 1]])
+    assert (commit["counts"]["retrying"], commit["counts"]["untouched"]) == (1, RECORDS - DONE_TO)
+    assert commit["oldest_pending"]["written"]["low_ms"] == bench.stuck_ms
+    low, high = commit["oldest_pending"]["written"]["age_s"]
+    assert AGE_MS / 1000 <= low <= high < AGE_MS / 1000 + 3600
+    assert commit["holder"]["client_id"] == "rdkafka"
+    assert commit["hazards"] == []
+    assert f"({protocol}, stable, 1 member)" in text
+    assert f"   {STUCK} r{'#' * 35}" in text
+
+
+def test_a_plain_commit_is_dated_by_its_record(bench: Bench) -> None:
+    commit_with_kafka_python(bench.cluster, "plain", {bench.key: (STUCK, "")})
+    commit = bench.commit_shown("plain")
+    assert commit["oldest_pending"]["written"]["low_ms"] == bench.stuck_ms
+    assert commit["oldest_pending"]["written"]["source"] == "its record in the log"
+    late = bench.run("verify", "plain", "--max-age", "9m")
+    assert (late.code, "pending-too-long" in late.stdout) == (1, True), late.stderr
+    assert bench.run("verify", "plain", "--max-age", "9h").code == 0
+    explained = bench.run("explain", "plain", "--topic", bench.key.topic)
+    assert "the next record that the group will take" in explained.stdout
+
+
+def test_a_topic_made_anew_is_told_from_the_old_one(cluster: SandboxCluster) -> None:
+    bench = Bench(cluster, "made-anew")
+    with loner(cluster, "survivor") as client:
+        text = bench.metadata("survivor")
+        client.commit({bench.key: (STUCK, text)})
+        with closing(cluster.open_admin()) as admin:
+            assert admin.delete_topic(bench.key.topic) is None
+        Bench(cluster, "made-anew")
+        client.commit({bench.key: (STUCK, text)})  # Kafka forgets commits of a deleted topic; the member does not
+    commit = bench.commit_shown("survivor")
+    assert (commit["problem"], commit["state"]["done"]) == ("bound to something else", [])
+    assert commit["duplicates"]["high"] == DONE_TO - STUCK - 1
+    assert bench.run("verify", "survivor").code == 1
+
+
+def test_watch_tells_what_became_done(bench: Bench) -> None:
+    with loner(bench.cluster, "watched") as client:
+        client.commit({bench.key: (STUCK, bench.metadata("watched"))})
+        command = [sys.executable, "-m", "kafkakit", "--profile", bench.cluster.name, "streams", "commits", "watch"]
+        with subprocess.Popen(
+            [*command, "watched", "--interval", "300ms", "--timeout", "30s"],
+            env=bench.cluster.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as watching:
+            assert watching.stderr is not None
+            said, done_to = "", DONE_TO
+            while "became done" not in said:
+                done_to += 1
+                client.commit({bench.key: (STUCK, bench.metadata("watched", done_to))})
+                time.sleep(0.5)
+                assert done_to < DONE_TO + 60, "nothing was told"
+                if done_to > DONE_TO + 4:
+                    said = watching.stderr.readline()
+            watching.terminate()
+            assert watching.wait(20) == 143
+    assert f"{bench.key}: became done: " in said
+
+
+def test_limits_are_those_of_the_brokers(bench: Bench) -> None:
+    commit_with_kafka_python(bench.cluster, "full", {bench.key: (STUCK, "\u4e2d" * 4096)})
+    told = bench.run("limits", "-o", "json").json
+    assert {broker["limit_chars"] for broker in told["brokers"]} == {4096}
+    assert (told["groups"][0]["group"], told["groups"][0]["share"]) == ("full", 1.0)
+    gone = bench.run("show", "ful")
+    assert (gone.code, gone.stdout) == (1, "")
+    assert "is it full?" in gone.stderr
