@@ -18,6 +18,8 @@ from kafkakit.sandbox.load.run import load
 from kafkakit.sandbox.spec import build_spec
 from kafkakit.sandbox.workload import build_request, plan_load
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
+from tests.integration.stream_clients import loner
+from tests.integration.test_streams_contract import open_groups
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 BLOCK = re.compile(r"^```sh( undo)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -197,3 +199,22 @@ def test_decommission_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> 
     undone = run_blocks([steps[0], *blocks("decommission-a-broker.md", undo=True)], tmp_path, _broker_env(five_brokers))
     assert undone.returncode == 0, undone.stdout + undone.stderr
     assert {k: s.replicas for k, s in _states(five_brokers).items()} == before
+
+
+@pytest.mark.kafka
+def test_skip_a_record_and_take_it_back(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    key = TopicPartition("load-000", 0)
+    with loner(five_brokers, "orders") as client:
+        client.commit({key: (7, "")})
+    env = {**_broker_env(five_brokers), "GROUP": "orders", "TOPIC": key.topic, "PARTITION": "0", "OFFSET": "7"}
+    steps = blocks("skip-a-record.md", undo=False)
+    assert len(steps) == 5
+    with closing(open_groups(five_brokers)) as groups:
+        before = groups.committed("orders")
+        skipped = run_blocks(steps[:4], tmp_path, env)
+        assert skipped.returncode == 0, skipped.stdout + skipped.stderr
+        assert "skip for group orders on cluster" in skipped.stdout
+        assert groups.committed("orders") != before
+        back = run_blocks([steps[0], steps[4]], tmp_path, env)
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert groups.committed("orders") == before
