@@ -71,24 +71,43 @@ def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
     )
 
 
+def syncs_by_partition(syncs: Iterable[OffsetSync]) -> dict[TopicPartition, tuple[OffsetSync, ...]]:
+    """The syncs of each source partition, ascending, out of all of them in the order of their log.
+
+    A sync of a lower offset than the one before it tells that the source's topic was made anew: it drops what came
+    before, as MirrorMaker does. Of one offset the last sync counts.
+    """
+    found: dict[TopicPartition, list[OffsetSync]] = {}
+    for sync in syncs:
+        own = found.setdefault(TopicPartition(sync.topic, sync.partition), [])
+        if own and sync.upstream_offset < own[-1].upstream_offset:
+            own.clear()
+        if own and sync.upstream_offset == own[-1].upstream_offset:
+            own.pop()
+        own.append(sync)
+    return {partition: tuple(own) for partition, own in found.items()}
+
+
 def place_downstream(
     syncs: Iterable[OffsetSync], partition: TopicPartition, upstream_offset: int
-) -> tuple[int, int | None] | None:
+) -> tuple[int, int] | None:
     """Where an offset of the source stands in the copy: lowest place (MirrorMaker's choice), and highest.
 
-    The highest place assumes that the copy has no records of its own, so that it never numbers faster than the
-    source. None when no sync lies at or below the offset: MirrorMaker then translates nothing.
+    `syncs` are in the order of their log, and may be of other partitions too; for many offsets give those of the
+    partition alone (`syncs_by_partition`). The highest place assumes that the copy has no records of its own, so that
+    it never numbers faster than the source. None when no sync lies at or below the offset: MirrorMaker then
+    translates nothing.
     """
-    own = [s for s in syncs if s.topic == partition.topic and s.partition == partition.partition]
-    before = max((s for s in own if s.upstream_offset <= upstream_offset), key=_by_upstream, default=None)
-    if before is None:
+    mine = (s for s in syncs if (s.topic, s.partition) == partition)
+    own = syncs_by_partition(mine).get(partition, ())
+    before = [s for s in own if s.upstream_offset <= upstream_offset]
+    if not before:
         return None
-    past = upstream_offset - before.upstream_offset
-    after = min((s for s in own if s.upstream_offset > upstream_offset), key=_by_upstream, default=None)
-    low = before.downstream_offset + (1 if past else 0)
-    high = before.downstream_offset + past
-    if after is not None:
-        high = min(high, after.downstream_offset)
+    past = upstream_offset - before[-1].upstream_offset
+    low = before[-1].downstream_offset + (1 if past else 0)
+    high = before[-1].downstream_offset + past
+    if len(before) < len(own):
+        high = min(high, own[len(before)].downstream_offset)
     return low, max(low, high)
 
 
@@ -117,10 +136,6 @@ def copy_warning(skipped: OffsetRanges) -> str:
 
 def _moved(ranges: OffsetRanges, by: int) -> OffsetRanges:
     return OffsetRanges(tuple((start + by, end + by) for start, end in ranges))
-
-
-def _by_upstream(sync: OffsetSync) -> tuple[int, int]:
-    return sync.upstream_offset, sync.downstream_offset
 
 
 class _Fields:

@@ -6,6 +6,7 @@ from kafkakit.streams.commit import CommitState
 from kafkakit.streams.dialects.commit_text import to_base64
 from kafkakit.streams.dialects.parallel_consumer_format import ENCODINGS, MAX_BODY, MAX_RANGES
 from kafkakit.streams.kkm1.packing import pack_bitmap, runs_of
+from kafkakit.streams.kkm1.writable import check_done
 
 CLIENT_LIMIT_CHARS = 4096
 """What the client itself takes for the limit, whatever its brokers allow."""
@@ -21,8 +22,10 @@ def write_parallel_consumer(state: CommitState, *, limit_chars: int = CLIENT_LIM
     "" stands for a state without done offsets above its base, as that client writes it. Runs and bitmaps of version 2
     are tried, and both under zstd when neither is below 200 bytes; of equal sizes runs win. The done set is kept
     exactly, everything else of the state is left out. Cost: linear in the ranges of the done set, and in its span up
-    to 8 million offsets; a set of more ranges than a reader takes is given up at once.
+    to 8 million offsets; a set of more ranges than a reader takes is given up at once. Raises `ValueError` for
+    a done set that is not above the base (a mistake of the program).
     """
+    check_done(state.base, state.done)
     if not state.done:
         return ""
     if len(state.done.ranges) > MAX_RANGES:

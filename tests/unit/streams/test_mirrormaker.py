@@ -16,6 +16,7 @@ from kafkakit.streams.dialects.mirrormaker import (
     decode_offset_sync,
     place_downstream,
     skipped_by_copy,
+    syncs_by_partition,
 )
 from kafkakit.streams.dialects.sniff import read_metadata
 
@@ -55,12 +56,31 @@ def sync(upstream: int, downstream: int, topic: str = "logs") -> OffsetSync:
     [(99, None), (100, (90, 90)), (101, (91, 91)), (150, (91, 140)), (199, (91, 150)), (200, (150, 150))],
 )
 def test_an_offset_is_placed_between_syncs(upstream: int, expected: tuple[int, int] | None) -> None:
-    syncs = [sync(200, 150), sync(100, 90), sync(0, 0, topic="other")]
+    syncs = [sync(100, 90), sync(150, 0, topic="other"), sync(200, 150)]
     assert place_downstream(syncs, LOGS, upstream) == expected
 
 
 def test_an_offset_behind_the_last_sync_is_past_it_by_one_or_by_as_many_records_as_upstream() -> None:
     assert place_downstream([sync(100, 90)], LOGS, 1_100) == (91, 1_090)
+
+
+def test_a_topic_made_anew_drops_the_syncs_of_the_old_one() -> None:
+    syncs = [sync(100, 90), sync(900, 500), sync(10, 510), sync(40, 540)]
+    assert syncs_by_partition(syncs) == {LOGS: (sync(10, 510), sync(40, 540))}
+    assert place_downstream(syncs, LOGS, 100) == (541, 600)
+    assert place_downstream(syncs, LOGS, 5) is None
+
+
+def test_of_two_syncs_of_one_offset_the_later_counts() -> None:
+    assert place_downstream([sync(100, 90), sync(100, 95)], LOGS, 100) == (95, 95)
+
+
+def test_syncs_are_told_apart_by_partition() -> None:
+    other = sync(7, 7, topic="other")
+    assert syncs_by_partition([sync(1, 1), other, sync(9, 9)]) == {
+        LOGS: (sync(1, 1), sync(9, 9)),
+        TopicPartition("other", 3): (other,),
+    }
 
 
 def test_a_map_copied_onto_a_lower_offset_skips_pending_records() -> None:

@@ -110,3 +110,9 @@ def test_a_long_map_is_written_as_runs_without_unrolling_it() -> None:
 
 def test_more_ranges_than_are_read_are_not_written() -> None:
     assert write_parallel_consumer(every(2, 2 * 131_073)) is None
+
+
+@pytest.mark.parametrize("done", [((100, 105),), ((99, 103),), ((103, 105), (101, 102)), ((101, 101),)])
+def test_a_done_set_that_is_not_above_its_base_is_never_written(done: tuple[tuple[int, int], ...]) -> None:
+    with pytest.raises(ValueError, match="do not lie above"):
+        write_parallel_consumer(CommitState(base=100, done=OffsetRanges(done)))
