@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,9 +26,10 @@ from kafkakit.streams.lag.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from kafkakit.output import Result
+    from kafkakit.output import Result, Screen
+    from kafkakit.streams.lag.changes import Statuses
     from kafkakit.streams.lag.look.run import Look
     from kafkakit.streams.lag.views import View
 
@@ -83,6 +84,83 @@ def once(
         raise TryLaterError(f"{len(look.missing)} of {len(look.conditions)} clusters are not known; {name}: {reason}")
 
 
+def watch(
+    ctx: typer.Context,
+    groups: Groups = None,
+    clusters: Clusters = None,
+    by: ByLevel = By.GROUP_TOPIC,
+    sort: SortOrder = SortBy.WORST,
+    group: GroupGlobs = None,
+    topic: TopicGlobs = None,
+    top: Top = 50,
+    internal: Internal = False,
+    wait: WaitFor = "60s",
+    skew: Skew = "1s",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="The time between two looks.")] = "2s",
+    count: Annotated[
+        int | None,
+        typer.Option("--count", min=1, metavar="N", help="End after so many looks.", show_default=False),
+    ] = None,
+) -> None:
+    """Keep looking at the lag of groups: a table that is replaced in place, or a line for each change of a status.
+
+    The table stands on a terminal; elsewhere there are lines. Ctrl-C ends the watching. With --count the last look is
+    the result.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod streams lag watch
+    kafkakit --profile prod streams lag watch 'orders-*' --by partition --interval 5s
+    kafkakit streams lag watch --clusters prod-a,prod-b --count 10 -o json
+    """
+    from kafkakit.durations import parse_duration
+    from kafkakit.streams.lag.look.run import look_once
+    from kafkakit.streams.lag.look.run import watch as watch_looks
+    from kafkakit.streams.lag.service import Fleet
+
+    kit = kit_of(ctx)
+    wait_s, interval_s = parse_duration(wait, "--wait"), parse_duration(interval, "--interval")
+    means = means_of(kit, skew)
+    fleet = Fleet(sources_of(settings_of(kit, clusters)), means)
+
+    def chosen(look: Look) -> View:
+        return _view(look, by, sort, [*(groups or []), *(group or [])], topic or [], top, internal)
+
+    try:
+        with kit.output.progress("reading commits") as bar:
+            fleet.start(carrying=True)
+            look_once(fleet, means.clock, bar, wait_s=wait_s, rounds=1)
+        with kit.output.screen() as screen:
+            shown = _Shown(screen, chosen, is_screen=kit.output.animate)
+            look = watch_looks(fleet, means.clock, shown.show, interval_s=interval_s, times=count)
+    finally:
+        fleet.close()
+    kit.output.result(_result("streams lag watch", look, chosen(look)))
+
+
+class _Shown:
+    """Looks on the terminal, or a line for each change."""
+
+    def __init__(self, screen: Screen, chosen: Callable[[Look], View], *, is_screen: bool) -> None:
+        self._screen, self._chosen, self._is_screen = screen, chosen, is_screen
+        self._before: Statuses = {}
+        self._notes: frozenset[str] = frozenset()
+
+    def show(self, look: Look) -> None:
+        from kafkakit.streams.lag.changes import change_lines, statuses_of
+        from kafkakit.streams.lag.shown import view_text
+
+        found = self._chosen(look)
+        if self._is_screen:
+            self._screen.show(view_text(found, look.conditions, look.at_ms), "")
+            return
+        notes = frozenset(f"{c.cluster}: {note}" for c in look.conditions for note in c.notes)
+        for line in (*change_lines(self._before, found), *sorted(notes - self._notes)):
+            self._screen.show("", line)
+        self._before, self._notes = statuses_of(found), notes
+
+
 def _view(
     look: Look, by: By, sort: SortBy, groups: Sequence[str], topics: Sequence[str], top: int, internal: bool
 ) -> View:
@@ -108,3 +186,4 @@ def _result(command: str, look: Look, view: View) -> Result:
 
 
 app.command("once", cls=KitCommand, short_help="Show the lag of all groups now.")(once)
+app.command("watch", cls=KitCommand, short_help="Keep looking at the lag of groups.")(watch)

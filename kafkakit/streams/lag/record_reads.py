@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 AT_ONCE = 200
+METADATA_AT_ONCE = 500
 PARTITION_BYTES = 32 << 10
 ANSWER_BYTES = 8 << 20
 ALONE_AT_ONCE = 10
@@ -68,10 +69,12 @@ class RecordReader:
             rows = book.rows()
             if not len(rows) or not len(ends.end):
                 return {}
-            book.read(rows)
-            rows = rows[(book.slot[rows] >= 0) & ~book.is_of_other_topic(rows)]
+            # Reading metadata costs some time; a part at a step, and the rest has its turn.
+            book.read(rows[~book.is_read[rows]][:METADATA_AT_ONCE])
+            rows = rows[book.is_read[rows] & (book.slot[rows] >= 0)]
+            rows = rows[~book.is_of_other_topic(rows)]
             slots, at = book.slot[rows], positions(book, rows)
-            effective, _ = ends.effective_end(slots)
+            effective = ends.effective_end(slots)
             limit = np.where(effective >= 0, effective, ends.end[slots])
             is_due = (at < limit) & ~book.records.holds(rows, slots, at, now_ms=now_ms, ttl_ms=self._ttl_ms // 2)
             rows, slots, at = rows[is_due], slots[is_due], at[is_due]

@@ -203,9 +203,9 @@ class ClusterMonitor:
         if not self._tail.cursors:
             # Nobody has committed yet: the topic comes with the first group.
             self._clock.sleep(self._pace.wait_ms / 1000)
-        self._enter(Phase.LIVE if self._tail.is_caught_up else Phase.READING, "")
         if self._phase is Phase.LIVE:
             self._sample()
+        self._enter(Phase.LIVE if self._tail.is_caught_up else Phase.READING, "")
         return count
 
     def _sample(self) -> None:

@@ -35,8 +35,8 @@ class Look:
     missing: tuple[tuple[str, str], ...] = ()
 
 
-def look_once(fleet: Fleet, clock: Clock, bar: ProgressBar, *, wait_s: float) -> Look:
-    """Wait until all commits, two samples of all ends, and the records that tell times are known; then measure.
+def look_once(fleet: Fleet, clock: Clock, bar: ProgressBar, *, wait_s: float, rounds: int = ROUNDS) -> Look:
+    """Wait until all commits, `rounds` samples of all ends, and the records that tell times are known; then measure.
 
     A cluster that does not answer for `UNREACHABLE_S`, or is not ready after `wait_s`, is given up: its figures, if
     there are any, carry their age. Raises `UsageError` where a cluster can never be read as it is configured.
@@ -47,7 +47,7 @@ def look_once(fleet: Fleet, clock: Clock, bar: ProgressBar, *, wait_s: float) ->
         for watcher in fleet.watchers:
             if isinstance(watcher.error, UsageError):
                 raise watcher.error
-        waiting = [w for w in fleet.watchers if not is_ready(w) and not _is_hopeless(w, waited_s)]
+        waiting = [w for w in fleet.watchers if not is_ready(w, rounds) and not _is_hopeless(w, waited_s)]
         if not waiting or waited_s >= wait_s:
             break
         _show(fleet, bar, waiting)
@@ -68,14 +68,14 @@ def look_now(fleet: Fleet, clock: Clock) -> Look:
     return Look(at_ms=at_ms, tables=tables, conditions=conditions, missing=missing)
 
 
-def is_ready(watcher: Watcher) -> bool:
+def is_ready(watcher: Watcher, rounds: int = ROUNDS) -> bool:
     """True when everything that a look needs is there."""
     monitor = watcher.monitor
     return (
         monitor is not None
         and watcher.error is None
         and monitor.is_live
-        and monitor.rounds >= ROUNDS
+        and monitor.rounds >= rounds
         and monitor.reads_idle
     )
 
