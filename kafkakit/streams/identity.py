@@ -28,12 +28,12 @@ def topic_id_bytes(text: str) -> bytes:
 
     plain = text.replace("-", "")
     try:
-        if len(plain) == 2 * TOPIC_ID_BYTES:
-            return bytes.fromhex(plain)
-        if len(text) == 22:
-            return urlsafe_b64decode(text + "==")
+        found = urlsafe_b64decode(text + "==") if len(text) == 22 else bytes.fromhex(plain)
     except ValueError:
-        pass
+        found = b""
+    # Both decoders skip characters that are not theirs, so the length has the last word.
+    if len(found) == TOPIC_ID_BYTES and (len(text) == 22 or len(plain) == 2 * TOPIC_ID_BYTES):
+        return found
     raise UsageError(f"{text!r} is no topic id", hint="give a UUID or the 22 characters that Kafka's tools print")
 
 
