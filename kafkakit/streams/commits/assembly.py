@@ -47,6 +47,7 @@ def bare_look(
     at_ms: int,
     limits: Limits,
     version: str | None,
+    program: str,
 ) -> GroupLook:
     """A group's commits before anything of the logs is known; `earlier` stands in for commits in a transaction."""
     holders = holders_of(described.members)
@@ -71,6 +72,7 @@ def bare_look(
                     kafka_version=version,
                     is_unstable=key in earlier,
                     holder=holders.get(key),
+                    program=program,
                 )
             )
     return GroupLook(

@@ -53,7 +53,7 @@ class CommitFacts:
     `metadata` is as the broker stores it. `limit_chars` is the strictest `offset.metadata.max.bytes` of the brokers.
     `pending_time` is the time of the record at the first pending offset, as the log has it. `owner` tells whose
     payload it is where it is not bound to `identity`. `is_unstable` marks a commit that an open transaction is about
-    to replace. `at_ms` is when all this was true.
+    to replace. `at_ms` is when all this was true, `program` how to call kafkakit for this cluster.
     """
 
     offset: int
@@ -74,6 +74,7 @@ class CommitFacts:
     holder: GroupMember | None = None
     owner: str | None = None
     copied_from: CopiedFrom | None = None
+    program: str = "kafkakit"
 
     @property
     def state(self) -> CommitState:

@@ -1,11 +1,10 @@
 """The hazards of many groups as findings, for CI and cron."""
 
 from collections.abc import Iterable, Iterator
-from shlex import quote
 
 from kafkakit.findings import Finding, Severity, fingerprint_of, in_order
 from kafkakit.quantities import counted, format_rough_time
-from kafkakit.streams.commits.facts import CommitFacts
+from kafkakit.streams.commits.hazard import command_for
 from kafkakit.streams.commits.hazards import hazards_of
 from kafkakit.streams.commits.look import GroupLook
 from kafkakit.streams.commits.printable import printable
@@ -36,10 +35,10 @@ ABOUT: dict[str, str] = {
 }
 
 
-def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None, program: str) -> tuple[Finding, ...]:
+def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple[Finding, ...]:
     """All that is wrong with these groups, worst first; one finding for each rule and partition."""
     held = list(looks)
-    found = [finding for look in held for finding in _of_group(look, max_age_s, program)]
+    found = [finding for look in held for finding in _of_group(look, max_age_s)]
     limits = held[0].limits if held else None
     if limits is not None and limits.is_mixed:
         told = ", ".join(f"broker {broker}: {limit}" for broker, limit in limits.of_broker.items())
@@ -56,7 +55,7 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None, program:
     return in_order(found)
 
 
-def _of_group(look: GroupLook, max_age_s: float | None, program: str) -> Iterator[Finding]:
+def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
     group = printable(look.group)
     unread = [look.fault.message] if look.fault is not None else []
     unread += [f"{key}: {error}" for key, error in sorted(look.refused.items())]
@@ -80,18 +79,8 @@ def _of_group(look: GroupLook, max_age_s: float | None, program: str) -> Iterato
                 Severity.ERROR,
                 where,
                 f"offset {facts.first_pending} is pending; its record is {format_rough_time(age)} old",
-                explain_command(facts, program),
+                command_for(facts, "explain"),
             )
-
-
-def explain_command(facts: CommitFacts, program: str) -> str:
-    """The command that says more about a commit's oldest pending offset."""
-    if facts.key is None or facts.group is None:
-        return ""
-    return (
-        f"{program} streams commits explain {quote(facts.group)} --topic {quote(facts.key.topic)} "
-        f"--partition {facts.key.partition}"
-    )
 
 
 def _finding(rule: str, severity: Severity, where: str, message: str, hint: str, count: int = 1) -> Finding:
@@ -100,7 +89,7 @@ def _finding(rule: str, severity: Severity, where: str, message: str, hint: str,
         severity=severity,
         message=printable(message),
         where=where,
-        hint=hint,
+        hint=printable(hint),
         fingerprint=fingerprint_of(rule, where),
         count=count,
     )

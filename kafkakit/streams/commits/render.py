@@ -161,7 +161,7 @@ def hazard_lines(facts: CommitFacts, width: int) -> list[str]:
         told = f"{hazard.severity.value}: {hazard.rule}: {printable(hazard.message)}"
         lines += wrap(told, max(width, MIN_WRAP), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
         if hazard.hint:
-            hint = f"do: {hazard.hint}"
+            hint = f"do: {printable(hazard.hint)}"
             lines += wrap(hint, max(width, MIN_WRAP), initial_indent="    ", subsequent_indent="        ",
                           break_on_hyphens=False)  # fmt: skip
     return lines

@@ -51,8 +51,8 @@ Known = tuple[Sequence[KnownTopic], Sequence[str]]
 class Inspector:
     """One reader of one cluster's commits; keeps what does not change from look to look.
 
-    `known` gives topics and groups of other clusters, to tell whose a foreign payload is. Calls raise
-    `TryLaterError` when the cluster cannot be reached.
+    `known` gives topics and groups of other clusters, to tell whose a foreign payload is; `program` is how to call
+    kafkakit for this cluster. Calls raise `TryLaterError` when the cluster cannot be reached.
     """
 
     def __init__(
@@ -62,9 +62,10 @@ class Inspector:
         admin: ClusterAdmin,
         clock: Clock,
         known: Callable[[], Known] = lambda: ((), ()),
+        program: str = "kafkakit",
     ) -> None:
         self._groups, self._log, self._admin, self._clock, self._known = groups, log, admin, clock, known
-        self._times = RecordTimes(log)
+        self._times, self._program = RecordTimes(log), program
         self._limits: Limits | None = None
         self._version: str | None = None
         self._cluster_id = ""
@@ -152,6 +153,7 @@ class Inspector:
             at_ms=self._now_ms(),
             limits=limits,
             version=self._version,
+            program=self._program,
         )
 
     def _dated(self, looks: Sequence[GroupLook]) -> list[GroupLook]:

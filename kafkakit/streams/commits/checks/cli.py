@@ -61,7 +61,7 @@ def verify(
         names = _names(inspector, groups or [], all_groups, kit.program)
         looks = inspector.look_at(names, dates=max_age_s is not None)
         limits = inspector.limits()
-    findings = findings_of(looks, max_age_s=max_age_s, program=kit.program)
+    findings = findings_of(looks, max_age_s=max_age_s)
     commits = sum(len(look.commits) for look in looks)
     cluster = inspector.cluster_id
     head = f"cluster {cluster}: {counted(len(looks), 'group')}, {counted(commits, 'commit')}"

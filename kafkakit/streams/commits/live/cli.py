@@ -38,7 +38,7 @@ def open_inspector(kit: Kit, also: list[str] | None = None) -> Iterator[Inspecto
         admin = stack.enter_context(closing(open_admin(kit.settings, read_only=True)))
         groups = stack.enter_context(closing(open_groups(kit.settings, read_only=True)))
         log = stack.enter_context(closing(open_log(kit.settings)))
-        yield Inspector(groups, log, admin, system_clock(), lambda: _known_elsewhere(kit, also or []))
+        yield Inspector(groups, log, admin, system_clock(), lambda: _known_elsewhere(kit, also or []), kit.program)
 
 
 def show(
@@ -120,7 +120,7 @@ def explain(
         Result(
             command="streams commits explain",
             data=explained_data(facts, found, written),
-            text=explained_text(facts, found, kit.program, kit.settings.bootstrap_servers or "HOST:PORT"),
+            text=explained_text(facts, found, kit.settings.bootstrap_servers or "HOST:PORT"),
             columns=EXPLAINED_COLUMNS,
             rows=tuple((found.offset, found.standing.value, sentence) for sentence in found.sentences),
         )
