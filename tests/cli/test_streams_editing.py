@@ -277,15 +277,11 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
         del group, offsets
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(desk.groups, "commit", go_away)
-    cut = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
+    with monkeypatch.context() as cut_off:
+        cut_off.setattr(desk.groups, "commit", go_away)
+        cut = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
     assert cut.code == 130
     assert "finish it: kafkakit --profile p streams commits finish" in cut.stderr
-    monkeypatch.undo()
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
     refused = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
     assert refused.code == 2
     assert "was interrupted" in refused.stderr
@@ -301,6 +297,27 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
     desk.clock.advance(1)
     assert desk.run("undo", journal.name, "--apply", "--yes").code == 0
     assert state(desk).base == 60
+
+
+def test_an_undo_that_was_interrupted_is_repeated_and_then_nothing_is_open(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
+    desk.clock.advance(1)
+
+    def go_away(group: str, offsets: object) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr(desk.groups, "commit", go_away)
+        assert desk.run("undo", "last", "--apply", "--yes").code == 130
+    desk.clock.advance(1)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert dict(stored(desk)) == before
+    again = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
+    assert again.code == 0, again.stderr
 
 
 def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:

@@ -1,11 +1,14 @@
 """Edits carried out on a cluster in memory: journalled, checked before and after, cut at every effect."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from kafkakit.errors import InputError, KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.model import TopicPartition
@@ -247,18 +250,25 @@ class WiredFile(DiskFile):
         self.wire.pass_(lambda: super(WiredFile, self).append(line))
 
 
-def cut_run(rig: Rig, folder: Path, wire: Wire, verb: Any, numbers: Collection[int]) -> bool:
-    """Run an edit with its effects on a wire; True when it was cut."""
-    edits = Edits(edits_folder(folder, CLUSTER), rig.clock, lambda path: WiredFile(path, wire))
+@contextmanager
+def wired(rig: Rig, folder: Path, wire: Wire) -> Iterator[Edits]:
+    """Journals and commits on a wire."""
     real = rig.groups.commit
     rig.groups.commit = lambda group, offsets: wire.pass_(lambda: real(group, offsets))  # type: ignore[method-assign]
-    plan = rig.plan(verb, *numbers)
     try:
-        rig.editor().carry_out(plan, edits.begin(plan.verb), rig.opening(plan))
-    except Cut:
-        return True
+        yield Edits(edits_folder(folder, CLUSTER), rig.clock, lambda path: WiredFile(path, wire))
     finally:
         rig.groups.commit = real  # type: ignore[method-assign]
+
+
+def cut_run(rig: Rig, folder: Path, wire: Wire, verb: Any, numbers: Collection[int]) -> bool:
+    """Run an edit with its effects on a wire; True when it was cut."""
+    plan = rig.plan(verb, *numbers)
+    try:
+        with wired(rig, folder, wire) as edits:
+            rig.editor().carry_out(plan, edits.begin(plan.verb), rig.opening(plan))
+    except Cut:
+        return True
     return False
 
 
@@ -302,6 +312,45 @@ def test_cut_at_every_effect_an_edit_can_be_taken_back_or_finished(
         assert pending(old) - pending(new) <= set(offsets(asked)), "base passed a pending offset unasked"
     for path in journals(tmp_path):
         verify_edit_journal(path.read_bytes())
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(EFFECTS))
+def test_cut_at_every_effect_an_undo_can_be_repeated(tmp_path: Path, at: int, after: bool) -> None:
+    rig = Rig(tmp_path)
+    seed(rig)
+    before = stored(rig)
+    rig.do(Skip(offsets=only(100)), 0)
+    rig.clock.advance(1)
+    first = rig.edits.last()
+    plan = plan_undo(rig, first)
+    with wired(rig, tmp_path, Wire(at, after=after)) as edits, pytest.raises(Cut):
+        rig.editor().carry_out(plan, edits.begin("undo"), rig.opening(plan))
+    rig.clock.advance(1)
+    assert undo(rig, rig.edits.named(first.name)).failed == ()
+    assert stored(rig) == before
+    with pytest.raises(UsageError, match="no edit"):
+        rig.edits.last()
+    for path in rig.edits.interrupted(GROUP):
+        assert finish(rig, rig.edits.named(path)).failed == ()
+    assert stored(rig) == before
+
+
+def test_the_schema_of_journals_accepts_what_is_written_and_nothing_odd(rig: Rig, tmp_path: Path) -> None:
+    seed(rig)
+    rig.do(Reset(landing=Landing.OFFSET, value=10), 0, 1)
+    rig.clock.advance(1)
+    undo(rig, rig.edits.last())
+    text = resources.files("kafkakit").joinpath("schemas", "commit-edit.schema.json").read_text(encoding="utf-8")
+    schema = json.loads(text)
+    Draft202012Validator.check_schema(schema)
+    lines = [json.loads(line) for path in journals(tmp_path) for line in path.read_bytes().splitlines()]
+    assert {line["what"] for line in lines} == {"open", "write", "found", "end"}
+    for line in lines:
+        Draft202012Validator(schema).validate(line)
+        wrong: tuple[dict[str, object], ...] = ({"what": "else"}, {"data": {}}, {"seq": -1}, {"prev": "x"})
+        for odd in wrong:
+            assert not Draft202012Validator(schema).is_valid(line | odd), (line, odd)
 
 
 def test_the_wire_meets_every_effect(tmp_path: Path) -> None:

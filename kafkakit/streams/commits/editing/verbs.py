@@ -135,6 +135,8 @@ def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
         count = before.done.within(offset, NO_END).count
         notes.append(f"{counted(count, 'done offset')} above it will be delivered again (--keep-done keeps them)")
     after = state_of(below.union(kept), before, before.marks if verb.keep_done else ())
+    if gone := in_state(before.marks, MarkState.REJECTED).minus(in_state(after.marks, MarkState.REJECTED)):
+        notes.append(f"{ranges_text(gone)}: rejected, which nothing will have on record any more")
     return Wanted(state=after, may_pass=OffsetRanges.of([(0, NO_END)]), notes=tuple(notes))
 
 
