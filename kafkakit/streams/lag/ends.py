@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 16
 MAX_PARTITIONS = 1_000_000
+START_STEP_MS = 600_000
 _ROWS_AT_ONCE = 8192
 
 
@@ -37,7 +38,7 @@ class EndSamples:
 
     The newest sample stands in `end`, `stable`, `start`, `before_ms`, `after_ms`, all -1 while unknown. Older ones
     keep end and times alone; when a row is full, the sample goes whose neighbours lie closest for their age, so that
-    distances grow with age. 450 bytes a slot. `generation` counts how often a slot's samples were dropped because its
+    distances grow with age. 490 bytes a slot. `generation` counts how often a slot's samples were dropped because its
     log is another one: what was learnt of the log before that does not hold any longer.
     """
 
@@ -59,6 +60,10 @@ class EndSamples:
         self._after: Ints = np.empty((0, SAMPLES), dtype=np.int64)
         self._count: Ints = np.empty(0, dtype=np.int64)
         self.generation: Ints = np.empty(0, dtype=np.int64)
+        self._start_then: Ints = np.empty(0, dtype=np.int64)
+        self._start_then_ms: Ints = np.empty(0, dtype=np.int64)
+        self._start_mid: Ints = np.empty(0, dtype=np.int64)
+        self._start_mid_ms: Ints = np.empty(0, dtype=np.int64)
         self._grow(1)
 
     def slot(self, topic: str, partition: int) -> int:
@@ -85,7 +90,8 @@ class EndSamples:
         self.generation[rows] += 1
         for array in (self.end, self.stable, self.start, self.before_ms, self.after_ms, self.effective):
             array[rows] = NONE
-        self.effective_at[rows] = NONE
+        for array in (self.effective_at, self._start_then, self._start_then_ms, self._start_mid, self._start_mid_ms):
+            array[rows] = NONE
 
     def record(
         self, slots: "Ints", *, before_ms: "Ints", after_ms: "Ints", end: "Ints", stable: "Ints", start: "Ints"
@@ -100,6 +106,7 @@ class EndSamples:
             self.forget(slots[went_back])
         self.end[slots], self.stable[slots], self.start[slots] = end, stable, start
         self.before_ms[slots], self.after_ms[slots] = before_ms, after_ms
+        self._note_start(slots)
         for at in range(0, len(slots), _ROWS_AT_ONCE):
             cut = slice(at, at + _ROWS_AT_ONCE)
             rows = slots[cut]
@@ -112,7 +119,7 @@ class EndSamples:
             self._count[rows] = place + 1
 
     def note_effective_end(self, slot: int, effective_end: int, at_end: int, *, is_data: bool = False) -> None:
-        """A raw read found no data that consumers get from `effective_end` to `at_end`.
+        """A raw read found no data that consumers get from `effective_end`, not below the log's start, to `at_end`.
 
         `is_data` when what stands right below it surely is data: of no transaction that is open or aborted.
         """
@@ -135,6 +142,36 @@ class EndSamples:
         ]
         low_before, low_end, high_after, high_end = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Bracket(low_before_ms=low_before, low_end=low_end, high_after_ms=high_after, high_end=high_end)
+
+    def sample_since(self, slots: "Ints", since_ms: "Ints") -> "tuple[Ints, Ints]":
+        """End and time of the oldest sample of each slot that is not older than `since_ms`; -1 where there is none."""
+        import numpy as np
+
+        count = self._count[slots]
+        columns = np.arange(SAMPLES)
+        fits = (columns < count[:, None]) & (self._after[slots] >= since_ms[:, None])
+        first, has = np.argmax(fits, axis=1), fits.any(axis=1)
+        return np.where(has, self._ends[slots, first], NONE), np.where(has, self._after[slots, first], NONE)
+
+    def start_movement(self, slots: "Ints") -> "tuple[Ints, Ints]":
+        """By how much the log's start rose over the last ten to twenty minutes, and over how many ms; 0 at first."""
+        import numpy as np
+
+        then, since = self._start_then[slots], self._start_then_ms[slots]
+        known = (then >= 0) & (self.start[slots] >= 0)
+        return np.where(known, self.start[slots] - then, 0), np.where(known, self.after_ms[slots] - since, 0)
+
+    def _note_start(self, slots: "Ints") -> None:
+        """Keep two older starts of each slot, ten minutes apart."""
+        import numpy as np
+
+        now, start = self.after_ms[slots], self.start[slots]
+        is_due = (self._start_mid_ms[slots] < 0) | (now - self._start_mid_ms[slots] >= START_STEP_MS)
+        for then, mid in ((self._start_then, self._start_mid), (self._start_then_ms, self._start_mid_ms)):
+            older = np.where(self._start_mid_ms[slots] < 0, start if mid is self._start_mid else now, mid[slots])
+            then[slots] = np.where(is_due, older, then[slots])
+        self._start_mid[slots] = np.where(is_due, start, self._start_mid[slots])
+        self._start_mid_ms[slots] = np.where(is_due, now, self._start_mid_ms[slots])
 
     def _bracket(self, slots: "Ints", offsets: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
         import numpy as np
@@ -177,5 +214,8 @@ class EndSamples:
         self.before_ms, self.after_ms = grown(self.before_ms, rows, NONE), grown(self.after_ms, rows, NONE)
         self.effective, self.effective_at = grown(self.effective, rows, NONE), grown(self.effective_at, rows, NONE)
         self.effective_is_data = grown(self.effective_is_data, rows, False)
+        self._start_then, self._start_mid = grown(self._start_then, rows, NONE), grown(self._start_mid, rows, NONE)
+        self._start_then_ms = grown(self._start_then_ms, rows, NONE)
+        self._start_mid_ms = grown(self._start_mid_ms, rows, NONE)
         self._ends, self._before, self._after = (grown(a, rows, 0) for a in (self._ends, self._before, self._after))
         self._count, self.generation = grown(self._count, rows, 0), grown(self.generation, rows, 0)

@@ -26,7 +26,8 @@ class Evidence:
     Of the log: `start`, `stable`, `end` at a moment between `before_ms` and `after_ms` (monitor's clock),
     `effective_end` where it is known to hold for this `end`: no data that consumers get stands at or above it; and
     `effective_end_is_data` when such data surely stands right below it. `at_position`, `at_done_end` and
-    `at_last_done` are the end samples around those offsets.
+    `at_last_done` are the end samples around the position, around `done_end` (or the start, if that is higher), and
+    around the offset below `done_end`.
 
     Of records read: `record_offset` is the first record at or after `position` (as it was when read), its time is
     about `record_ms` and surely in `record_low_ms` to `record_high_ms`, it was there at `record_read_ms`;

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.streams.lag.figures import Figures, Flag
+from kafkakit.streams.lag.figures import UNBOUNDED, Figures, Flag
 from kafkakit.streams.lag.naming import stream_of
 from kafkakit.streams.lag.status import Status
+from kafkakit.streams.lag.topics import NONE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.lag.table import LagTable
 
     Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
 
 KINDS = ("cluster", "group", "topic", "stream")
 """What names there are; `Joined.names` holds them sorted, so that codes sort as names do."""
@@ -31,6 +33,10 @@ class Joined:
     pending: "Ints"
     lost: "Ints"
     status: "Ints"
+    consumed_per_s: "Floats"
+    produced_per_s: "Floats"
+    eta_ms: "Ints"
+    retention_left_ms: "Ints"
     backlog: Figures
     live: Figures
 
@@ -56,6 +62,10 @@ class Sums:
     status: "Ints"
     counts: "Ints"
     oldest_as_of_ms: "Ints"
+    consumed_per_s: "Floats"
+    produced_per_s: "Floats"
+    eta_ms: "Ints"
+    retention_left_ms: "Ints"
 
 
 def join(tables: "Sequence[LagTable]") -> Joined:
@@ -78,6 +88,9 @@ def join(tables: "Sequence[LagTable]") -> Joined:
     def stacked(columns: "list[Ints]") -> "Ints":
         return np.concatenate(columns) if columns else np.empty(0, dtype=np.int64)
 
+    def stacked_rates(columns: "list[Floats]") -> "Floats":
+        return np.concatenate(columns) if columns else np.empty(0)
+
     def figures(each: list[Figures]) -> Figures:
         fields: dict[str, Any] = {
             name: stacked([getattr(f, name) for f in each])
@@ -99,6 +112,10 @@ def join(tables: "Sequence[LagTable]") -> Joined:
         pending=stacked([t.pending for t in tables]),
         lost=stacked([t.lost for t in tables]),
         status=stacked([t.status for t in tables]),
+        consumed_per_s=stacked_rates([t.forecast.consumed_per_s for t in tables]),
+        produced_per_s=stacked_rates([t.forecast.produced_per_s for t in tables]),
+        eta_ms=stacked([t.forecast.eta_ms for t in tables]),
+        retention_left_ms=stacked([t.forecast.retention_left_ms for t in tables]),
         backlog=figures([t.backlog for t in tables]),
         live=figures([t.live for t in tables]),
     )
@@ -127,11 +144,16 @@ def summed(joined: Joined, number: "Ints", lines: int) -> Sums:
         values: Ints = operation.reduceat(column[order], starts)
         return values
 
+    def each_rate(column: "Floats") -> "Floats":
+        return np.bincount(number, np.nan_to_num(column), minlength=lines).astype(np.float64)
+
     def worst(figures: Figures) -> "Ints":
         rank = np.lexsort((joined.lag, figures.low_ms, figures.estimate_ms, number))
         last: Ints = rank[np.append(starts[1:], len(joined)) - 1]
         return last
 
+    left = joined.retention_left_ms
+    soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
     statuses = len(Status)
     counts = np.bincount(number * statuses + joined.status, minlength=lines * statuses).reshape(lines, statuses)
     return Sums(
@@ -148,5 +170,28 @@ def summed(joined: Joined, number: "Ints", lines: int) -> Sums:
         max_low_ms=each(np.maximum, joined.backlog.low_ms),
         status=each(np.maximum, joined.status),
         counts=counts,
+        consumed_per_s=each_rate(joined.consumed_per_s),
+        produced_per_s=each_rate(joined.produced_per_s),
+        eta_ms=np.where(each(np.minimum, joined.eta_ms) < 0, NONE, each(np.maximum, joined.eta_ms)),
+        retention_left_ms=np.where(soonest == UNBOUNDED, NONE, soonest),
         oldest_as_of_ms=each(np.minimum, joined.backlog.as_of_ms),
+    )
+
+
+def part_of(joined: Joined, rows: "Ints") -> Joined:
+    """These rows alone."""
+    return Joined(
+        names=joined.names,
+        codes={kind: codes[rows] for kind, codes in joined.codes.items()},
+        partition=joined.partition[rows],
+        lag=joined.lag[rows],
+        pending=joined.pending[rows],
+        lost=joined.lost[rows],
+        status=joined.status[rows],
+        consumed_per_s=joined.consumed_per_s[rows],
+        produced_per_s=joined.produced_per_s[rows],
+        eta_ms=joined.eta_ms[rows],
+        retention_left_ms=joined.retention_left_ms[rows],
+        backlog=joined.backlog.taken(rows),
+        live=joined.live.taken(rows),
     )

@@ -1,10 +1,11 @@
 """The lag of everything that groups of one cluster have committed, as one table; rows are those of the book."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.evidence import Evidence
 from kafkakit.streams.lag.figures import Figures, Flag
+from kafkakit.streams.lag.forecast import Forecast, forecast
 from kafkakit.streams.lag.status import judge
 from kafkakit.streams.lag.time_lag import backlog_lag, live_lag
 from kafkakit.streams.lag.topics import NONE
@@ -46,9 +47,22 @@ class LagTable:
     status: "Ints"
     backlog: Figures
     live: Figures
+    forecast: Forecast
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def taken(self, rows: "Ints") -> "LagTable":
+        """These rows, in this order, with the names that all rows have."""
+        names = ("row", "group", "topic", "partition", "committed", "committed_ms", "end", "start", "lag", "pending",
+                 "lost", "status")  # fmt: skip
+        return replace(
+            self,
+            backlog=self.backlog.taken(rows),
+            live=self.live.taken(rows),
+            forecast=self.forecast.taken(rows),
+            **{name: getattr(self, name)[rows] for name in names},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +111,7 @@ def measure(
     return LagTable(
         cluster=cluster, at_ms=now_ms, groups=groups, topics=topics, group=group[order], topic=topic[order],
         backlog=backlog.taken(order), live=live.taken(order),
+        forecast=forecast(book, rows, e, lag, backlog).taken(order),
         **{name: column[order] for name, column in columns.items()},
     )  # fmt: skip
 
@@ -123,7 +138,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
     has_slot = book.slot[rows] >= 0
     slots = np.where(has_slot, book.slot[rows], 0)
     position = positions(book, rows)
-    done_end = np.maximum(book.done_end[rows], position)
+    done_end = book.done_end[rows]
     effective_end = np.where(has_slot, ends.effective_end(slots), NONE)
     is_log_append, is_dense, is_compacted = topics.traits(slots)
     held = records.holds(rows, slots, position, now_ms=now_ms, ttl_ms=rules.record_ttl_ms) & has_slot
@@ -153,7 +168,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
         before_ms=of_end(ends.before_ms),
         after_ms=of_end(ends.after_ms),
         at_position=ends.bracket(slots, position),
-        at_done_end=ends.bracket(slots, done_end),
+        at_done_end=ends.bracket(slots, np.maximum(done_end, of_end(ends.start))),
         at_last_done=ends.bracket(slots, done_end - 1),
         record_offset=of_record(records.offset),
         record_ms=of_record(records.time_ms),
@@ -171,8 +186,6 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
 
 def _with_age(figures: Figures, evidence: Evidence, now_ms: int, rules: MeasureRules) -> Figures:
     """Mark figures whose facts are old: the moment they hold for, or the end that they rest on."""
-    from dataclasses import replace
-
     oldest_end = now_ms - evidence.before_ms > rules.stale_after_ms
     is_old = (now_ms - figures.as_of_ms > rules.stale_after_ms) | ((evidence.end >= 0) & oldest_end)
     return replace(figures, flags=figures.flags | int(Flag.STALE) * is_old)

@@ -7,14 +7,15 @@ beyond the highest done one. Neither is below 0.
 
 What each source proves:
 
-* Caught up: the commit was seen before the request that told the end, and lies at or beyond the (effective) end.
+* Caught up: the commit was in force before the request that told the end, and lies at or beyond the (effective) end.
 * A KKM1 watermark names the record at base exactly if the writer held that record: when something above base is done,
   or when the two times differ. A writer that holds none has only the time of its newest done record to give, and
   gives it twice; that says nothing of the record at base, except where times rise with offsets (LogAppendTime). That
   an end sample shows an end above base proves no more: the writer need not have fetched the record, and what stands
   at base may be a marker.
 * A record read at the position is exact if it surely is data. Where the cleaner works it may be gone a moment later,
-  so there the figure is that of the moment of reading.
+  and where it stands above the position another one was there before it: then the figure is that of the moment of
+  reading.
 * Kafka Streams' stream time is the latest time among done records: the live lag exactly. The record after it may be
   of any time, so it bounds the backlog only with LogAppendTime.
 * End samples tell when a record was appended: with LogAppendTime that is its time, give or take `skew_ms`. With
@@ -22,7 +23,8 @@ What each source proves:
   position, thus a dense topic.
 
 `skew_ms` is how far the clocks of brokers, producers and the monitor may differ, the time until a record is
-replicated included.
+replicated included. A log that is cut, or made anew, between the sample of its ends and a newer commit is noticed by
+the next sample only.
 """
 
 from typing import TYPE_CHECKING
@@ -49,8 +51,8 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     has_end = (e.end >= 0) & ~e.is_other_topic
     is_at_tail = has_end & (e.position >= limit)
     is_pending = has_end & ~is_at_tail
-    ladder = _Ladder(e)
-    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
+    ladder = _Ladder(e, skew_ms)
+    is_quiet = is_at_tail & ((ladder.since <= e.before_ms) | (e.quiet_ms == e.before_ms))
     ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     holds = (e.oldest_ms > 0) & (e.position == e.committed) & ~e.is_other_topic
     holds &= (e.done_end > e.committed) | (e.oldest_ms != e.newest_done_ms)
@@ -58,10 +60,11 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
 
     found = (e.record_offset >= e.position) & is_pending & (e.record_offset < limit)
     found &= (e.record_offset == e.position) | (e.record_offset >= e.done_end)
-    may_be_gone = found & e.is_compacted & ~holds
-    was_read_since = e.seen_ms <= e.record_read_ms
+    # Where something is missing from the log, or may soon be, the figure is that of the moment of reading.
+    may_be_gone = found & (e.is_compacted | (e.record_offset > e.position)) & ~holds
+    was_read_since = (ladder.since <= e.record_read_ms) & (e.record_read_ms <= e.commits_as_of_ms)
     moves = may_be_gone & was_read_since
-    ladder.as_of[moves] = np.minimum(ladder.as_of, e.record_read_ms)[moves]
+    ladder.as_of[moves] = e.record_read_ms[moves]
     at = ladder.as_of
     hidden = (e.stable >= 0) & (e.stable < e.end)
     existed = (e.record_offset == e.position) & (e.at_position.high_after_ms >= 0)
@@ -76,13 +79,15 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     ladder.offer(holds, Source.WATERMARK, at - e.oldest_ms, low=at - e.oldest_ms, high=at - e.oldest_ms)
     record_low = np.where(existed & visible & (e.record_high_ms >= 0), at - e.record_high_ms, 0)
     ladder.offer(proven, Source.RECORD, at - e.record_ms, low=record_low, high=high)
-    ladder.bound(found & e.is_log_append & (e.record_low_ms >= 0), high=at - e.record_low_ms + skew_ms)
+    rising = found & e.is_log_append & (e.record_low_ms >= 0) & (was_read_since | (e.record_offset == e.position))
+    ladder.bound(rising, high=at - e.record_low_ms + skew_ms)
     ladder.offer(has_time & ~proven, Source.RECORD, at - e.record_ms)
     ladder.offer(is_pending & (e.stream_ms > 0), Source.STREAM_TIME, at - e.stream_ms)
     rises = is_pending & e.is_log_append
-    for earlier in (e.stream_ms, np.where(e.done_end == e.position, e.newest_done_ms, -1)):
+    for earlier in (e.stream_ms, np.where(e.done_end <= e.position, e.newest_done_ms, -1)):
         ladder.bound(rises & (earlier > 0), high=at - earlier + skew_ms)
-    _offer_samples(ladder, e.at_position, e.position, is_pending, rises, is_pending & e.is_dense & ~hidden, skew_ms)
+    exists = is_pending & e.is_dense & ~hidden & ~moves
+    _offer_samples(ladder, e.at_position, e.position, is_pending, rises, exists, skew_ms)
     ladder.offer(is_pending, Source.BOUNDS, ladder.low)
     is_unsure = is_at_tail & ~is_quiet
     ladder.bound(is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
@@ -90,6 +95,7 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     flags = int(Flag.HELD_BACK) * (hidden & has_end & (limit > e.position)) + int(Flag.AHEAD) * (
         is_quiet & (e.committed > e.end)
     )
+    ladder.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
     return ladder.figures(flags)
 
 
@@ -100,10 +106,10 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     e = evidence
     limit = np.where(e.effective_end >= 0, e.effective_end, e.end)
     has_end = (e.end >= 0) & ~e.is_other_topic
-    is_at_tail = has_end & (e.done_end >= limit)
+    is_at_tail = has_end & (np.maximum(e.done_end, e.start) >= limit)
     is_behind = has_end & ~is_at_tail
-    ladder = _Ladder(e)
-    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
+    ladder = _Ladder(e, skew_ms)
+    is_quiet = is_at_tail & ((ladder.since <= e.before_ms) | (e.quiet_ms == e.before_ms))
     ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     at = ladder.as_of
     has_done = (e.done_end > 0) & ~e.is_other_topic & ~is_quiet
@@ -150,12 +156,15 @@ class _Ladder:
     """The columns of the answer while sources are offered, best first: bounds are intersected, and the first source
     that has an estimate gives it."""
 
-    def __init__(self, e: "Evidence") -> None:
+    def __init__(self, e: "Evidence", skew_ms: int) -> None:
         import numpy as np
 
+        # From when on the commit surely was in force: when it was seen, or by its own time, the clocks allowed for.
+        made = np.where(e.committed_ms >= 0, e.committed_ms + skew_ms, e.seen_ms)
+        self.since: Ints = np.minimum(e.seen_ms, made)
         now = e.commits_as_of_ms
         both = np.where(e.after_ms >= 0, np.minimum(now, e.after_ms), now)
-        self.as_of: Ints = np.where(e.seen_ms <= both, both, now)
+        self.as_of: Ints = np.where(self.since <= both, both, np.minimum(self.since, now))
         rows = len(e)
         self.low: Ints = np.zeros(rows, dtype=np.int64)
         self.high: Ints = np.full(rows, UNBOUNDED, dtype=np.int64)
@@ -193,6 +202,11 @@ class _Ladder:
             self.low[rows] = np.maximum(self.low, low)[rows]
         if high is not None:
             self.high[rows] = np.minimum(self.high, np.maximum(high, 0))[rows]
+
+    def disclaim(self, rows: "Bools") -> None:
+        """Prove nothing for these rows: the log was cut between the moment that the figure is of and the sample."""
+        self.low[rows] = self.own_low[rows] = 0
+        self.high[rows] = self.own_high[rows] = UNBOUNDED
 
     def figures(self, flags: "Ints") -> Figures:
         """The answer, with estimates moved into their intervals."""

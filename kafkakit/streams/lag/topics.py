@@ -21,7 +21,8 @@ class TopicFacts:
 
     `is_log_append`: brokers stamp the records (message.timestamp.type=LogAppendTime), so times rise with offsets.
     `is_dense`: every offset from log start to end is a record that is to be consumed: no compaction, and no
-    transactional producer. `retention_ms` and `retention_bytes` are None where unlimited or unknown.
+    transactional producer. `retention_ms` and `retention_bytes` are None where unlimited or unknown, or where nothing
+    is deleted by age or size.
     """
 
     is_log_append: bool = False
@@ -105,6 +106,14 @@ class TopicTable:
         rows = [(f.is_log_append, f.is_dense, f.is_compacted) for f in (*self.facts, TopicFacts())]
         table = np.array(rows, dtype=bool)[self.topic_of[slots]]
         return table[:, 0], table[:, 1], table[:, 2]
+
+    def retention_ms(self, slots: "Ints") -> "Ints":
+        """`retention_ms` of the topics of these slots, NONE where unlimited or unknown."""
+        import numpy as np
+
+        known = [NONE if f.retention_ms is None else f.retention_ms for f in (*self.facts, TopicFacts())]
+        found: Ints = np.array(known, dtype=np.int64)[self.topic_of[slots]]
+        return found
 
     def id_of(self, topic_id: bytes) -> int:
         """The number of a topic id, NONE for the id that stands for none."""

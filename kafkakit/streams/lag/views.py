@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.figures import TimeLag
-from kafkakit.streams.lag.joining import Joined, Sums, join, line_numbers, summed
+from kafkakit.streams.lag.joining import Joined, Sums, join, line_numbers, part_of, summed
 from kafkakit.streams.lag.status import Status
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class Line:
     is that of the partition `worst`, the one with the highest estimate, and `live` the worst of its kind; their
     estimates are None where none is known. `max_low_ms` is the highest low bound of any backlog: some partition is
     surely that far behind. `status` is the worst, `counts` says how many partitions have each that occurs, and
-    `stale` how many figures are old. The oldest figure that went in is that of `oldest_as_of_ms`.
+    `stale` how many figures are old. The oldest figure that went in is that of `oldest_as_of_ms`. Rates are sums over
+    the group-partitions where they are known; `eta_ms` is the longest, None when one partition does not catch up at the
+    present rates or its rates are unknown; `retention_left_ms` is the shortest, None when no partition has one.
     """
 
     cluster: str = ""
@@ -81,6 +83,10 @@ class Line:
     status: Status
     counts: tuple[tuple[Status, int], ...]
     oldest_as_of_ms: int
+    consumed_per_s: float
+    produced_per_s: float
+    eta_ms: int | None
+    retention_left_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +122,7 @@ def view(tables: "Sequence[LagTable]", level: Level, *, top: int | None = None) 
         return View(level=level, lines=found)
     is_left = np.zeros(lines, dtype=bool)
     is_left[left] = True
-    rest = _part(joined, np.flatnonzero(is_left[number]))
+    rest = part_of(joined, np.flatnonzero(is_left[number]))
     others = _line(rest, summed(rest, np.zeros(len(rest), dtype=np.int64), 1), 0, ())
     return View(level=level, lines=found, others=others, others_count=len(left))
 
@@ -151,18 +157,13 @@ def _line(joined: Joined, sums: Sums, at: int, kinds: tuple[str, ...]) -> Line:
         status=Status(int(sums.status[at])),
         counts=tuple((status, count) for status, count in counts if count),
         oldest_as_of_ms=int(sums.oldest_as_of_ms[at]),
+        consumed_per_s=round(float(sums.consumed_per_s[at]), 3),
+        produced_per_s=round(float(sums.produced_per_s[at]), 3),
+        eta_ms=_known(sums.eta_ms, at),
+        retention_left_ms=_known(sums.retention_left_ms, at),
     )
 
 
-def _part(joined: Joined, rows: "Ints") -> Joined:
-    return Joined(
-        names=joined.names,
-        codes={kind: codes[rows] for kind, codes in joined.codes.items()},
-        partition=joined.partition[rows],
-        lag=joined.lag[rows],
-        pending=joined.pending[rows],
-        lost=joined.lost[rows],
-        status=joined.status[rows],
-        backlog=joined.backlog.taken(rows),
-        live=joined.live.taken(rows),
-    )
+def _known(column: "Ints", at: int) -> int | None:
+    value = int(column[at])
+    return None if value < 0 else value
