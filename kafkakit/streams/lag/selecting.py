@@ -1,17 +1,10 @@
 """The rows of a table that somebody asked for: by globs over groups and topics."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
 
-from kafkakit.streams.lag.figures import Figures
 from kafkakit.streams.lag.table import LagTable
 from kafkakit.streams.lag.views import Line, View
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 INTERNAL = "__"
 
@@ -31,22 +24,11 @@ def selected(
     )
     if is_group.all() and is_topic.all():
         return table
-    return _rows(table, np.flatnonzero(is_group[table.group] & is_topic[table.topic]))
+    return table.taken(np.flatnonzero(is_group[table.group] & is_topic[table.topic]))
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(name, glob) for glob in globs)
-
-
-def _rows(table: LagTable, rows: "NDArray[np.int64]") -> LagTable:
-    changed: dict[str, Any] = {}
-    for field in fields(table):
-        value = getattr(table, field.name)
-        if isinstance(value, Figures):
-            changed[field.name] = value.taken(rows)
-        elif hasattr(value, "dtype"):
-            changed[field.name] = value[rows]
-    return replace(table, **changed)
 
 
 def sorted_by(found: View, order: str, top: int) -> View:
