@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from kafkakit.adapters.kafka_errors import error_from, error_of
+from kafkakit.adapters.kafka_errors import UNKNOWN_TOPIC, error_from, error_of
 from kafkakit.adapters.kafka_session import KafkaSession
 from kafkakit.ports import ItemError
 
@@ -32,7 +32,8 @@ class Coordinators(KafkaSession):
             topics = [MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)]
             request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
             answer = self.ask("look for the offsets topic", request)
-            self._topic_seen = any(topic.error_code == 0 for topic in answer.topics)
+            # Who may not see the topic may see groups, so only a topic that is not there counts.
+            self._topic_seen = all(topic.error_code != UNKNOWN_TOPIC for topic in answer.topics)
         return self._topic_seen
 
     def find(self, groups: Collection[str]) -> dict[str, int | ItemError]:

@@ -14,6 +14,7 @@ NAMES_PER_REQUEST = 500
 STALE = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
 """Kafka's errors that say the leader or the topic is another one now (Errors.java)."""
 UNKNOWN = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
+HIDDEN = ItemError(name="TopicAuthorizationFailedError", message="grant DESCRIBE on the topic to this user")
 LEADERLESS = ItemError(name="LeaderNotAvailableError", retriable=True)
 RECREATED = ItemError(name="UnknownTopicIdError", message="the topic was deleted and created again", retriable=True)
 
@@ -30,11 +31,21 @@ class Routes:
         self._session = session
         self._known: dict[str, TopicPlaces] = {}
         self._ids: dict[str, bytes] = {}
+        self._hidden: set[str] = set()
         self._used: set[TopicPartition] = set()
         self._recreated: set[TopicPartition] = set()
 
     def look_up(self, topics: Collection[str] | None) -> dict[str, TopicPlaces]:
-        """Ask for topics (None: all), remember and return them, sorted; absent: those that do not exist."""
+        """Ask for topics (None: all), remember and return them, sorted; absent: those that do not exist or are hidden.
+
+        Raises `OperationFailedError` when all that there is of them is hidden.
+        """
+        found = self._ask(topics)
+        if self._hidden and not found and topics is not None:
+            raise refused(f"describe topic {min(self._hidden)}", "DESCRIBE on the topic")
+        return found
+
+    def _ask(self, topics: Collection[str] | None) -> dict[str, TopicPlaces]:
         from kafka.protocol.metadata import MetadataRequest
 
         batches: list[list[str] | None] = [None]
@@ -42,17 +53,19 @@ class Routes:
             names = sorted(set(topics))
             batches = [names[i : i + NAMES_PER_REQUEST] for i in range(0, len(names), NAMES_PER_REQUEST)]
         found: dict[str, TopicPlaces] = {}
+        hidden: set[str] = set()
         for batch in batches:
             wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in batch]
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
             for topic in self._session.ask("describe topics", request).topics:
                 if topic.error_code == TOPIC_DENIED:
-                    raise refused(f"describe topic {topic.name}", "DESCRIBE on the topic")
-                if topic.error_code != UNKNOWN_TOPIC:
+                    hidden.add(topic.name)
+                elif topic.error_code != UNKNOWN_TOPIC:
                     found[topic.name] = _places(topic)
         for name in self._known.keys() if topics is None else set(topics):
             if name not in found:
                 self._known.pop(name, None)
+        self._hidden = hidden
         for name, places in found.items():
             self._remember(name, places)
         return dict(sorted(found.items()))
@@ -61,7 +74,7 @@ class Routes:
         """The leader of each partition, or why there is none; asks for topics that are not remembered."""
         missing = {key.topic for key in partitions} - self._known.keys()
         if missing:
-            self.look_up(missing)
+            self._ask(missing)
         found = {key: self._leader(key) for key in sorted(set(partitions))}
         self.forget({key.topic for key, leader in found.items() if isinstance(leader, ItemError)})
         return found
@@ -87,7 +100,7 @@ class Routes:
     def _leader(self, key: TopicPartition) -> int | ItemError:
         places = self._known.get(key.topic)
         if places is None or key.partition not in places.leaders:
-            return UNKNOWN
+            return HIDDEN if key.topic in self._hidden else UNKNOWN
         leader = places.leaders[key.partition]
         return LEADERLESS if leader is None else leader
 

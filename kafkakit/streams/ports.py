@@ -157,7 +157,10 @@ class LogReader(Protocol):
         ...
 
     def places(self, topics: Collection[str] | None = None) -> Mapping[str, TopicPlaces]:
-        """Ids and leaders of topics (None: all, internal ones too); a topic that does not exist is absent."""
+        """Ids and leaders of topics (None: all, internal ones too); a topic that does not exist is absent.
+
+        So is one that this user may not see; but `OperationFailedError` is raised where all that were named are such.
+        """
         ...
 
     def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:

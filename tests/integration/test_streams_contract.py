@@ -6,15 +6,19 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from kafkakit.adapters.kafka_groups import KafkaGroups
 from kafkakit.adapters.kafka_groups_newer import ConsumerGroupDescriber
 from kafkakit.adapters.kafka_log import KafkaLog
+from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
+from kafkakit.sandbox.credentials import GUEST, client_security, password_file
 from kafkakit.sandbox.spec import Mode
+from kafkakit.security import Secret
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.decode import read_kkm1
 from kafkakit.streams.ports import CommittedOffset, GroupAdmin, LogReader, LogSpan
@@ -123,7 +127,7 @@ def kraft_rig(cluster: SandboxCluster) -> Iterator[KafkaRig]:
 
 @pytest.fixture(scope="module")
 def zookeeper_rig(sandbox_cluster: StartCluster) -> Iterator[KafkaRig]:
-    cluster = sandbox_cluster(brokers=3, mode="zookeeper")
+    cluster = sandbox_cluster(brokers=1, racks=1, mode="zookeeper")
     with closing(KafkaRig(cluster)) as rig:
         yield rig
     cluster.down()
@@ -221,3 +225,33 @@ class TestZooKeeper(GroupsContract, LogContract):
     @pytest.fixture
     def rig(self, zookeeper_rig: KafkaRig) -> KafkaRig:
         return zookeeper_rig
+
+
+class TestRights:
+    def test_missing_rights_are_errors_and_nothing_looks_dead(self, sandbox_cluster: StartCluster) -> None:
+        cluster = sandbox_cluster(brokers=1, racks=1, secure="scram-tls")
+        state, root = cluster.state, str(cluster.store.root)
+        password = Secret(Path(password_file(root, GUEST)).read_text(encoding="utf-8").strip())
+        guest = client_security(state.spec.secure, root, GUEST, password)
+        key = TP("secret", 0)
+        with ExitStack() as stack:
+            admin = stack.enter_context(closing(cluster.open_admin()))
+            mine = stack.enter_context(closing(open_groups(cluster)))
+            describer = ConsumerGroupDescriber(cluster.bootstrap_servers, guest, timeout_s=15)
+            groups = stack.enter_context(closing(KafkaGroups(cluster.bootstrap_servers, guest, describer)))
+            log = stack.enter_context(closing(KafkaLog(cluster.bootstrap_servers, guest)))
+            assert admin.create_topic("secret", {0: cluster.broker_ids}, {}) is None
+            assert mine.commit("g", {key: CommittedOffset(offset=1)}) == {key: None}
+            assert groups.groups() == ()
+            assert error_name(groups.describe(["g"])["g"]) == "GroupAuthorizationFailedError"
+            with pytest.raises(OperationFailedError, match="not permitted"):
+                groups.committed("g")
+            for told in (groups.commit("g", {key: CommittedOffset(offset=2)}), groups.forget("g", [key])):
+                assert error_name(told[key]) == "GroupAuthorizationFailedError"
+            assert mine.committed("g") == {key: CommittedOffset(offset=1)}
+            assert error_name(log.spans([key])[key]) == "TopicAuthorizationFailedError"
+            assert error_name(log.fetch({key: 0}, max_bytes=1, wait_ms=0)[key].error) == "TopicAuthorizationFailedError"
+            assert log.places() == {}
+            with pytest.raises(OperationFailedError, match="not permitted"):
+                log.places(["secret"])
+        cluster.down()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_log_routes import LEADERLESS, UNKNOWN, Routes
+from kafkakit.adapters.kafka_log_routes import HIDDEN, LEADERLESS, UNKNOWN, Routes
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.streams.identity import NO_TOPIC_ID
@@ -107,5 +107,7 @@ def test_names_go_in_several_requests_and_no_right_is_no_empty_answer(cluster: C
     assert found[names[0]] == TopicPlaces(topic_id=NO_TOPIC_ID, leaders={0: 1})
     assert [len(asked or ()) for asked in cluster.asked] == [500, 500, 100]
     cluster.denied.add("secret")
+    assert list(routes.look_up(["secret", "t0000"])) == ["t0000"]
     with pytest.raises(OperationFailedError, match="secret"):
         routes.look_up(["secret"])
+    assert routes.leaders([TP("secret", 0), TP("t0000", 0)]) == {TP("secret", 0): HIDDEN, TP("t0000", 0): 1}
