@@ -20,11 +20,13 @@ from kafkakit.control.lease import (
     waiting_words,
     watch,
 )
+from kafkakit.durations import format_duration
 from kafkakit.errors import ConflictError, KafkakitError, LeaseLostError, TryLaterError
 from kafkakit.ports import Clock, ControlStore, Versioned
 
 _LOOKS_PER_TTL = 20
 _LONGEST_NAP_S = 0.5
+_AWAY_NAP_S = 0.5
 
 
 def lease_path(cluster_id: str) -> str:
@@ -160,6 +162,35 @@ class Lease:
             # The write itself took so long that its time is over already.
             raise LeaseLostError(f"{self._what}: the lease could not be renewed in time")
 
+    def keep(self, patience_s: float) -> None:
+        """Renew when it is time to, and while the store is away wait for it, `patience_s` at most, doing nothing.
+
+        Renewing is compare-and-set, so a lease whose time ran out meanwhile is ours again only if nobody had it in
+        between. Raises `LeaseLostError` when somebody had, or when the store stays away.
+        """
+        began_s: float | None = None
+        while self._needs_renewal():
+            problem = "it answers too slowly"
+            try:
+                self.renew()
+            except LeaseLostError:
+                raise
+            except TryLaterError as error:
+                problem = error.message
+            else:
+                if self._is_held_now():
+                    break
+            now_s = self._clock.monotonic()
+            if began_s is None:
+                began_s = now_s
+                limit = format_duration(patience_s)
+                self._say(f"{self._what}: {problem}; nothing new is begun until it answers, for {limit} at most")
+            if now_s - began_s >= patience_s:
+                raise LeaseLostError(f"{self._what}: the lease could not be renewed in time ({problem})")
+            self._clock.sleep(_AWAY_NAP_S)
+        if began_s is not None:
+            self._say(f"{self._what}: the control store answers again, and the lease is still ours")
+
     def release(self) -> None:
         """Give the lease back; when that fails, the others wait until its time is over. Harmless when not held."""
         tenure, self._tenure = self._tenure, None
@@ -169,6 +200,10 @@ class Lease:
             self._give_back(tenure)
         except KafkakitError as error:
             self._say(f"{self._what}: the lease could not be given back ({error.message}); it runs out by itself")
+
+    def _needs_renewal(self) -> bool:
+        tenure = self._held()
+        return tenure.is_due(self._clock.monotonic(), self._clock.now()) or not self._is_held_now()
 
     def _decision(self) -> Take | Wait | Refuse:
         found = self._store.get(self._path)

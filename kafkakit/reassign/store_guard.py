@@ -13,6 +13,9 @@ from kafkakit.ports import (
     ItemError,
 )
 
+AWAY_S = 300.0
+"""How long a run waits for a control store that is away: moves go on by themselves meanwhile, throttles stay set."""
+
 
 class Held(Protocol):
     """The right to act on a cluster."""
@@ -21,12 +24,20 @@ class Held(Protocol):
         """Keep the right, when it is time to; return only while it is certainly ours, else raise `LeaseLostError`."""
         ...
 
+    def keep(self, patience_s: float) -> None:
+        """Keep the right while nothing is done, and wait so long for whoever grants it when they do not answer."""
+        ...
+
 
 class HeldClock:
-    """A clock that keeps the lease while a run sleeps; longer sleeps are cut into pieces of `piece_s`."""
+    """A clock that keeps the lease while a run sleeps; longer sleeps are cut into pieces of `piece_s`.
 
-    def __init__(self, inner: Clock, held: Held, piece_s: float) -> None:
-        self._inner, self._held, self._piece_s = inner, held, piece_s
+    A sleep lasts until the control store answers, `away_s` at most: whoever slept looks at the cluster anew before
+    it acts, so that is where a run waits, and not between a look and its effect.
+    """
+
+    def __init__(self, inner: Clock, held: Held, piece_s: float, away_s: float = AWAY_S) -> None:
+        self._inner, self._held, self._piece_s, self._away_s = inner, held, piece_s, away_s
 
     def now(self) -> datetime:
         """See `ports.Clock`."""
@@ -37,12 +48,12 @@ class HeldClock:
         return self._inner.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; raises `LeaseLostError` when the lease could not be kept meanwhile."""
+        """Sleep; raises `LeaseLostError` when the lease was lost or could not be kept meanwhile."""
         left = seconds
         while left > 0:
             piece = min(left, self._piece_s)
             self._inner.sleep(piece)
-            self._held.require_held()
+            self._held.keep(self._away_s)
             left -= piece
 
 

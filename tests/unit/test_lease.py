@@ -154,6 +154,39 @@ def test_a_short_absence_of_the_store_is_borne_and_a_long_one_ends_the_right_to_
     assert lease.token == bench.record().token == 1
 
 
+def test_keeping_waits_for_a_store_that_is_away_and_takes_the_lease_up_again(bench: Bench) -> None:
+    lease = bench.lease("ann")
+    lease.acquire(15)
+    writes = bench.store.writes
+    lease.keep(300)
+    assert bench.store.writes == writes
+    bench.pass_time(6)
+    bench.store.away = True
+
+    def back_after_a_minute(_: float) -> None:
+        bench.store.away = bench.clock.elapsed < 66
+
+    bench.clock.on_sleep.append(back_after_a_minute)
+    lease.keep(300)
+    assert 66 <= bench.clock.elapsed < 68
+    assert lease.is_held()
+    assert bench.record().token == 1
+    assert bench.lines == [
+        "cluster c1: the control store is away; nothing new is begun until it answers, for 5m at most",
+        "cluster c1: the control store answers again, and the lease is still ours",
+    ]
+
+
+def test_keeping_has_its_limit_too(bench: Bench) -> None:
+    lease = bench.lease("ann")
+    lease.acquire(15)
+    bench.store.away = True
+    bench.pass_time(6)
+    with pytest.raises(LeaseLostError, match=r"in time \(the control store is away\)"):
+        lease.keep(60)
+    assert 66 <= bench.clock.elapsed < 68
+
+
 def test_after_a_long_pause_nobody_acts_before_asking(bench: Bench) -> None:
     first = bench.lease("ann")
     first.acquire(15)

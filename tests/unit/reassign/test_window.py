@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.control.lease import Holder, Life
+from kafkakit.control.lease import Holder, Life, decode_lease, encode_lease
 from kafkakit.control.store_lease import Lease
 from kafkakit.control.store_wish import Wishes
 from kafkakit.errors import InfeasibleError, InterruptedRunError, RefusedError, TryLaterError
@@ -14,6 +14,7 @@ from kafkakit.model import TopicPartition
 from kafkakit.reassign.orders.run import note_pause
 from kafkakit.reassign.outcome import Commands, Request
 from kafkakit.reassign.schedule.work import Limits, Rates
+from kafkakit.reassign.store_guard import AWAY_S
 from kafkakit.reassign.store_orders import Orders
 from kafkakit.reassign.throttle import FOLLOWER_RATE
 from kafkakit.topicmappr.plan import DirMove
@@ -286,7 +287,7 @@ def test_the_eta_is_said_before_the_first_byte_and_kept_in_the_journal() -> None
     assert outcome.promise.total_bytes == 120 * MB
 
 
-HOLDER = Holder(host="h", user="u", command="reassign apply", pid=1)
+OTHER = Holder(host="elsewhere", user="u", command="reassign apply", pid=2)
 
 
 def lease_of(bench: Bench, store: FakeControlStore, pid: int = 1) -> Lease:
@@ -313,12 +314,14 @@ def test_a_run_keeps_its_lease_and_one_that_loses_it_does_nothing_more() -> None
     store = FakeControlStore()
     lease = lease_of(bench, store)
     lease.acquire()
+    before_wait: list[int] = []
     at(bench, 10, lambda: setattr(store, "away", True))
+    at(bench, 30, lambda: before_wait.append(len(bench.cluster.calls)))
     with pytest.raises(TryLaterError, match="this run does nothing more") as caught:
         bench.apply(rate=4 * MB, limits=ONE, lease=lease)
     assert "reassign apply p.json --yes" in (caught.value.hint or "")
-    assert bench.clock.elapsed < 30
-    assert len(bench.cluster.reassignments()) == 1
+    assert AWAY_S < bench.clock.elapsed < AWAY_S + 30
+    assert len(bench.cluster.calls) == before_wait[0]
     assert bench.cluster.brokers[1].configs
     calls = len(bench.cluster.calls)
     store.away = False
@@ -328,6 +331,47 @@ def test_a_run_keeps_its_lease_and_one_that_loses_it_does_nothing_more() -> None
     assert len(bench.cluster.calls) > calls
     assert not any(bench.configs().values())
     verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_a_control_store_may_be_away_for_a_minute() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    store = FakeControlStore()
+    lease = lease_of(bench, store)
+    token = lease.acquire()
+    calls: list[int] = []
+    at(bench, 10, lambda: setattr(store, "away", True))
+    at(bench, 30, lambda: calls.append(len(bench.cluster.calls)))
+    at(bench, 69, lambda: calls.append(len(bench.cluster.calls)))
+    at(bench, 70, lambda: setattr(store, "away", False))
+    assert bench.apply(rate=4 * MB, limits=ONE, lease=lease).ok
+    assert len(calls) == 2, "the run waited"
+    assert calls[0] == calls[1], "and changed nothing meanwhile"
+    assert lease.token == token
+    assert not any(bench.configs().values())
+    verify_effects(verify_journal(bench.file.data), bench.cluster.calls)
+
+
+def test_whoever_took_over_while_the_store_was_away_is_left_alone() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    store = FakeControlStore()
+    lease = lease_of(bench, store)
+    lease.acquire()
+
+    def taken_over() -> None:
+        store.away = False
+        found = store.get("clusters/x/lease")
+        assert found is not None
+        store.cas(
+            "clusters/x/lease",
+            encode_lease(replace(decode_lease(found.value, "l"), token=2, holder=OTHER)),
+            found.version,
+        )
+
+    at(bench, 10, lambda: setattr(store, "away", True))
+    at(bench, 70, taken_over)
+    with pytest.raises(TryLaterError, match=r"the lease was taken over.*this run does nothing more"):
+        bench.apply(rate=4 * MB, limits=ONE, lease=lease)
+    assert bench.clock.elapsed < 75
 
 
 def test_looking_costs_no_full_read_of_the_cluster() -> None:
