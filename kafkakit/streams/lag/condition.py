@@ -99,9 +99,8 @@ def _notes(c: Condition) -> "list[str]":
         commits = f"{c.held_back_commits:,} commit{'s' * (c.held_back_commits != 1)}"
         groups = sorted({g for h in c.held_back for g in h.transaction.groups})
         named = f" of {', '.join(groups[:3])}{' and others' if len(groups) > 3 else ''}" if groups else ""
-        found.append(
-            f"{c.held_back_count} open transaction{'s hold' if c.held_back_count != 1 else ' holds'} back {commits}{named}"
-        )
+        number = c.held_back_count
+        found.append(f"{number} open transaction{'s hold' if number != 1 else ' holds'} back {commits}{named}")
     if c.missing_topics_count:
         found.append(
             f"commits for {c.missing_topics_count} topics that do not exist: {', '.join(c.missing_topics[:3])}"
