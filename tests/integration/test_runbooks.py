@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.adapters.kafka_log import KafkaLog
 from kafkakit.model import TopicPartition
 from kafkakit.ports import PartitionState
 from kafkakit.sandbox.grow.run import grow
 from kafkakit.sandbox.load.run import load
 from kafkakit.sandbox.spec import build_spec
 from kafkakit.sandbox.workload import build_request, plan_load
+from kafkakit.streams.identity import CommitIdentity
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
-from tests.integration.stream_clients import loner
+from tests.integration.stream_clients import loner, poison_pill, produce
 from tests.integration.test_streams_contract import open_groups
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -218,3 +220,26 @@ def test_skip_a_record_and_take_it_back(five_brokers: SandboxCluster, tmp_path: 
         back = run_blocks([steps[0], steps[4]], tmp_path, env)
         assert back.returncode == 0, back.stdout + back.stderr
         assert groups.committed("orders") == before
+
+
+@pytest.mark.kafka
+def test_stuck_partition(cluster: SandboxCluster, tmp_path: Path) -> None:
+    key, group = TopicPartition("stuck", 0), "stuck-group"
+    with closing(cluster.open_admin()) as admin:
+        assert admin.create_topic(key.topic, {0: cluster.broker_ids[:1]}, {}) is None
+    oldest_ms = round(time.time() * 1000) - 3_600_000
+    produce(cluster, key, [b"x"] * 300, timestamp_ms=oldest_ms, step_ms=1_000, settings={"linger.ms": 100})
+    with closing(KafkaLog(cluster.bootstrap_servers, cluster.security)) as log:
+        topic_id = log.places([key.topic])[key.topic].topic_id
+    identity = CommitIdentity(cluster_id=cluster.cluster_id, topic_id=topic_id, partition=0, group=group)
+    text = poison_pill(identity, stuck=0, done_to=250, oldest_ms=oldest_ms, newest_ms=oldest_ms + 249_000)
+    with loner(cluster, group) as client:
+        client.commit({key: (0, text)})
+    env = {**cluster.env, "KAFKAKIT_PROFILE": cluster.name, "GROUP": group, "TOPIC": key.topic, "PARTITION": "0"}
+    steps = [step.replace("--interval 5s", "--interval 300ms") for step in blocks("stuck-partition.md", undo=False)]
+    assert len(steps) == 4
+    done = run_blocks(steps, tmp_path, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "exit 1: see the findings above" in done.stdout
+    assert "Offset 0 is pending: it was tried 3 times and failed" in done.stdout
+    assert done.stdout.endswith("1 commit unchanged\n")
