@@ -1,6 +1,6 @@
 """Reading a KKM1 payload: any text, never an error, and never more done than its writer said."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading
 from kafkakit.streams.identity import CommitIdentity
@@ -28,7 +28,7 @@ class Opened:
     raw_bytes: int
     bind: int
     signed: bytes
-    flags: Flag
+    flags: int
     parsed: Parsed | ValueError
 
     def is_bound_to(self, identity: CommitIdentity) -> bool:
@@ -46,30 +46,39 @@ def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Readin
     empty = CommitState(base=offset)
     chars = utf16_units(text)
     if not isinstance(opened, Opened):
-        problem = _PROBLEMS[type(opened)]
-        return Reading(dialect=Dialect.KKM1, state=empty, chars=chars, problem=problem, reason=str(opened))
-    reading = Reading(
+        why = _PROBLEMS[type(opened)]
+        return Reading(dialect=Dialect.KKM1, state=empty, chars=chars, problem=why, reason=str(opened))
+    parsed = opened.parsed
+    is_bound = opened.is_bound_to(identity) if identity else None
+    state, encoding = empty, ""
+    claimed: CommitState | None = None
+    problem: Problem | None = None
+    if not isinstance(parsed, Parsed):
+        problem, reason = _PROBLEMS[type(parsed)], str(parsed)
+    else:
+        state, reason = parsed.state, "; ".join(parsed.ignored)
+        encoding = parsed.encoding.word if parsed.encoding is not None else ""
+        if state.base != offset:
+            problem = Problem.BASE_MISMATCH
+            reason = f"it was written for offset {state.base}, and committed with {offset}"
+            state, claimed = empty, state
+    if is_bound is False:
+        problem, reason, state = Problem.FOREIGN, _FOREIGN, empty
+        claimed = parsed.state if isinstance(parsed, Parsed) else None
+    return Reading(
         dialect=Dialect.KKM1,
-        state=empty,
+        state=state,
         chars=chars,
+        problem=problem,
+        reason=reason,
+        claimed=claimed,
+        encoding=encoding,
         alphabet=opened.alphabet.value,
         raw_bytes=opened.raw_bytes,
         is_lossy=bool(opened.flags & Flag.LOSSY),
         is_compressed=bool(opened.flags & Flag.ZSTD),
-        is_bound=opened.is_bound_to(identity) if identity else None,
+        is_bound=is_bound,
     )
-    parsed = opened.parsed
-    if not isinstance(parsed, Parsed):
-        problem = Problem.FOREIGN if reading.is_bound is False else _PROBLEMS[type(parsed)]
-        reason = _FOREIGN if problem is Problem.FOREIGN else str(parsed)
-        return replace(reading, problem=problem, reason=reason)
-    reading = replace(reading, encoding=parsed.encoding.word if parsed.encoding is not None else "")
-    if reading.is_bound is False:
-        return replace(reading, problem=Problem.FOREIGN, reason=_FOREIGN, claimed=parsed.state)
-    if parsed.state.base != offset:
-        reason = f"it was written for offset {parsed.state.base}, and committed with {offset}"
-        return replace(reading, problem=Problem.BASE_MISMATCH, reason=reason, claimed=parsed.state)
-    return replace(reading, state=parsed.state, reason="; ".join(parsed.ignored))
 
 
 def open_text(text: str, offset: int = 0) -> Opened | ValueError:

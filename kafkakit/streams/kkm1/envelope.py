@@ -1,7 +1,7 @@
 """The binary layer around the sections: version, flags, and the word that binds a payload to what it is for."""
 
 from dataclasses import dataclass
-from enum import IntFlag
+from enum import IntEnum
 from functools import lru_cache
 
 from kafkakit.streams.identity import CommitIdentity
@@ -16,9 +16,10 @@ MAX_BODY_BYTES = 64 * 1024
 _BITS_OF_FLAGS = 15
 
 
-class Flag(IntFlag):
-    """What the low half of the first byte tells; RESERVED is zero in version 1."""
+class Flag(IntEnum):
+    """What the low half of the first byte tells, one bit each; RESERVED is zero in version 1."""
 
+    NONE = 0
     ZSTD = 1
     LOSSY = 2
     SPILLED = 4
@@ -34,7 +35,7 @@ class Envelope:
     """A payload taken apart: `signed` is what the bind covers beside the identity, `body` the sections as written
     before any compression, `sections` where each tag's bytes lie in it."""
 
-    flags: Flag
+    flags: int
     bind: int
     signed: bytes
     body: bytes
@@ -69,7 +70,7 @@ def bind_of(identity: CommitIdentity, signed: bytes) -> int:
     return crc32c(signed, _identity_crc(identity))
 
 
-def seal(identity: CommitIdentity, flags: Flag, body: bytes) -> bytes:
+def seal(identity: CommitIdentity, flags: int, body: bytes) -> bytes:
     """The binary payload: first byte, bind, body."""
     first = bytes((VERSION << 4 | flags,))
     return first + bind_of(identity, first + body).to_bytes(BIND_BYTES, "little") + body
@@ -89,7 +90,7 @@ def unseal(raw: bytes, max_body: int = MAX_BODY_BYTES) -> Envelope:
         raise BadBodyError("it ends too early")
     if len(raw) > max_body + HEADER_BYTES:
         raise TooLargeError(f"it has {len(raw)} bytes")
-    flags, wire = Flag(raw[0] & _BITS_OF_FLAGS), raw[HEADER_BYTES:]
+    flags, wire = raw[0] & _BITS_OF_FLAGS, raw[HEADER_BYTES:]
     body, used = _inflated(wire, max_body) if flags & Flag.ZSTD else (wire, len(wire))
     sections, end = split(body)
     used = used if flags & Flag.ZSTD else end

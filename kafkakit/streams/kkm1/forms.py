@@ -71,7 +71,7 @@ class BinaryForm:
         """See `Form`. Cost: the runs, and compressing at most 64 KiB twice."""
         runs = runs_of(state.base, state.done)
         best: bytes | None = None
-        flag, encoding = Flag(0), ""
+        flag, encoding = Flag.NONE, ""
         if not runs:
             best = body_of(state, None)
         # A run takes a bit at least, or an offset does; a character carries less than two bytes.

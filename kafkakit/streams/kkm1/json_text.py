@@ -26,9 +26,9 @@ class JsonPayload:
     signed: bytes
 
 
-def flags_of(state: CommitState) -> Flag:
+def flags_of(state: CommitState) -> int:
     """The flags of an uncompressed payload."""
-    return (Flag.LOSSY if state.forgotten else Flag(0)) | (Flag.SPILLED if state.spill else Flag(0))
+    return (Flag.LOSSY if state.forgotten else 0) | (Flag.SPILLED if state.spill else 0)
 
 
 def to_json(state: CommitState, identity: CommitIdentity) -> str:

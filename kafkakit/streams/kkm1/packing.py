@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, uvarint
+from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, uvarint, uvarint_size
 from kafkakit.streams.offset_ranges import OffsetRanges, Range
 
 FEW_BYTES = 8
@@ -56,7 +56,7 @@ def pack_rice(runs: list[int]) -> Packed:
 
     A code is the quotient by 2**k as ones and a zero, then the remainder in k bits. Source: R. F. Rice, JPL 79-22.
     """
-    pending, done = rice_parameter(runs[::2]), rice_parameter(runs[1::2])
+    (pending, _), (done, _) = rice_parameter(runs[::2]), rice_parameter(runs[1::2])
     codes: list[str] = []
     for at, run in enumerate(runs):
         k = done if at & 1 else pending
@@ -68,9 +68,11 @@ def pack_rice(runs: list[int]) -> Packed:
     return Packed(Encoding.RICE, bytes((pending, done)) + uvarint(len(runs)) + data)
 
 
-def rice_parameter(runs: list[int]) -> int:
-    """The parameter with which these lengths take the fewest bits, the lower one of equals. The bits fall, then
-    rise with it, so the walk from the logarithm of the mean ends at the least."""
+def rice_parameter(runs: list[int]) -> tuple[int, int]:
+    """The parameter with which these lengths take the fewest bits (the lower one of equals), and those bits.
+
+    The bits fall, then rise with it, so the walk from the logarithm of the mean ends at the least.
+    """
 
     def bits(k: int) -> int:
         return sum([(run - 1) >> k for run in runs]) + (k + 1) * len(runs)
@@ -81,7 +83,7 @@ def rice_parameter(runs: list[int]) -> int:
         k, best = k - 1, lower
     while k < _MAX_PARAMETER and (higher := bits(k + 1)) < best:
         k, best = k + 1, higher
-    return k
+    return k, best
 
 
 def pack_bitmap(runs: list[int]) -> Packed:
@@ -98,9 +100,12 @@ def pack_smallest(runs: list[int]) -> Packed:
     packed = pack_runs(runs)
     if len(packed.data) <= FEW_BYTES:
         return packed
-    rice = pack_rice(runs)
-    best = rice if len(rice.data) < len(packed.data) else packed
-    return pack_bitmap(runs) if (sum(runs) + 7) // 8 < len(best.data) else best
+    bits = rice_parameter(runs[::2])[1] + rice_parameter(runs[1::2])[1]
+    rice = 2 + uvarint_size(len(runs)) + (bits + 7) // 8
+    bitmap = (sum(runs) + 7) // 8
+    if bitmap < min(rice, len(packed.data)):
+        return pack_bitmap(runs)
+    return pack_rice(runs) if rice < len(packed.data) else packed
 
 
 def unpack(encoding: int, data: Cursor, base: int, span: int) -> OffsetRanges:

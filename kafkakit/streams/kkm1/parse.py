@@ -1,7 +1,9 @@
 """The sections of a payload read back into a `CommitState`, trusting nothing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from kafkakit.streams.commit import CommitState, Mark, MarkState, ReplayWindow, RouteMark, Spill, Watermark, Writer
 from kafkakit.streams.kkm1.envelope import Envelope, Flag
@@ -9,6 +11,9 @@ from kafkakit.streams.kkm1.packing import Encoding, unpack
 from kafkakit.streams.kkm1.sections import Tag
 from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, unzigzag
 from kafkakit.streams.kkm1.writable import DIGEST_BYTES, MAX_DEFERRED_S, is_real, without_contradictions
+from kafkakit.streams.offset_ranges import OffsetRanges
+
+T = TypeVar("T")
 
 
 class UnknownSectionError(ValueError):
@@ -34,27 +39,35 @@ def parse(envelope: Envelope, offset: int) -> Parsed:
     unknown = [tag for tag in envelope.sections if tag & 1 and tag != Tag.RANGES]
     if unknown:
         raise UnknownSectionError(f"section {unknown[0]} is not known, and must be")
-    state, encoding = CommitState(base=offset), None
+    base, done, encoding = offset, OffsetRanges(), None
     cursor = _cursor(envelope, Tag.RANGES)
     if cursor:
-        state, encoding = _ranges(cursor)
+        base, done, encoding = _ranges(cursor)
     ignored: list[str] = []
-    for tag, read in _READERS:
-        cursor = _cursor(envelope, tag)
-        if cursor:
-            try:
-                state = read(cursor, state)
-            except BadBodyError as error:
-                ignored.append(f"section {tag.name} is ignored: {error}")
-    if not envelope.flags & Flag.LOSSY:
-        state = replace(state, forgotten=0) if state.forgotten else state
-    if bool(envelope.flags & Flag.SPILLED) != (state.spill is not None):
+
+    def read(tag: Tag, reader: Callable[[Cursor], T]) -> T | None:
+        place = envelope.sections.get(tag)
+        try:
+            return reader(Cursor(envelope.body, *place)) if place else None
+        except BadBodyError as error:
+            ignored.append(f"section {tag.name} is ignored: {error}")
+            return None
+
+    spill = read(Tag.SPILL, _spill)
+    if bool(envelope.flags & Flag.SPILLED) != (spill is not None):
         ignored.append("the spill is ignored: flag and section do not agree")
-        state = replace(state, spill=None)
-    marks = without_contradictions(state.marks, state.done)
-    if len(marks) < len(state.marks):
-        ignored.append(f"{len(state.marks) - len(marks)} marks are ignored: they disagree with the done set")
-        state = replace(state, marks=marks)
+        spill = None
+    state = CommitState(
+        base=base,
+        done=done,
+        watermark=read(Tag.WATERMARK, _watermark),
+        route=read(Tag.EPOCH, _route),
+        marks=_agreeing(read(Tag.DISPOSITION, partial(_disposition, base=base)) or (), done, ignored),
+        spill=spill,
+        writer=read(Tag.WRITER, _writer),
+        replay=read(Tag.REPLAY, partial(_replay, base=base)),
+        forgotten=(read(Tag.FORGOTTEN, Cursor.uvarint) or 0) if envelope.flags & Flag.LOSSY else 0,
+    )
     return Parsed(state=state, encoding=encoding, ignored=tuple(ignored))
 
 
@@ -63,34 +76,33 @@ def _cursor(envelope: Envelope, tag: Tag) -> Cursor | None:
     return Cursor(envelope.body, *place) if place else None
 
 
-def _ranges(cursor: Cursor) -> tuple[CommitState, Encoding | None]:
+def _ranges(cursor: Cursor) -> tuple[int, OffsetRanges, Encoding | None]:
     base, span = cursor.uvarint(), cursor.uvarint()
     if base > MAX_OFFSET:
         raise BadBodyError("its offsets do not fit 63 bits")
     if span == 0:
         if cursor.take(cursor.left).strip(b"\0"):
             raise BadBodyError("bytes follow its empty span")
-        return CommitState(base=base), None
+        return base, OffsetRanges(), None
     encoding = cursor.byte()
-    done = unpack(encoding, cursor, base, span)
-    return CommitState(base=base, done=done), Encoding(encoding)
+    return base, unpack(encoding, cursor, base, span), Encoding(encoding)
 
 
-def _watermark(cursor: Cursor, state: CommitState) -> CommitState:
+def _watermark(cursor: Cursor) -> Watermark:
     oldest = cursor.uvarint()
     mark = Watermark(oldest_ms=oldest, newest_done_ms=oldest + unzigzag(cursor.uvarint()))
     if not is_real(mark):
         raise BadBodyError("its times are not of this era")
-    return replace(state, watermark=mark)
+    return mark
 
 
-def _route(cursor: Cursor, state: CommitState) -> CommitState:
-    return replace(state, route=RouteMark(epoch=cursor.uvarint(), segment=cursor.uvarint()))
+def _route(cursor: Cursor) -> RouteMark:
+    return RouteMark(epoch=cursor.uvarint(), segment=cursor.uvarint())
 
 
-def _disposition(cursor: Cursor, state: CommitState) -> CommitState:
+def _disposition(cursor: Cursor, *, base: int) -> tuple[Mark, ...]:
     marks: list[Mark] = []
-    at = state.base
+    at = base
     while cursor.left:
         start = at + cursor.uvarint()
         at = start + cursor.uvarint()
@@ -101,39 +113,30 @@ def _disposition(cursor: Cursor, state: CommitState) -> CommitState:
         if late > MAX_DEFERRED_S:
             raise BadBodyError("an entry is deferred for ever")
         marks.append(Mark(start=start, end=at, state=MarkState(kind), count=count, deferred_s=late))
-    return replace(state, marks=tuple(marks))
+    return tuple(marks)
 
 
-def _spill(cursor: Cursor, state: CommitState) -> CommitState:
+def _agreeing(marks: tuple[Mark, ...], done: OffsetRanges, ignored: list[str]) -> tuple[Mark, ...]:
+    agreeing = without_contradictions(marks, done)
+    if len(agreeing) < len(marks):
+        ignored.append(f"{len(marks) - len(agreeing)} marks are ignored: they disagree with the done set")
+    return agreeing
+
+
+def _spill(cursor: Cursor) -> Spill:
     partition, offset = cursor.uvarint(), cursor.uvarint()
     if offset > MAX_OFFSET:
         raise BadBodyError("its offset does not fit 63 bits")
-    return replace(state, spill=Spill(partition=partition, offset=offset, digest=cursor.take(DIGEST_BYTES)))
+    return Spill(partition=partition, offset=offset, digest=cursor.take(DIGEST_BYTES))
 
 
-def _writer(cursor: Cursor, state: CommitState) -> CommitState:
-    member = int.from_bytes(cursor.take(4), "little")
-    return replace(state, writer=Writer(member_hash=member, generation=cursor.uvarint()))
+def _writer(cursor: Cursor) -> Writer:
+    return Writer(member_hash=int.from_bytes(cursor.take(4), "little"), generation=cursor.uvarint())
 
 
-def _replay(cursor: Cursor, state: CommitState) -> CommitState:
-    start = state.base + cursor.uvarint()
+def _replay(cursor: Cursor, *, base: int) -> ReplayWindow:
+    start = base + cursor.uvarint()
     end = start + cursor.uvarint()
     if start == end or end > MAX_OFFSET:
         raise BadBodyError("its window cannot be")
-    return replace(state, replay=ReplayWindow(start=start, end=end, request_id=cursor.uvarint()))
-
-
-def _forgotten(cursor: Cursor, state: CommitState) -> CommitState:
-    return replace(state, forgotten=cursor.uvarint())
-
-
-_READERS: tuple[tuple[Tag, Callable[[Cursor, CommitState], CommitState]], ...] = (
-    (Tag.WATERMARK, _watermark),
-    (Tag.EPOCH, _route),
-    (Tag.DISPOSITION, _disposition),
-    (Tag.SPILL, _spill),
-    (Tag.WRITER, _writer),
-    (Tag.REPLAY, _replay),
-    (Tag.FORGOTTEN, _forgotten),
-)
+    return ReplayWindow(start=start, end=end, request_id=cursor.uvarint())

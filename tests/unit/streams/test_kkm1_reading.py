@@ -19,7 +19,7 @@ RANGES = bytes.fromhex("0107640a0001020205")
 
 
 def sealed(body: bytes, flags: int = 0, identity: CommitIdentity = IDENTITY) -> str:
-    return to_text(Alphabet.BASE64, seal(identity, Flag(flags), body))
+    return to_text(Alphabet.BASE64, seal(identity, flags, body))
 
 
 def section(tag: int, data: bytes) -> bytes:
@@ -124,8 +124,8 @@ def test_a_forgotten_count_without_the_flag_is_ignored() -> None:
 
 
 def test_zero_bytes_may_follow_and_others_may_not() -> None:
-    assert read_kkm1(to_text(Alphabet.BASE64, seal(IDENTITY, Flag(0), RANGES) + bytes(3)), 100, IDENTITY).is_bound
-    text = to_text(Alphabet.BASE64, seal(IDENTITY, Flag(0), RANGES) + b"\0\1")
+    assert read_kkm1(to_text(Alphabet.BASE64, seal(IDENTITY, Flag.NONE, RANGES) + bytes(3)), 100, IDENTITY).is_bound
+    text = to_text(Alphabet.BASE64, seal(IDENTITY, Flag.NONE, RANGES) + b"\0\1")
     assert read_kkm1(text, 100, IDENTITY).problem is Problem.BAD_BODY
 
 
