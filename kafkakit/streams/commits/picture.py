@@ -42,7 +42,8 @@ def draw(state: CommitState, *, width: int, style: Style = BLOCKS, lossy: bool =
     """Draw the offsets from `base` to the highest one that the state speaks of; None when there are none.
 
     `width` is that of the terminal; each row begins with its first offset. A cell of several offsets shows a mark
-    when one of them has it, so that no rejected or retrying record is lost in the scale. With `lossy` a pending
+    when one of them has it, so that no rejected or retrying record is lost in the scale; the letter of a done one is
+    a capital where something in its cell is pending, so that no hole is lost either. With `lossy` a pending
     offset is drawn as one that may be done and forgotten. Cost: the ranges plus the cells.
     """
     base, end = state.base, reach_of(state)
@@ -103,7 +104,8 @@ def _spread(ranges: Iterable[Range], base: int, per_cell: int, cells: int) -> li
 
 def _cell(marks: list[MarkState], share: float, style: Style, lossy: bool) -> str:
     if marks:
-        return _LETTERS[marks[0]]
+        letter = _LETTERS[marks[0]]
+        return letter.upper() if marks[0].is_done and share < 1 else letter
     if share >= 1:
         return style.done
     if share <= 0:
@@ -117,6 +119,7 @@ def _legend(text: str, per_cell: int, style: Style) -> str:
         (style.pending, "pending"),
         (style.unsure, "pending, or done and forgotten"),
         *((_LETTERS[kind], kind.name.lower()) for kind in _MARK_ORDER),
+        *((_LETTERS[kind].upper(), f"{kind.name.lower()} beside pending") for kind in _MARK_ORDER if kind.is_done),
     ]
     mixed = "".join(dict.fromkeys(c for c in (style.most, style.half, style.little) if c in text))
     words = [f"{char} {name}" for char, name in names if char in text]

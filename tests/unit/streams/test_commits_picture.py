@@ -42,7 +42,8 @@ def test_a_mark_is_seen_at_any_scale_and_rejected_goes_first() -> None:
     picture = draw(state(0, (12, 13), (90_000, 100_000), marks=marks), width=30, style=ASCII)
     assert picture is not None
     cells = picture.rows[0].split()[1]
-    assert (cells[0], cells.count("d"), cells.count("s"), cells.count("x")) == ("x", 1, 1, 1)
+    assert (cells[0], cells.count("d"), cells.count("s"), cells.count("X")) == ("X", 1, 1, 1)
+    assert "X rejected beside pending" in picture.legend
 
 
 def test_marks_above_the_highest_done_offset_are_drawn_too() -> None:
