@@ -1,10 +1,12 @@
 """The fast path through `__consumer_offsets` says what a plain reader, record by record, says; on broken bytes too."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -316,6 +318,45 @@ def test_broken_bytes_are_read_alike_and_never_raise(
     same([bytes(data)], piece_bytes, abreast)
     for offset in (0, 3, 2**40):
         record_at(bytes(data), offset)
+
+
+def test_values_cut_or_overwritten_anywhere_are_read_alike() -> None:
+    whole = [
+        offset_value(7, version=v, metadata=m, topic_id=t, tags=tags)
+        for v, m, t, tags in [
+            *((v, m, bytes(16), None) for v in range(5) for m in ("", "abc")),
+            (4, "x" * 200, bytes(range(16)), None),
+            (4, "abc", bytes(16), b"\1\0\x10"),
+            (4, "abc", bytes(16), b"\1\0\x11" + bytes(17)),
+        ]
+    ]
+    cut = [v[:-n] for v in whole for n in range(1, min(len(v), 40))]
+    lengths = [v[: at - 1] + b"\xff" + bytes([b]) + v[at + 1 :] for v in whole for at in (11, 15) for b in (0xFE, 0xFF)]
+    over = [v[:at] + b"\xff" * 6 + v[at + 6 :] for v in whole for at in range(2, min(len(v), 40), 3)]
+    for many in (cut, lengths, over):
+        records = [Rec(offset_key("g", "t", n), value) for n, value in enumerate(many)]
+        same([batch(0, records)])
+        same([b"".join(batch(n, [record]) for n, record in enumerate(records))])
+
+
+def flipped(mask: int, byte: int) -> bytes:
+    return bytes([byte ^ mask])
+
+
+@pytest.mark.parametrize("abreast", [1, 10**9])
+def test_records_with_any_byte_changed_are_read_alike(abreast: int) -> None:
+    records = [Rec(offset_key("g", "t", n), offset_value(n, metadata="m" * n), delta_ms=n) for n in (1, 40, 2)]
+    size = len(batch(0, records))
+    changes: list[Callable[[int], bytes]] = [partial(flipped, mask) for mask in (1, 2, 4, 0x40, 0x80, 0xFF)]
+    changes += [lambda _: b"\xff" * 6, lambda _: b"\xff" * 11, lambda _: b"\0\0"]
+    for change in changes:
+        batches = []
+        for at in range(61, size):
+            data = bytearray(batch(3 * at, records))
+            new = change(data[at])
+            data[at : min(at + len(new), size)] = new[: size - at]
+            batches.append(bytes(data))
+        same([b"".join(batches)], abreast=abreast)
 
 
 @ROUNDS
