@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafkakit.errors import InputError
+from kafkakit.journals.lines import RecordKind
 from kafkakit.model import TopicPartition, TopicPartitionReplica
 from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.reassign.journal import Record, RecordKind, What
+from kafkakit.reassign.journal import Record, What
 from kafkakit.reassign.layers import Layers
 from kafkakit.reassign.rates import rates_from_data
 from kafkakit.reassign.schedule.work import Rates

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from kafkakit.errors import RefusedError
+from kafkakit.journals.store_lines import LineFile
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.journal import decode_journal
 from kafkakit.reassign.journal_state import replay
@@ -14,7 +15,7 @@ from kafkakit.reassign.outcome import Commands, Voice
 from kafkakit.reassign.precheck import Live
 from kafkakit.reassign.service import Patient
 from kafkakit.reassign.store_dirs import LogDirs
-from kafkakit.reassign.store_journal import Journal, LineFile
+from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_throttle import Throttles
 from kafkakit.reassign.throttle import INSIDE_RATE
 

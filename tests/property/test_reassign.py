@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kafkakit.documents import decode_plan, encode_plan
 from kafkakit.errors import InputError, InterruptedRunError
+from kafkakit.journals.lines import FIRST_PREV, RecordKind, line_hash
 from kafkakit.reassign.goals import LIST_LIMIT
-from kafkakit.reassign.journal import FIRST_PREV, Record, RecordKind, What, decode_journal, encode_record, line_hash
+from kafkakit.reassign.journal import Record, What, decode_journal, encode_record
 from kafkakit.reassign.journal_state import replay
 from kafkakit.reassign.throttle import pieces
 from kafkakit.topicmappr.plan_rules import check_plan

@@ -102,9 +102,10 @@ class ReassignRunner:
 
     def begun(self, leg: Leg) -> bool:
         """True when the plan's journal has a run."""
+        from kafkakit.journals.store_lines import DiskFile
         from kafkakit.reassign.journal import decode_journal
         from kafkakit.reassign.journal_state import replay
-        from kafkakit.reassign.store_journal import DiskFile, journal_path
+        from kafkakit.reassign.store_journal import journal_path
 
         site = self._site
         file = DiskFile(journal_path(site.kit.settings.state_dir, site.cluster_id, leg.identity))

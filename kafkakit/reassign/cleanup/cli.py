@@ -12,8 +12,8 @@ import typer
 from kafkakit.command import Kit, kit_of
 
 if TYPE_CHECKING:
+    from kafkakit.journals.store_lines import DiskFile
     from kafkakit.ports import Clock, ClusterAdmin
-    from kafkakit.reassign.store_journal import DiskFile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kafkakit.errors import InputError
+from kafkakit.journals.store_lines import LineFile
 from kafkakit.model import TopicPartition
 from kafkakit.ports import Clock, ClusterAdmin, ResourceKind
 from kafkakit.reassign.cleanup.find import Leftover, find_leftovers
@@ -13,7 +14,7 @@ from kafkakit.reassign.journal_state import RunState, replay
 from kafkakit.reassign.outcome import Voice
 from kafkakit.reassign.precheck import Live
 from kafkakit.reassign.service import Lookout, Patient
-from kafkakit.reassign.store_journal import Journal, LineFile
+from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_throttle import Throttles
 from kafkakit.reassign.throttle import INSIDE_RATE
 

@@ -136,8 +136,9 @@ def open_job(
     from kafkakit.control.lease import DEFAULT_TTL_S
     from kafkakit.control.store_wish import Wishes
     from kafkakit.errors import TryLaterError
+    from kafkakit.journals.store_lines import DiskFile
     from kafkakit.reassign.store_guard import GuardedAdmin, HeldClock
-    from kafkakit.reassign.store_journal import DiskFile, Journal, journal_files, journal_path, lock_path
+    from kafkakit.reassign.store_journal import Journal, journal_files, journal_path, lock_path
     from kafkakit.reassign.store_leftovers import Leftovers
     from kafkakit.reassign.store_orders import Orders
     from kafkakit.topicmappr.plan import identity_of

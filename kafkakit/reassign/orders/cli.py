@@ -181,11 +181,12 @@ def _ask(
     from kafkakit.adapters.own_process import this_holder
     from kafkakit.control.store_lease import lease_path, read_lease
     from kafkakit.control.store_wish import Wishes
+    from kafkakit.journals.store_lines import DiskFile
     from kafkakit.reassign.job.cli import read_plan
     from kafkakit.reassign.journal import decode_journal
     from kafkakit.reassign.journal_state import replay
     from kafkakit.reassign.orders.run import ask
-    from kafkakit.reassign.store_journal import DiskFile, journal_path
+    from kafkakit.reassign.store_journal import journal_path
     from kafkakit.topicmappr.plan import identity_of
     from kafkakit.wiring import open_control, system_clock
 

@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.errors import RefusedError
+from kafkakit.journals.lines import RecordKind
 from kafkakit.model import TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, PartitionState
 from kafkakit.reassign.cleanup.find import moves_sent
 from kafkakit.reassign.goals import Goal
-from kafkakit.reassign.journal import Record, RecordKind, What
+from kafkakit.reassign.journal import Record, What
 from kafkakit.reassign.journal_state import RunState
 from kafkakit.reassign.precheck import Live
 from kafkakit.reassign.rates import RateRequest, is_unlimited, rate_words, rates_to_data

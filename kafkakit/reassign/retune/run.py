@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from kafkakit.control.store_wish import Wishes
 from kafkakit.durations import format_duration
 from kafkakit.errors import RefusedError, TryLaterError
+from kafkakit.journals.store_lines import DiskFile
 from kafkakit.ports import Clock, ClusterAdmin
 from kafkakit.reassign.journal import What, decode_journal
 from kafkakit.reassign.journal_state import RunState, replay
@@ -24,7 +25,7 @@ from kafkakit.reassign.retune.decide import (
 )
 from kafkakit.reassign.schedule.work import Rates
 from kafkakit.reassign.service import Lookout, Patient
-from kafkakit.reassign.store_journal import DiskFile, Journal
+from kafkakit.reassign.store_journal import Journal
 from kafkakit.reassign.store_throttle import Throttles
 
 PATIENCE_S = 60.0

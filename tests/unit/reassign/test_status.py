@@ -13,6 +13,7 @@ import pytest
 from kafkakit.control.lease import Holder, LeaseRecord, Life
 from kafkakit.documents import encode_plan
 from kafkakit.errors import InterruptedRunError, TerminatedRunError, TerminationRequested
+from kafkakit.journals.store_lines import DiskFile
 from kafkakit.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.ports import BrokerLogDirs, PartitionState
 from kafkakit.reassign.journal import What
@@ -25,7 +26,7 @@ from kafkakit.reassign.status.runs import Flight, eta_of, owner_of, view_run
 from kafkakit.reassign.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
 from kafkakit.reassign.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.reassign.status.view import CopyState, CopyView, MoveView, StatusView
-from kafkakit.reassign.store_journal import DiskFile, Journal, journal_path
+from kafkakit.reassign.store_journal import Journal, journal_path
 from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.reassign.watch.run import Observer, look_once, watch
 from kafkakit.reassign.watch.store_runs import Runs

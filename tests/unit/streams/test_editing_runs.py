@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kafkakit.errors import InputError, KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.journals.store_lines import DiskFile
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
-from kafkakit.reassign.store_journal import DiskFile
 from kafkakit.streams.commit import CommitState
 from kafkakit.streams.commits.editing.journal import EditRecord, Standing, Verdict
 from kafkakit.streams.commits.editing.outcome import EditOutcome

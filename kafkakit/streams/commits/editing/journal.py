@@ -4,16 +4,16 @@
 effect the brokers' answers, `found` what was read afterwards, `end` how it came out. The file is `store_journal.py`'s.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafkakit.errors import InputError
+from kafkakit.journals.lines import Grammar, LinesText, RecordKind, decode_lines, encode_line
+from kafkakit.journals.lines import Line as JournalLine
 from kafkakit.model import TopicPartition
-from kafkakit.reassign.journal import FIRST_PREV, RecordKind, line_hash
 from kafkakit.streams.ports import CommittedOffset
 
 HEADER = {"kind": "commit-edit", "schema": 1}
@@ -47,17 +47,9 @@ class Verdict(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line; `prev` is the hash of the line before it, `of` the intent that an effect answers."""
+Line: TypeAlias = JournalLine[What]
 
-    seq: int
-    time: datetime
-    prev: str
-    kind: RecordKind
-    what: What
-    data: Mapping[str, Any]
-    of: int | None = None
+GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,51 +109,14 @@ class EditRecord:
         return f"{self.opening.verb} was stopped after it wrote, before it looked whether the commits stand"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalText:
-    """A decoded journal: its lines, the hash to chain on, and how many bytes of the file are whole lines."""
-
-    lines: tuple[Line, ...] = ()
-    last_hash: str = FIRST_PREV
-    whole_bytes: int = 0
+def encode_edit_line(line: Line) -> bytes:
+    """One line with a final newline."""
+    return encode_line(line, GRAMMAR)
 
 
-def encode_line(line: Line) -> bytes:
-    """One line of ASCII with a final newline; a NUL in metadata is escaped and comes back as it was."""
-    body: dict[str, Any] = {"kafkakit": HEADER} if line.seq == 0 else {}
-    body |= {
-        "seq": line.seq,
-        "time": line.time.isoformat(),
-        "prev": line.prev,
-        "kind": line.kind.value,
-        "what": line.what.value,
-    }
-    if line.of is not None:
-        body["of"] = line.of
-    body["data"] = dict(line.data)
-    return json.dumps(body, separators=(",", ":")).encode() + b"\n"
-
-
-def decode_lines(data: bytes, source: str) -> JournalText:
-    """Read a journal; a torn last line is left out, any other damage raises `InputError`.
-
-    A torn line is harmless: an intent is on disk as a whole before its effect is made.
-    """
-    lines: list[Line] = []
-    prev, whole = FIRST_PREV, 0
-    parts = data.split(b"\n")
-    for number, part in enumerate(parts[:-1]):
-        try:
-            line = _decode(part)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            if number == len(parts) - 2 and not parts[-1]:
-                break
-            raise InputError(source, f"line {number + 1} cannot be read", hint=DAMAGED_HINT) from None
-        if line.seq != number or line.prev != prev:
-            raise InputError(source, f"line {number + 1} does not continue the line before it", hint=DAMAGED_HINT)
-        lines.append(line)
-        prev, whole = line_hash(part), whole + len(part) + 1
-    return JournalText(lines=tuple(lines), last_hash=prev, whole_bytes=whole)
+def decode_edit_lines(data: bytes, source: str) -> LinesText[What]:
+    """Read a journal; a torn last line is left out, any other damage raises `InputError`."""
+    return decode_lines(data, source, GRAMMAR)
 
 
 def replay_lines(lines: Iterable[Line], source: str) -> EditRecord | None:
@@ -244,21 +199,3 @@ def _commit_from(data: Mapping[str, Any] | None) -> CommittedOffset | None:
     if not isinstance(offset, int) or not isinstance(metadata, str) or not isinstance(epoch, int | None):
         raise TypeError
     return CommittedOffset(offset=offset, metadata=metadata, leader_epoch=epoch)
-
-
-def _decode(part: bytes) -> Line:
-    body = json.loads(part)
-    seq, of, data = body["seq"], body.get("of"), body["data"]
-    if not isinstance(seq, int) or not isinstance(of, int | None) or not isinstance(data, dict):
-        raise TypeError
-    if seq == 0 and body["kafkakit"] != HEADER:
-        raise ValueError
-    return Line(
-        seq=seq,
-        time=datetime.fromisoformat(body["time"]),
-        prev=body["prev"],
-        kind=RecordKind(body["kind"]),
-        what=What(body["what"]),
-        of=of,
-        data=data,
-    )

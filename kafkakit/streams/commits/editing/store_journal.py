@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkakit.errors import InputError, OperationFailedError, UsageError
+from kafkakit.journals.lines import RecordKind, line_hash
+from kafkakit.journals.store_lines import DiskFile, LineFile
 from kafkakit.model import TopicPartition
 from kafkakit.ports import Clock, ItemError
-from kafkakit.reassign.journal import RecordKind, line_hash
-from kafkakit.reassign.store_journal import DiskFile, LineFile
 from kafkakit.streams.commits.editing.journal import (
     Change,
     EditRecord,
@@ -18,8 +18,8 @@ from kafkakit.streams.commits.editing.journal import (
     Verdict,
     What,
     change_data,
-    decode_lines,
-    encode_line,
+    decode_edit_lines,
+    encode_edit_line,
     fold,
     opening_data,
     replay_lines,
@@ -36,9 +36,9 @@ class EditJournal:
         self._file, self._clock = file, clock
         self.name = file.name
         data = file.read()
-        text = decode_lines(data, self.name)
-        self.record = replay_lines(text.lines, self.name)
-        self._seq, self._prev, self._size = len(text.lines), text.last_hash, text.whole_bytes
+        text = decode_edit_lines(data, self.name)
+        self.record = replay_lines(text.records, self.name)
+        self._seq, self._prev, self._size = len(text.records), text.last_hash, text.whole_bytes
         self._torn = self._size != len(data)
 
     def open(self, opening: Opening) -> None:
@@ -68,7 +68,7 @@ class EditJournal:
             self._file.cut(self._size)
             self._torn = False
         line = Line(seq=self._seq, time=self._clock.now(), prev=self._prev, kind=kind, what=what, of=of, data=data)
-        text = encode_line(line)
+        text = encode_edit_line(line)
         try:
             self._file.append(text)
         except OperationFailedError:
