@@ -30,7 +30,6 @@ TOO_LARGE = ItemError(name="OffsetMetadataTooLargeError")
 UNSTABLE = ItemError(name="UnstableOffsetCommitError", retriable=True)
 SUBSCRIBED = ItemError(name="GroupSubscribedToTopicError")
 NO_SUCH_GROUP = ItemError(name="GroupIdNotFoundError")
-WRONG_TYPE = ItemError(name="GroupIdNotFoundError", message="the group keeps no offsets")
 DOWN = ItemError(name="CoordinatorNotAvailableError", message="the coordinator does not answer", retriable=True)
 
 
@@ -170,7 +169,7 @@ class FakeGroups:
         if group in self.lost:
             return dict.fromkeys(wanted, DOWN)
         held = self._groups.get(group)
-        if held is None:
+        if held is None or held.type is GroupType.SHARE:
             return dict.fromkeys(wanted, NO_SUCH_GROUP)
         subscribed = {key.topic for member in held.members for key in member.partitions}
         told: dict[TopicPartition, ItemResult] = {
@@ -212,7 +211,7 @@ class FakeGroups:
         if utf16_units(offset.metadata) > self.limit:
             return TOO_LARGE
         if held.type is GroupType.SHARE:
-            return WRONG_TYPE
+            return NO_SUCH_GROUP
         return UNKNOWN_MEMBER if held.live else None
 
 

@@ -38,7 +38,7 @@ class Rig(Protocol):
     groups: GroupAdmin
     log: LogReader
     protocols: tuple[str, ...]
-    """Of `classic` and `consumer`, what groups can speak here."""
+    """Of `classic`, `consumer` and `share`, what groups can speak here."""
 
     def new_topic(self, partitions: int = 1) -> str:
         """Create a topic that nobody else uses."""
@@ -199,6 +199,22 @@ class GroupsContract:
         eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
         assert described(rig, group).members == ()
         assert rig.groups.commit(group, commits) == dict.fromkeys(keys)
+
+    def test_a_share_group_keeps_no_offsets_and_is_not_dead(self, rig: Rig) -> None:
+        if "share" not in rig.protocols:
+            pytest.skip("no share groups here")
+        topic, group = rig.new_topic(), rig.new_group()
+        key = TP(topic, 0)
+        with rig.join(group, topic, "share"):
+            eventually(rig, lambda: described(rig, group).state is GroupState.STABLE)
+            found = described(rig, group)
+            assert found.type is GroupType.SHARE
+            assert found.coordinator is not None
+            assert rig.groups.committed(group) == {}
+            told = rig.groups.commit(group, {key: CommittedOffset(offset=1)})
+            assert error_name(told[key]) == "GroupIdNotFoundError"
+            assert error_name(rig.groups.forget(group, [key])[key]) == "GroupIdNotFoundError"
+        eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
 
     def test_groups_are_listed_by_name(self, rig: Rig) -> None:
         topic, group = rig.new_topic(), rig.new_group()

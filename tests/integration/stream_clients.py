@@ -60,6 +60,22 @@ def member(
 
 
 @contextmanager
+def share_member(cluster: SandboxCluster, group: str, topics: Iterable[str]) -> Iterator[None]:
+    """Take part in a share group; whether it is stable already shows in its description."""
+    from confluent_kafka import ShareConsumer
+
+    client = ShareConsumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, **to_confluent(cluster.security)}
+    )
+    try:
+        client.subscribe(sorted(topics))
+        client.poll(0.1)
+        yield
+    finally:
+        client.close()
+
+
+@contextmanager
 def loner(cluster: SandboxCluster, group: str) -> Iterator[Member]:
     """A confluent-kafka client that commits for a group without joining it."""
     client = _consumer(cluster, group, {})

@@ -30,6 +30,7 @@ from tests.integration.stream_clients import (
     member,
     poison_pill,
     produce,
+    share_member,
 )
 from tests.streams_contract import (
     BASE_MS,
@@ -56,7 +57,7 @@ class KafkaRig:
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         kraft = cluster.state.spec.mode is Mode.KRAFT
-        self.protocols: tuple[str, ...] = ("classic", "consumer") if kraft else ("classic",)
+        self.protocols: tuple[str, ...] = ("classic", "consumer", "share") if kraft else ("classic",)
         self.groups: GroupAdmin = open_groups(cluster)
         self.log: LogReader = KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=15)
         self.admin = cluster.open_admin()
@@ -95,6 +96,8 @@ class KafkaRig:
         produce(self.cluster, partition, values, timestamp_ms=BASE_MS, step_ms=step_ms, settings={"linger.ms": 200})
 
     def join(self, group: str, topic: str, protocol: str) -> AbstractContextManager[object]:
+        if protocol == "share":
+            return share_member(self.cluster, group, [topic])
         return member(self.cluster, group, [topic], protocol=protocol)
 
     def offsets_transaction(self, group: str, commits: Mapping[TopicPartition, int]) -> Callable[[bool], object]:

@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit.errors import TryLaterError
 from kafkakit.model import TopicPartition
-from kafkakit.streams.ports import CommittedOffset, GroupAdmin, GroupState, GroupType, LogReader
+from kafkakit.streams.ports import CommittedOffset, GroupAdmin, GroupType, LogReader
 from tests.fake_groups import FakeGroups
 from tests.fake_log_reader import FakeLogReader
 from tests.streams_batches import Rec, batch, marker
@@ -17,7 +17,6 @@ from tests.streams_contract import (
     TP,
     GroupsContract,
     LogContract,
-    described,
     error_name,
     fetched,
 )
@@ -26,7 +25,7 @@ from tests.streams_contract import (
 class FakeRig:
     """Both fakes as `tests.streams_contract.Rig`."""
 
-    protocols: tuple[str, ...] = ("classic", "consumer")
+    protocols: tuple[str, ...] = ("classic", "consumer", "share")
 
     def __init__(self) -> None:
         self.fake_groups = FakeGroups()
@@ -79,13 +78,6 @@ def rig() -> FakeRig:
 
 
 class TestFakeGroups(GroupsContract):
-    def test_a_share_group_keeps_no_offsets_and_is_not_dead(self, rig: FakeRig) -> None:
-        topic = rig.new_topic()
-        rig.fake_groups.add_group("shared", kind=GroupType.SHARE, state=GroupState.STABLE)
-        assert described(rig, "shared").state is GroupState.STABLE
-        told = rig.groups.commit("shared", {TP(topic, 0): CommittedOffset(offset=1)})
-        assert error_name(told[TP(topic, 0)]) is not None
-
     def test_a_member_can_join_before_a_commit_is_judged(self, rig: FakeRig) -> None:
         key = TP(rig.new_topic(), 0)
         rig.fake_groups.seed("late", key, 5)
