@@ -8,6 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.identity import NO_TOPIC_ID, TOPIC_ID_BYTES
+from kafkakit.streams.offsets_log.facts import TOMBSTONE
+from kafkakit.streams.offsets_log.keys import Undecodable, offset_key
+from kafkakit.streams.offsets_log.records import Entry, decode_entry
+from kafkakit.streams.offsets_log.rows import Rows, pair_of
+from kafkakit.streams.offsets_log.tally import Tally
 from kafkakit.streams.offsets_log.values import NEWEST_VERSION, OffsetCommit
 from kafkakit.streams.offsets_log.views import Views
 
@@ -154,3 +159,50 @@ class Held:
     def size(self) -> int:
         """Bytes that it takes, roughly."""
         return 400 + len(self.key) + len(self.metadata)
+
+
+def read_commits(views: Views, rows: Rows, tally: Tally) -> tuple[Commits, list[tuple[int, Held]]]:
+    """Commits and tombstones as columns, and those of unusual shape singly with their batch."""
+    import numpy as np
+
+    live = rows.value_start >= 0
+    all_live = bool(live.all())
+    values = read_values(views, np.maximum(rows.value_start, 0), rows.value_end)
+    usual = values.usual & live
+    commits = Commits(
+        rows.batch, rows.at, rows.key_start, rows.key_end, values.offset, values.committed_ms, values.leader_epoch,
+        values.metadata_start, values.metadata_end, values.topic_id_at,
+    )  # fmt: skip
+    if usual.all():
+        return commits, []
+    unusual: list[tuple[int, Held]] = []
+    for row in np.flatnonzero(live & ~usual).tolist():
+        key, value = pair_of(views.data, rows, row)
+        entry = decode_entry(key, value)
+        if isinstance(entry, Undecodable):
+            tally.cannot_decode(entry.reason)
+        elif isinstance(entry, Entry) and isinstance(entry.value, OffsetCommit) and key is not None:
+            unusual.append((int(rows.batch[row]), Held.of(offset_key(key), int(rows.at[row]), entry.value)))
+    if not all_live:
+        dead = ~live
+        commits.offset[dead] = TOMBSTONE
+        commits.committed_ms[dead] = commits.leader_epoch[dead] = commits.topic_id_at[dead] = -1
+        commits.metadata_start[dead] = commits.metadata_end[dead] = 0
+    return commits.chosen(usual | ~live), unusual
+
+
+def single_row(views: Views, commits: Commits, row: int) -> Held:
+    """One row of the columns as a value."""
+    data = views.data
+    id_at = int(commits.topic_id_at[row])
+    at = int(commits.at[row])
+    return Held(
+        key=offset_key(data[int(commits.key_start[row]) : int(commits.key_end[row])]),
+        at=at,
+        visible_at=at,
+        offset=int(commits.offset[row]),
+        committed_ms=int(commits.committed_ms[row]),
+        leader_epoch=int(commits.leader_epoch[row]),
+        topic_id=NO_TOPIC_ID if id_at < 0 else data[id_at : id_at + TOPIC_ID_BYTES],
+        metadata=data[int(commits.metadata_start[row]) : int(commits.metadata_end[row])],
+    )

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.identity import NO_TOPIC_ID, TOPIC_ID_BYTES
-from kafkakit.streams.offsets_log.commits import Commits, Held, read_values
-from kafkakit.streams.offsets_log.facts import TOMBSTONE, CommitColumns, FeedFacts
+from kafkakit.streams.offsets_log.commits import Commits, Held, read_commits, single_row
+from kafkakit.streams.offsets_log.facts import CommitColumns, FeedFacts
 from kafkakit.streams.offsets_log.groups import EVENT_TYPES, GroupRecords
+from kafkakit.streams.offsets_log.heads import Heads, read_heads
 from kafkakit.streams.offsets_log.key_table import KeyTable
 from kafkakit.streams.offsets_log.keys import OFFSET_TYPES, READ_TYPES, Undecodable, decode_key
-from kafkakit.streams.offsets_log.newest import Newest, Tally, joined, offset_key
+from kafkakit.streams.offsets_log.newest import Newest, joined
 from kafkakit.streams.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.offsets_log.rows import Heads, Piece, Rows, pieces_of, read_heads, read_rows
+from kafkakit.streams.offsets_log.rows import Piece, Rows, pair_of, pieces_of, read_rows
+from kafkakit.streams.offsets_log.tally import Tally
 from kafkakit.streams.offsets_log.transactions import DROPPED, HELD, OWN, TransactionBatch, Transactions
-from kafkakit.streams.offsets_log.values import OffsetCommit
 from kafkakit.streams.offsets_log.views import Views
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class OffsetsFeed:
             rows = rows.chosen(fresh)
         tally.records += len(rows)
         offsets = self._sorted_out(views, rows, tally)
-        commits, unusual = _commits(views, offsets, tally)
+        commits, unusual = read_commits(views, offsets, tally)
         return self._visible(piece, heads, views, rows, commits, unusual, markers, tally)
 
     def _sorted_out(self, views: Views, rows: Rows, tally: Tally) -> Rows:
@@ -127,7 +127,7 @@ class OffsetsFeed:
         for row in np.flatnonzero(~is_offset).tolist():
             number = int(kind[row]) if has_type[row] else -1
             if number in EVENT_TYPES or not has_type[row]:
-                entry = decode_entry(*_pair(views.data, rows, row))
+                entry = decode_entry(*pair_of(views.data, rows, row))
                 if isinstance(entry, Undecodable):
                     tally.cannot_decode(entry.reason)
                 elif isinstance(entry, Entry):
@@ -161,7 +161,7 @@ class OffsetsFeed:
             tally.dropped += settled.dropped
             fates = fate[commits.batch]
             for row in np.flatnonzero(fates <= DROPPED).tolist():
-                single = _single(views, commits, row)
+                single = single_row(views, commits, row)
                 self._put_aside(int(commits.batch[row]), single, int(fates[row]), tally)
             held = settled.released
             for batch, row_held in unusual:
@@ -194,12 +194,6 @@ def _count(tally: Tally, kind: "Column") -> None:
         tally.by_type[number] = tally.by_type.get(number, 0) + count
 
 
-def _pair(data: bytes, rows: Rows, row: int) -> tuple[bytes | None, bytes | None]:
-    key_at, value_at = int(rows.key_start[row]), int(rows.value_start[row])
-    key = None if key_at < 0 else data[key_at : int(rows.key_end[row])]
-    return key, None if value_at < 0 else data[value_at : int(rows.value_end[row])]
-
-
 def _markers(views: Views, rows: Rows) -> dict[int, bool]:
     """What the control records say, by batch: True for COMMIT, False for ABORT; other kinds are left out."""
     good = (rows.key_start >= 0) & (rows.key_end - rows.key_start >= 4)
@@ -223,50 +217,3 @@ def _transactional(piece: Piece, heads: Heads, rows: Rows, markers: dict[int, bo
         TransactionBatch(batch, offset, ms, pid, epoch, markers.get(batch))
         for batch, offset, ms, pid, epoch in zip(*(c.tolist() for c in columns), strict=True)
     ]
-
-
-def _commits(views: Views, rows: Rows, tally: Tally) -> tuple[Commits, list[tuple[int, Held]]]:
-    """Commits and tombstones as columns, and those of unusual shape singly with their batch."""
-    import numpy as np
-
-    live = rows.value_start >= 0
-    all_live = bool(live.all())
-    values = read_values(views, np.maximum(rows.value_start, 0), rows.value_end)
-    usual = values.usual & live
-    commits = Commits(
-        rows.batch, rows.at, rows.key_start, rows.key_end, values.offset, values.committed_ms, values.leader_epoch,
-        values.metadata_start, values.metadata_end, values.topic_id_at,
-    )  # fmt: skip
-    if usual.all():
-        return commits, []
-    unusual: list[tuple[int, Held]] = []
-    for row in np.flatnonzero(live & ~usual).tolist():
-        key, value = _pair(views.data, rows, row)
-        entry = decode_entry(key, value)
-        if isinstance(entry, Undecodable):
-            tally.cannot_decode(entry.reason)
-        elif isinstance(entry, Entry) and isinstance(entry.value, OffsetCommit) and key is not None:
-            unusual.append((int(rows.batch[row]), Held.of(offset_key(key), int(rows.at[row]), entry.value)))
-    if not all_live:
-        dead = ~live
-        commits.offset[dead] = TOMBSTONE
-        commits.committed_ms[dead] = commits.leader_epoch[dead] = commits.topic_id_at[dead] = -1
-        commits.metadata_start[dead] = commits.metadata_end[dead] = 0
-    return commits.chosen(usual | ~live), unusual
-
-
-def _single(views: Views, commits: Commits, row: int) -> Held:
-    """One row of the columns as a value."""
-    data = views.data
-    id_at = int(commits.topic_id_at[row])
-    at = int(commits.at[row])
-    return Held(
-        key=offset_key(data[int(commits.key_start[row]) : int(commits.key_end[row])]),
-        at=at,
-        visible_at=at,
-        offset=int(commits.offset[row]),
-        committed_ms=int(commits.committed_ms[row]),
-        leader_epoch=int(commits.leader_epoch[row]),
-        topic_id=NO_TOPIC_ID if id_at < 0 else data[id_at : id_at + TOPIC_ID_BYTES],
-        metadata=data[int(commits.metadata_start[row]) : int(commits.metadata_end[row])],
-    )

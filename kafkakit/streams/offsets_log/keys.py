@@ -112,6 +112,14 @@ def decode_key(key: bytes | None) -> LogKey | Opaque | Undecodable:
     return LogKey(type=kind, group=group)
 
 
+OFFSET_KEY = b"\x00\x01"
+
+
+def offset_key(key: bytes) -> bytes:
+    """A key of an offset as type 1 has it: type 0 has the same fields, and names the same offset."""
+    return key if key[:2] == OFFSET_KEY else OFFSET_KEY + key[2:]
+
+
 def coordinator_partition(group: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that holds a group: abs of Java's string hash, its minimum as 0."""
     value = 0

@@ -8,7 +8,8 @@ from kafkakit.streams.identity import TOPIC_ID_BYTES
 from kafkakit.streams.offsets_log.commits import Commits, Held, topic_ids
 from kafkakit.streams.offsets_log.facts import TOMBSTONE, CommitColumns
 from kafkakit.streams.offsets_log.key_table import KeysFull, KeyTable
-from kafkakit.streams.offsets_log.keys import Undecodable, decode_key
+from kafkakit.streams.offsets_log.keys import Undecodable, decode_key, offset_key
+from kafkakit.streams.offsets_log.tally import Tally
 from kafkakit.streams.offsets_log.views import Views
 
 if TYPE_CHECKING:
@@ -16,41 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Column = NDArray[np.int64]
-
-OFFSET_KEY = b"\x00\x01"
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of one call of a feed while it runs."""
-
-    batches: int = 0
-    records: int = 0
-    tombstones: int = 0
-    by_type: dict[int, int] = field(default_factory=dict)
-    opaque: int = 0
-    undecodable: int = 0
-    unreadable_batches: int = 0
-    first_reason: str = ""
-    keys_left_out: int = 0
-    committed: int = 0
-    aborted: int = 0
-    dropped: int = 0
-
-    def cannot_decode(self, reason: str) -> None:
-        """Count a record that cannot be read."""
-        self.undecodable += 1
-        self.first_reason = self.first_reason or reason
-
-    def cannot_read(self, reason: str) -> None:
-        """Count a batch that cannot be read to its end."""
-        self.unreadable_batches += 1
-        self.first_reason = self.first_reason or reason
-
-
-def offset_key(key: bytes) -> bytes:
-    """A key of an offset as type 1 has it: type 0 has the same fields, and names the same offset."""
-    return key if key[:2] == OFFSET_KEY else OFFSET_KEY + key[2:]
 
 
 @dataclass(slots=True)

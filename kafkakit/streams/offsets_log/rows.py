@@ -1,25 +1,14 @@
-"""Record batches of a chunk as columns: one row for each batch, and one for each record.
+"""The records of a chunk's batches as columns, one row for each; only long chains of lengths are walked in Python.
 
-Only the chain of batch lengths, and that of record lengths where a batch holds several, is walked in Python.
-The readable twin of all this is `kafkakit.streams.log_batches`, and the tests compare the two.
+The readable twin of this is `kafkakit.streams.log_batches`, and the tests compare the two.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from struct import Struct
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.log_batches import (
-    HEADER_BYTES,
-    MAGIC,
-    MAX_OFFSET,
-    MIN_OLD_LENGTH,
-    PREFIX_BYTES,
-    Batch,
-    RecordFault,
-    read_varint,
-    record_section,
-)
+from kafkakit.streams.log_batches import HEADER_BYTES, RecordFault, read_varint, record_section
+from kafkakit.streams.offsets_log.heads import Heads, batch_at
 from kafkakit.streams.offsets_log.views import Views
 
 if TYPE_CHECKING:
@@ -36,82 +25,6 @@ MIN_ABREAST = 200
 
 PIECE_BYTES = 4 << 20
 """How much is turned into columns at once; 4 MiB of the smallest records that there can be take 150 MB."""
-
-
-@dataclass(slots=True)
-class Heads:
-    """The readable batches of a chunk, as columns; `stopped` and `skipped` say what was not readable."""
-
-    position: "Column"
-    size: "Column"
-    base_offset: "Column"
-    last_delta: "Column"
-    attributes: "Column"
-    max_ms: "Column"
-    producer_id: "Column"
-    producer_epoch: "Column"
-    count: "Column"
-    stopped: str
-    skipped: int
-    first_reason: str
-    passed: int
-    """One past the highest offset that unreadable old-format batches tell; 0 for none."""
-
-    def __len__(self) -> int:
-        return len(self.position)
-
-    def chosen(self, rows: "NDArray[np.int64] | NDArray[np.bool_]") -> "Heads":
-        """The same with some of the batches."""
-        return Heads(
-            self.position[rows], self.size[rows], self.base_offset[rows], self.last_delta[rows],
-            self.attributes[rows], self.max_ms[rows], self.producer_id[rows], self.producer_epoch[rows],
-            self.count[rows], self.stopped, self.skipped, self.first_reason, self.passed,
-        )  # fmt: skip
-
-
-def read_heads(buffer: bytes) -> Heads:
-    """The batch headers of a raw read; the cut tail is left out."""
-    import numpy as np
-
-    position = np.array(_positions(buffer), np.int64)
-    views = Views(buffer if len(buffer) >= HEADER_BYTES else buffer + bytes(HEADER_BYTES))
-    length = views.number(position + 8, 4)
-    magic = views.byte(position + 16)
-    short = length < np.where(magic == MAGIC, HEADER_BYTES - PREFIX_BYTES, MIN_OLD_LENGTH)
-    ends = np.flatnonzero(short | (position + PREFIX_BYTES + length > len(buffer)))
-    stopped = ""
-    if ends.size:
-        first = ends[0]
-        stopped = f"a batch length of {int(length[first])}" if short[first] else ""
-        position, length, magic = position[:first], length[:first], magic[:first]
-    heads = Heads(
-        position, length + PREFIX_BYTES, views.number(position, 8), views.number(position + 23, 4),
-        views.number(position + 21, 2), views.number(position + 35, 8), views.number(position + 43, 8),
-        views.number(position + 51, 2), views.number(position + 57, 4), stopped, 0, "", 0,
-    )  # fmt: skip
-    base = heads.base_offset
-    good = (magic == MAGIC) & (base >= 0) & (base <= MAX_OFFSET) & (heads.last_delta >= 0) & (heads.count >= 0)
-    if not good.all():
-        bad = np.flatnonzero(~good)
-        heads.skipped = len(bad)
-        kind = int(magic[bad[0]])
-        heads.first_reason = f"message format {kind}" if kind != MAGIC else "impossible offsets in a batch header"
-        old = base[(magic < MAGIC) & (base >= 0) & (base <= MAX_OFFSET)]
-        heads.passed = int(old.max()) + 1 if old.size else 0
-        heads = heads.chosen(good)
-    return heads
-
-
-def _positions(buffer: bytes) -> list[int]:
-    """Where batches begin if all lengths are right. Lengths are taken as unsigned here, so that the walk ends."""
-    length_at = Struct(">I").unpack_from
-    found: list[int] = []
-    add = found.append
-    at, last = 0, len(buffer) - PREFIX_BYTES - MIN_OLD_LENGTH
-    while at <= last:
-        add(at)
-        at += PREFIX_BYTES + length_at(buffer, at + 8)[0]
-    return found
 
 
 @dataclass(slots=True)
@@ -175,15 +88,6 @@ def _inflated_piece(buffer: bytes, heads: Heads, first: int) -> Piece:
     return Piece(b"".join(parts), first, last, np.array(starts, np.int64), np.array(ends, np.int64), faults)
 
 
-def batch_at(heads: Heads, index: int) -> Batch:
-    """One batch of the heads as a value."""
-    return Batch(
-        int(heads.position[index]), int(heads.size[index]), int(heads.base_offset[index]),
-        int(heads.attributes[index]), int(heads.last_delta[index]), 0, int(heads.max_ms[index]),
-        int(heads.producer_id[index]), int(heads.producer_epoch[index]), int(heads.count[index]),
-    )  # fmt: skip
-
-
 @dataclass(slots=True)
 class Rows:
     """The records of a piece: their batch (as a number within the piece), offset, and where key and value lie.
@@ -207,6 +111,13 @@ class Rows:
             self.batch[rows], self.at[rows], self.key_start[rows], self.key_end[rows],
             self.value_start[rows], self.value_end[rows],
         )  # fmt: skip
+
+
+def pair_of(data: bytes, rows: Rows, row: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value of one row, None for null."""
+    key_at, value_at = int(rows.key_start[row]), int(rows.value_start[row])
+    key = None if key_at < 0 else data[key_at : int(rows.key_end[row])]
+    return key, None if value_at < 0 else data[value_at : int(rows.value_end[row])]
 
 
 def read_rows(piece: Piece, heads: Heads, views: Views) -> tuple[Rows, list[str]]:
