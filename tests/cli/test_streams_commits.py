@@ -1,6 +1,8 @@
 """`streams commits` as an operator runs it: strings and files without a cluster, and groups over fakes."""
 
 import json
+import re
+import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,9 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.adapters.read_only_groups import ReadOnlyGroups
+from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin
+from kafkakit.ports import ClusterAdmin, ItemError
 from kafkakit.streams.commit import CommitState, Mark, MarkState, Watermark
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.encode import encode_commit
@@ -313,6 +316,33 @@ def test_a_cluster_or_coordinator_that_does_not_answer(desk: Desk) -> None:
     assert desk.run("verify", "--all").code == 75
 
 
+def test_without_rights(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    hidden = ItemError(name="TopicAuthorizationFailedError", message="grant DESCRIBE on the topic to this user")
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.log, "places", lambda topics=None: {})
+        patched.setattr(desk.log, "spans", lambda keys: dict.fromkeys(keys, hidden))
+        ran = desk.run("show", "pay", "-o", "json")
+        assert (ran.code, ran.json["commits"][0]["bound"], ran.json["commits"][0]["hazards"]) == (0, None, [])
+        assert "TopicAuthorizationFailedError" in ran.json["notes"][0]
+        assert "note: the log of orders-0 cannot be read" in desk.run("show", "pay").stdout
+        assert "group-unread" in desk.run("verify", "pay").stdout
+    denied = ItemError(name="GroupAuthorizationFailedError")
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.groups, "describe", lambda groups: dict.fromkeys(groups, denied))
+        ran = desk.run("show", "pay")
+        assert (ran.code, ran.stdout) == (1, "")
+        assert "the right DESCRIBE" in ran.stderr
+    with monkeypatch.context() as patched:
+
+        def refuse(brokers: object, keys: object) -> None:
+            raise OperationFailedError("no right to read configurations")
+
+        patched.setattr(desk.cluster, "broker_settings", refuse)
+        assert "no broker tells offset.metadata.max.bytes" in desk.run("limits").stdout
+        assert desk.run("show", "pay", "-o", "json").json["limit_known"] is False
+
+
 def test_a_commit_in_an_open_transaction_is_shown_as_the_one_before(desk: Desk) -> None:
     desk.groups.seed("pay", ORDERS, 3)
     desk.groups.open_transaction("pay", ORDERS, 9)
@@ -437,3 +467,32 @@ def test_time_is_the_clocks(desk: Desk) -> None:
     desk.seed(pill())
     desk.clock.advance(timedelta(hours=1).total_seconds())
     assert "1h 9m ago" in desk.run("show", "pay").stdout
+
+
+def next_commands(desk: Desk, group: str) -> list[list[str]]:
+    """The lines that the hazards of a group end with, as words behind `streams commits`."""
+    commits = desk.run("show", group, "-o", "json").json["commits"]
+    hints = [hazard["hint"] for commit in commits for hazard in commit["hazards"]]
+    lines = [re.search(r"kafkakit --profile p streams commits ([^,;)]*)", hint) for hint in hints]
+    return [shlex.split(line[1].strip()) for line in lines if line is not None]
+
+
+def test_the_command_that_a_hazard_names_is_one_that_works(desk: Desk) -> None:
+    # The desk's groups have no members, and nothing is written without --apply.
+    desk.groups.add_topic("orders", 2)
+    cases = {
+        "translate": lambda: desk.groups.seed("pay", ORDERS, 195, "bAAK5gMA"),
+        "unack": lambda: desk.seed(pill(60, 250)),
+        "reset": lambda: desk.seed(pill(60), bound_to="other"),
+        "explain": lambda: desk.groups.seed("pay", ORDERS, 60, "x" * 4000),
+    }
+    for verb, arrange in cases.items():
+        arrange()
+        (words, *_) = next_commands(desk, "pay")
+        assert words[:2] == [verb, "pay"]
+        ran = desk.run(*words)
+        assert ran.code == 0, ran.stderr
+    desk.seed(pill())
+    skip = desk.run("explain", "pay").stdout.splitlines()[-1].split("streams commits ")[1]
+    assert desk.run(*shlex.split(skip)).code == 0
+    assert desk.groups.commits == []

@@ -16,6 +16,7 @@ from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupState
 
 Answers = Mapping[TopicPartition, CommittedOffset | ItemError]
 UNSTABLE = "UnstableOffsetCommit"
+GONE = "UnknownTopic"
 
 
 def failed_look(group: str, cluster_id: str, at_ms: int, limits: Limits, fault: KafkakitError) -> GroupLook:
@@ -96,21 +97,23 @@ def with_logs(
     commits: list[CommitFacts] = []
     for facts in look.commits:
         key = facts.key
-        place = None if key is None else places.get(key.topic)
-        if key is None or place is None:
-            commits.append(replace(facts, topic_exists=False))
+        if key is None:
             continue
-        identity = CommitIdentity(
-            cluster_id=look.cluster_id, topic_id=place.topic_id, partition=key.partition, group=look.group
-        )
-        span = spans.get(key)
-        if isinstance(span, ItemError):
+        span, place = spans.get(key), places.get(key.topic)
+        is_gone = isinstance(span, ItemError) and _plain(span.name).startswith(_plain(GONE))
+        if isinstance(span, ItemError) and not is_gone:
             notes.append(f"the log of {key} cannot be read: {span}")
+        # Without the topic's id nothing can be bound or foreign.
+        identity = None
+        if place is not None:
+            identity = CommitIdentity(
+                cluster_id=look.cluster_id, topic_id=place.topic_id, partition=key.partition, group=look.group
+            )
         commits.append(
             replace(
                 facts,
                 identity=identity,
-                topic_exists=key.partition in place.leaders,
+                topic_exists=not is_gone,
                 span=span if isinstance(span, LogSpan) else None,
                 reading=read_metadata(facts.metadata, facts.offset, identity),
             )

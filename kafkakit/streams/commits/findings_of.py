@@ -59,6 +59,7 @@ def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
     group = printable(look.group)
     unread = [look.fault.message] if look.fault is not None else []
     unread += [f"{key}: {error}" for key, error in sorted(look.refused.items())]
+    unread += look.notes
     if unread:
         yield _finding(
             "group-unread",

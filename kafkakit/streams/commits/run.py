@@ -6,7 +6,7 @@ brokers' limits. Copies of MirrorMaker are looked for only where a commit holds 
 of foreign payloads only where there is one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kafkakit.errors import KafkakitError, OperationFailedError
 from kafkakit.model import TopicPartition
@@ -111,7 +111,7 @@ class Inspector:
         if not keys:
             return tuple(looks)
         places = self._log.places(sorted({key.topic for key in keys}))
-        spans: Mapping[TopicPartition, LogSpan | ItemError] = self._log.spans([k for k in keys if k.topic in places])
+        spans = self._log.spans(keys)  # also tells a topic that is gone from one that is hidden
         looks = [with_logs(look, places, spans) for look in looks]
         return tuple(self._explained(look) for look in (self._dated(looks) if dates else looks))
 
