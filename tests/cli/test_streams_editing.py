@@ -334,10 +334,16 @@ def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
 
 
 def test_names_with_odd_characters_cannot_move_the_cursor(desk: Desk) -> None:
-    desk.seed(CommitState(base=60, done=OffsetRanges(((61, 70),))), group="a\x1b[2Jb")
-    ran = desk.run("skip", "a\x1b[2Jb", *P0, "--offsets", "60")
-    assert ran.code == 0
-    assert "\x1b" not in ran.stdout.splitlines()[0]
+    name = "a\x1b[2Jb"
+    desk.seed(CommitState(base=60, done=OffsetRanges(((61, 70),))), group=name)
+    plan = desk.run("skip", name, *P0, "--offsets", "60")
+    done = desk.run("skip", name, *P0, "--offsets", "60", "--apply", "--yes")
+    desk.groups.join(name, ORDERS, client_id="evil\x1b[1A")
+    refused = desk.run("skip", name, *P0, "--offsets", "60")
+    for ran, code in ((plan, 0), (done, 0), (refused, 2)):
+        assert ran.code == code, ran.stderr
+        assert "\x1b" not in ran.stdout + ran.stderr
+        assert "a\\x1b[2Jb" in ran.stdout + ran.stderr
 
 
 def test_a_time_understood_is_said(desk: Desk) -> None:

@@ -6,6 +6,7 @@ from kafkakit.errors import RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.quantities import counted
+from kafkakit.streams.commits.printable import printable
 from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupState, GroupType
 
 QUIET = (GroupState.EMPTY, GroupState.DEAD)
@@ -15,15 +16,16 @@ MOST_NAMED = 3
 
 def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group without members; raises `RefusedError` for a live one and for share groups."""
+    name = printable(group)
     if isinstance(told, ItemError):
-        raise TryLaterError(f"group {group} cannot be described: {told}")
+        raise TryLaterError(f"group {name} cannot be described: {told}")
     if told.type is GroupType.SHARE:
-        raise RefusedError(f"group {group} is a share group: brokers keep its state, not commits")
+        raise RefusedError(f"group {name} is a share group: brokers keep its state, not commits")
     if told.members or told.state not in QUIET:
-        clients = sorted({f"{member.client_id}{member.host}" for member in told.members})
+        clients = sorted({printable(f"{member.client_id}{member.host}") for member in told.members})
         named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
         raise RefusedError(
-            f"group {group} is live ({told.state}, {counted(len(told.members), 'member')}{named})",
+            f"group {name} is live ({told.state}, {counted(len(told.members), 'member')}{named})",
             hint="stop its members first; a live group would write over the edit",
         )
     return told
@@ -38,5 +40,7 @@ def settled(
         key, error = next(iter(errors.items()))
         reason = "is in an open transaction" if error.name in UNSTABLE_NAMES else f"cannot be read: {error}"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise TryLaterError(f"the commit of group {group} for {key}{more} {reason}", hint="nothing was changed")
+        raise TryLaterError(
+            f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed"
+        )
     return {key: answer for key, answer in sorted(told.items()) if not isinstance(answer, ItemError)}

@@ -24,6 +24,7 @@ from kafkakit.streams.commits.editing.journal import (
     opening_data,
     replay_lines,
 )
+from kafkakit.streams.commits.printable import printable
 
 SUFFIX = ".journal"
 OpenFile = Callable[[Path], LineFile]
@@ -126,7 +127,7 @@ class Edits:
             is_asked = group is None or record.opening.group == group
             if is_asked and record.opening.undoes is None and record.changes and Path(path).name not in undone:
                 return self.named(path)
-        of_group = "" if group is None else f" of group {group}"
+        of_group = "" if group is None else f" of group {printable(group)}"
         raise UsageError(f"no edit{of_group} is on record here that could be undone", hint=f"looked in {self._folder}")
 
     def interrupted(self, group: str) -> tuple[str, ...]:

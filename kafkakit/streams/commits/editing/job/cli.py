@@ -242,10 +242,11 @@ def _alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
 
     from kafkakit.adapters.lock import FileLock
     from kafkakit.adapters.own_process import this_holder
+    from kafkakit.streams.commits.printable import printable
 
     short = sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     path = desk.kit.settings.state_dir / "locks" / f"{desk.cluster_id}.commits-{short}.lock"
-    with FileLock(path, f"commits of group {group}", str(this_holder("streams commits"))):
+    with FileLock(path, f"commits of group {printable(group)}", str(this_holder("streams commits"))):
         yield
 
 
@@ -289,9 +290,10 @@ def _end_other_undos(desk: Desk, undone: EditJournal, group: str) -> None:
 
 def _check_no_interrupted(desk: Desk, group: str) -> None:
     from kafkakit.errors import RefusedError
+    from kafkakit.streams.commits.printable import printable
 
     if interrupted := desk.edits.interrupted(group):
-        raise RefusedError(f"an edit of group {group} was interrupted", hint=desk.ways_on(interrupted[0]))
+        raise RefusedError(f"an edit of group {printable(group)} was interrupted", hint=desk.ways_on(interrupted[0]))
 
 
 def _journal(desk: Desk, name: str, group: str) -> EditJournal:
