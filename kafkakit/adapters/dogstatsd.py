@@ -1,4 +1,4 @@
-"""Sending metrics to a Datadog agent: DogStatsD lines over UDP, which nobody acknowledges.
+"""Sending metrics to a Datadog agent: DogStatsD datagrams over UDP, which nobody acknowledges.
 
 https://docs.datadoghq.com/developers/dogstatsd/datagram_shell/
 """
@@ -7,9 +7,6 @@ import socket
 from collections.abc import Iterable
 
 from kafkakit.errors import UsageError
-
-# The size that agent and clients use for UDP, so that nothing is cut on the way: an Ethernet frame's payload.
-DATAGRAM_BYTES = 1432
 
 
 class DogStatsd:
@@ -27,26 +24,14 @@ class DogStatsd:
         self._target = target
         self.dropped = 0
 
-    def send(self, lines: Iterable[str]) -> None:
-        """Send lines, many to a datagram; what the agent does not take is dropped and counted in `dropped`."""
-        batch: list[bytes] = []
-        size = 0
-        for line in lines:
-            data = line.encode()
-            if batch and size + len(data) + 1 > DATAGRAM_BYTES:
-                self._send(b"\n".join(batch))
-                batch, size = [], 0
-            batch.append(data)
-            size += len(data) + 1
-        if batch:
-            self._send(b"\n".join(batch))
+    def send(self, datagrams: Iterable[bytes]) -> None:
+        """Send them at once; what the machine does not take is dropped and counted in `dropped`."""
+        for datagram in datagrams:
+            try:
+                self._socket.sendto(datagram, self._target)
+            except OSError:
+                self.dropped += 1
 
     def close(self) -> None:
         """Let go of the socket; closing twice is harmless."""
         self._socket.close()
-
-    def _send(self, datagram: bytes) -> None:
-        try:
-            self._socket.sendto(datagram, self._target)
-        except OSError:
-            self.dropped += 1

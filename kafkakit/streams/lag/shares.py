@@ -30,6 +30,12 @@ class Instance:
     reaches: _Ids = ()
 
 
+def instance_name(holder: Holder) -> str:
+    """A name for an instance's document that no other process ever has: host, pid and when the process began."""
+    host = "".join(char if char.isascii() and (char.isalnum() or char == "-") else "-" for char in holder.host)
+    return f"i-{host[:60]}-{holder.pid}-{holder.started_ticks}"
+
+
 def decode_instance(data: bytes, source: str) -> Instance:
     """Read an instance's document; `InputError` when it is none."""
     return decode_document(data, INSTANCE_KIND, Instance, source)

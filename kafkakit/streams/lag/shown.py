@@ -38,8 +38,7 @@ def view_text(view: View, conditions: Sequence[Condition], at_ms: int) -> str:
     lines = [*view.lines, *([view.others] if view.others is not None else [])]
     counted = view.level is not Level.PARTITION
     columns = [*kinds, *(["partitions"] if counted else []), "status", "lag", "lost", "time lag", "surely within"]
-    columns += ["source", "live lag", "as of"]
-    has_lost = any(line.lost for line in lines)
+    columns += ["source", "live lag", "eta", "retention left", "as of"]
     rows = []
     for number, line in enumerate(lines):
         is_rest = number == len(view.lines)
@@ -55,14 +54,17 @@ def view_text(view: View, conditions: Sequence[Condition], at_ms: int) -> str:
                 range_text(line.backlog),
                 line.backlog.source.word,
                 span_text(line.live.estimate_ms),
+                eta_text(line),
+                "" if line.retention_left_ms is None else span_text(line.retention_left_ms),
                 age_text(line, at_ms),
             ]
         )
-    if not has_lost:
-        at = columns.index("lost")
-        columns.pop(at)
-        for row in rows:
-            row.pop(at)
+    for name, cells in (("lost", 0), ("retention left", "")):
+        at = columns.index(name)
+        if all(row[at] == cells for row in rows):
+            columns.pop(at)
+            for row in rows:
+                row.pop(at)
     table = text_table(columns, rows) if rows else "no commits found"
     notes = [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
     return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
@@ -73,6 +75,13 @@ def status_text(line: Line) -> str:
     count = dict(line.counts).get(line.status, 0)
     word = line.status.word
     return word if count == line.partitions else f"{word} ({count})"
+
+
+def eta_text(line: Line) -> str:
+    """When a line will have caught up at present rates, `?` where it does not or nobody knows; empty when it has."""
+    if line.lag == 0:
+        return ""
+    return NOT_KNOWN if line.eta_ms is None else span_text(line.eta_ms)
 
 
 def age_text(line: Line, at_ms: int) -> str:
@@ -125,8 +134,10 @@ def line_data(line: Line) -> dict[str, Any]:
         "live_high_ms": line.live.high_ms,
         "live_source": line.live.source.word,
         "worst": f"{line.worst.group} {line.worst.topic}-{line.worst.partition}",
-        "eta_s": None,
-        "retention_left_s": None,
+        "eta_s": _seconds(line.eta_ms),
+        "retention_left_s": _seconds(line.retention_left_ms),
+        "consumed_per_s": _rounded(line.consumed_per_s),
+        "produced_per_s": _rounded(line.produced_per_s),
         "unknown": line.unknown,
         "stale": line.stale,
         "as_of_ms": None if line.oldest_as_of_ms < 0 else line.oldest_as_of_ms,
@@ -184,3 +195,11 @@ def _names(line: Line, kinds: Sequence[str]) -> list[object]:
 
 def _or_none(ms: int) -> int | None:
     return None if ms < 0 else ms
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else round(ms / 1000, 3)
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)

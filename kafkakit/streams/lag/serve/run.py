@@ -1,16 +1,13 @@
 """The service: clusters shared with other instances, figures for whoever asks, one summary line a minute."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from threading import Lock
-from typing import Protocol
 
 from kafkakit.errors import TerminatedRunError, TerminationRequested
 from kafkakit.ports import Clock
-from kafkakit.streams.lag.condition import Condition
+from kafkakit.streams.lag.serve.seen import Seen
 from kafkakit.streams.lag.service import Fleet, Watcher
 from kafkakit.streams.lag.store_shares import Shares
-from kafkakit.streams.lag.table import LagTable
 
 TICK_S = 1.0
 SUMMARY_EVERY_S = 60.0
@@ -18,32 +15,6 @@ SEND_EVERY_S = 10.0
 REACHED_S = 30.0
 """A cluster that gave no answer for so long is let go of, for another instance that may reach it."""
 FRESH_S = 1.0
-
-
-class Sender(Protocol):
-    """Takes metrics lines; `adapters.dogstatsd.DogStatsd` is one."""
-
-    dropped: int
-
-    def send(self, lines: Iterable[str]) -> None:
-        """Send lines."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What this instance may publish at `at_ms`: the clusters that are certainly its own, and its own condition."""
-
-    at_ms: int
-    tables: tuple[LagTable, ...]
-    conditions: tuple[Condition, ...]
-    others: tuple[str, ...]
-    instances: int
-
-    @property
-    def carried(self) -> tuple[str, ...]:
-        """The names of the clusters that this instance carries."""
-        return tuple(sorted(c.cluster for c in self.conditions))
 
 
 class Service:
@@ -55,6 +26,10 @@ class Service:
         self._seen: Seen | None = None
         self._seen_s = 0.0
         self._records_before = 0
+
+    def start(self) -> None:
+        """Connect to all clusters; none is carried before its lease is taken."""
+        self._fleet.start(carrying=False)
 
     def seen(self) -> Seen:
         """What may be published now; measured at most once in `FRESH_S`. For any thread.
@@ -145,6 +120,7 @@ def serve(
     """Go on until somebody says stop; raises `TerminatedRunError` for SIGTERM, after everything was put away."""
     due = {"summary": clock.monotonic() + SUMMARY_EVERY_S, "send": clock.monotonic() + SEND_EVERY_S}
     try:
+        service.start()
         notify("READY=1")
         while True:
             service.tick()

@@ -5,28 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.dogstatsd import DATAGRAM_BYTES, DogStatsd
+from kafkakit.adapters.dogstatsd import DogStatsd
 from kafkakit.adapters.service_manager import notify_service
 from kafkakit.errors import UsageError
 
 
-def test_lines_are_packed_into_datagrams_that_fit() -> None:
+def test_datagrams_reach_the_agent_as_they_are() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
         agent.bind(("127.0.0.1", 0))
         agent.settimeout(5)
         sender = DogStatsd(f"127.0.0.1:{agent.getsockname()[1]}")
-        lines = [f"kafkakit.lag.records:{n}|g|#group:{'g' * 60}" for n in range(50)]
-        sender.send(lines)
-        received: list[str] = []
-        datagrams = 0
-        while len(received) < len(lines):
-            data = agent.recv(65536)
-            assert len(data) <= DATAGRAM_BYTES
-            received += data.decode().split("\n")
-            datagrams += 1
-        assert received == lines
-        assert datagrams < 10
-        assert sender.dropped == 0
+        sent = [b"kafkakit.lag.records:1|g|#group:a\nkafkakit.lag.records:2|g", b"x" * 1400]
+        sender.send(sent)
+        assert [agent.recv(65536) for _ in sent] == sent
+        sender.send([b"x" * 100_000])
+        assert sender.dropped == 1
         sender.close()
         sender.close()
 
