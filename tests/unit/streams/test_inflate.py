@@ -65,6 +65,19 @@ def test_a_gigabyte_of_zeros_is_refused_from_its_headers() -> None:
         inflate_zstd(bomb, LIMIT)
 
 
+def test_what_the_headers_say_is_judged_before_a_byte_is_inflated() -> None:
+    rubbish = b"\xff" * 20
+    blocks = b"".join([(len(rubbish) << 3 | 2 << 1 | last).to_bytes(3, "little") + rubbish for last in (0, 1)])
+    # Inflating this would find damage; two blocks of up to 128 KiB are too much already.
+    with pytest.raises(BombError):
+        inflate_zstd(b"\x28\xb5\x2f\xfd\x00\x58" + blocks, LIMIT)
+    one = (len(rubbish) << 3 | 2 << 1 | 1).to_bytes(3, "little") + rubbish
+    with pytest.raises(BombError):
+        inflate_zstd(b"\x28\xb5\x2f\xfd\x80\x58" + (LIMIT + 1).to_bytes(4, "little") + one, LIMIT)
+    with pytest.raises(DamagedError):
+        inflate_zstd(b"\x28\xb5\x2f\xfd\x00\x58" + one, LIMIT)
+
+
 def test_a_claim_that_lies_is_not_believed() -> None:
     honest = frame(bytes(70_000))
     descriptor = honest[4]

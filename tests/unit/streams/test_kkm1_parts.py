@@ -73,6 +73,8 @@ def test_a_few_runs_stay_runs_and_the_smallest_packing_wins_otherwise() -> None:
         (Encoding.RICE, "00 00 02 ffff"),
         (Encoding.RICE, "00 00 02 fe03 00"),
         (Encoding.RICE, "00 00 02 fe07"),
+        (Encoding.RICE, "00 03 02 02 00"),
+        (Encoding.RICE, "00 03 02 82"),
         (Encoding.BITMAP, ""),
         (Encoding.BITMAP, "fe"),
         (Encoding.BITMAP, "ff03"),
@@ -154,6 +156,16 @@ def test_a_ledger_is_not_believed_for_another_commit() -> None:
         restored = restore(commit, record.value, IDENTITY)
         assert (restored.state, restored.is_exact) == (commit, False)
         assert restored.reason
+
+
+def test_a_newer_state_of_the_ledger_is_not_taken_for_the_one_that_was_committed() -> None:
+    state = CommitState(base=7, done=OffsetRanges(((9, 20),)))
+    record = ledger_record(state, IDENTITY)
+    newer = ledger_record(replace(state, done=OffsetRanges(((9, 30),))), IDENTITY)
+    assert record is not None
+    assert newer is not None
+    pointed = spilled(state, record, 4, 99)
+    assert restore(pointed, newer.value, IDENTITY).state == pointed
 
 
 def test_a_state_beyond_a_message_is_not_spilled(monkeypatch: pytest.MonkeyPatch) -> None:
