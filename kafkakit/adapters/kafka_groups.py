@@ -1,11 +1,12 @@
 """`streams.ports.GroupAdmin` over kafka-python's protocol, for groups of every type."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kafkakit.adapters import kafka_groups_read as read
+from kafkakit.adapters import kafka_groups_requests as requests
 from kafkakit.adapters.kafka_errors import error_from, error_of, refused
 from kafkakit.adapters.kafka_groups_coordinators import MOVED, PAUSE_S, Coordinators
 from kafkakit.errors import OperationFailedError, TryLaterError
@@ -15,8 +16,6 @@ from kafkakit.security import Security
 from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupListing, GroupState, GroupType
 
 GROUP_DENIED = 30
-COMMIT_BYTES = 400_000
-"""Commits of one request become one batch of the offsets topic, which must stay below its 1 MB."""
 Described = GroupDescription | ItemError
 ItemResult = ItemError | None
 Describer = Callable[[Collection[str]], Mapping[str, Described]]
@@ -77,21 +76,11 @@ class KafkaGroups:
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
     ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
         """See `streams.ports.GroupAdmin`."""
-        from kafka.protocol.consumer.group import OffsetFetchRequest
-
         if (partitions is not None and not partitions) or not self._session.ready():
             return {}
-
-        def request() -> Any:
-            topic_of = OffsetFetchRequest.OffsetFetchRequestTopic
-            topics = None
-            if partitions is not None:
-                topics = [topic_of(name=name, partition_indexes=held) for name, held in _by_topic(partitions).items()]
-            return OffsetFetchRequest(
-                group_id=group, topics=topics, require_stable=stable, min_version=7, max_version=7
-            )
-
-        answer = self._session.ask_coordinator(group, request, _fetch_codes, repeat=True)
+        answer = self._session.ask_coordinator(
+            group, lambda: requests.fetch_request(group, partitions, stable=stable), _fetch_codes, repeat=True
+        )
         if not isinstance(answer, ItemError):
             if answer.error_code == GROUP_DENIED:
                 raise refused(f"read the commits of group {group}", "DESCRIBE on the group")
@@ -119,28 +108,18 @@ class KafkaGroups:
                 usable[key] = offset
             else:
                 told[key] = ItemError(name="InvalidRequestError", message="the metadata is not valid Unicode text")
-        for part in _pieces(usable):
+        for part in requests.pieces(usable):
             told |= self._commit(group, part)
         return dict(sorted(told.items()))
 
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
         """See `streams.ports.GroupAdmin`."""
-        from kafka.protocol.consumer.group import OffsetDeleteRequest
-
         wanted = sorted(set(partitions))
-        topic_of = OffsetDeleteRequest.OffsetDeleteRequestTopic
-        place_of = topic_of.OffsetDeleteRequestPartition
-
-        def request() -> Any:
-            topics = [
-                topic_of(name=name, partitions=[place_of(partition_index=number) for number in held])
-                for name, held in _by_topic(wanted).items()
-            ]
-            return OffsetDeleteRequest(group_id=group, topics=topics)
-
         if not wanted:
             return {}
-        answer = self._session.ask_coordinator(group, request, _top_code, repeat=True)
+        answer = self._session.ask_coordinator(
+            group, lambda: requests.delete_request(group, wanted), _top_code, repeat=False
+        )
         if isinstance(answer, ItemError):
             return dict.fromkeys(wanted, answer)
         error = error_of(answer.error_code)
@@ -149,39 +128,9 @@ class KafkaGroups:
     def _commit(
         self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, ItemResult]:
-        from kafka.protocol.consumer.group import OffsetCommitRequest
-
-        topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
-        place_of = topic_of.OffsetCommitRequestPartition
-
-        def request() -> Any:
-            topics = [
-                topic_of(
-                    name=name,
-                    partitions=[
-                        place_of(
-                            partition_index=number,
-                            committed_offset=held.offset,
-                            committed_leader_epoch=-1 if held.leader_epoch is None else held.leader_epoch,
-                            committed_metadata=held.metadata,
-                        )
-                        for number, held in ((n, offsets[TopicPartition(name, n)]) for n in numbers)
-                    ],
-                )
-                for name, numbers in _by_topic(offsets).items()
-            ]
-            # Version 10 names topics by id, which would ask for their metadata first.
-            return OffsetCommitRequest(
-                group_id=group,
-                generation_id_or_member_epoch=-1,
-                member_id="",
-                group_instance_id=None,
-                retention_time_ms=-1,
-                topics=topics,
-                max_version=9,
-            )
-
-        answer = self._session.ask_coordinator(group, request, _commit_codes, repeat=False)
+        answer = self._session.ask_coordinator(
+            group, lambda: requests.commit_request(group, offsets), _commit_codes, repeat=False
+        )
         if isinstance(answer, ItemError):
             return dict.fromkeys(offsets, answer)
         return read.results_of(answer.topics, offsets)
@@ -243,12 +192,12 @@ class KafkaGroups:
         by_broker: dict[int, list[str]] = {}
         for name, broker in sorted(places.items()):
             by_broker.setdefault(broker, []).append(name)
-        requests = {
+        asked = {
             broker: DescribeGroupsRequest(groups=names, include_authorized_operations=False)
             for broker, names in by_broker.items()
         }
         found: dict[str, Described] = {}
-        for broker, answer in self._session.ask_brokers(requests).items() if requests else ():
+        for broker, answer in self._session.ask_brokers(asked).items() if asked else ():
             if isinstance(answer, Exception):
                 found |= dict.fromkeys(by_broker[broker], error_from(answer))
             else:
@@ -275,28 +224,6 @@ def _again(told: Described | None) -> bool:
 
 def _loads(told: list[GroupListing] | ItemError) -> bool:
     return isinstance(told, ItemError) and told.name in {error.name for error in map(error_of, MOVED) if error}
-
-
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    grouped: dict[str, list[int]] = {}
-    for key in sorted(set(partitions)):
-        grouped.setdefault(key.topic, []).append(key.partition)
-    return grouped
-
-
-def _pieces(offsets: Mapping[TopicPartition, CommittedOffset]) -> Iterator[dict[TopicPartition, CommittedOffset]]:
-    piece: dict[TopicPartition, CommittedOffset] = {}
-    size = 0
-    for key, offset in offsets.items():
-        # A record's header, key and value around the two strings, the group's name included.
-        more = 400 + 2 * len(key.topic) + len(offset.metadata.encode())
-        if piece and size + more > COMMIT_BYTES:
-            yield piece
-            piece, size = {}, 0
-        piece[key] = offset
-        size += more
-    if piece:
-        yield piece
 
 
 def _encodable(text: str) -> bool:
