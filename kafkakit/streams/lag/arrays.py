@@ -7,7 +7,10 @@ if TYPE_CHECKING:
 
 
 def grown(array: "NDArray[Any]", rows: int, fill: object) -> "NDArray[Any]":
-    """The array itself when it has `rows` rows, else a copy with room for an eighth more, new rows set to `fill`."""
+    """The array itself when it has `rows` rows, else a copy with room for an eighth more, new rows set to `fill`.
+
+    With `fill` None they hold anything, and take no memory until they are written.
+    """
     import numpy as np
 
     have = len(array)
@@ -16,5 +19,6 @@ def grown(array: "NDArray[Any]", rows: int, fill: object) -> "NDArray[Any]":
     room = max(rows, have + have // 8, 64)
     bigger = np.empty((room, *array.shape[1:]), dtype=array.dtype)
     bigger[:have] = array
-    bigger[have:] = fill
+    if fill is not None:
+        bigger[have:] = fill
     return bigger

@@ -75,6 +75,7 @@ class LagBook:
         self.quiet_ms: Ints = np.empty(0, dtype=np.int64)
         self.slot: Ints = np.empty(0, dtype=np.int64)
         self.metadata: NDArray[np.object_] = np.empty(0, dtype=object)
+        self._sizes: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self.is_read: Bools = np.empty(0, dtype=bool)
         self.done_end: Ints = np.empty(0, dtype=np.int64)
         self.pending: Ints = np.empty(0, dtype=np.int64)
@@ -216,8 +217,8 @@ class LagBook:
     def _keep_metadata(self, key: "Ints", metadata: "NDArray[np.object_]") -> None:
         import numpy as np
 
-        sizes = np.fromiter(map(len, metadata), dtype=np.int64, count=len(metadata))
-        self.metadata_bytes -= sum(map(len, self.metadata[key]))
+        sizes = np.fromiter(map(len, metadata.tolist()), dtype=np.int64, count=len(metadata))
+        self.metadata_bytes -= int(self._sizes[key].sum())
         too_big = sizes > self.limits.one_metadata_bytes
         if self.metadata_bytes + int(sizes.sum()) > self.limits.metadata_bytes:
             too_big |= self.metadata_bytes + np.cumsum(sizes) > self.limits.metadata_bytes
@@ -225,7 +226,7 @@ class LagBook:
             self.metadata_refused += int(np.count_nonzero(too_big))
             metadata[too_big], sizes[too_big] = b"", 0
         self.metadata_bytes += int(sizes.sum())
-        self.metadata[key] = metadata
+        self.metadata[key], self._sizes[key] = metadata, sizes
         self.is_read[key] = sizes == 0
         self.dialect[key] = DIALECTS.index(Dialect.PLAIN)
         self.problem[key] = np.where(too_big, PROBLEMS.index(Problem.TOO_LARGE), NONE)
@@ -245,7 +246,8 @@ class LagBook:
             self.slot[row] = self.ends.slot(key.topic, key.partition)
 
     def _clear(self, rows: "Ints") -> None:
-        self.metadata_bytes -= sum(map(len, self.metadata[rows]))
+        self.metadata_bytes -= int(self._sizes[rows].sum())
+        self._sizes[rows] = 0
         self.offset[rows] = self.quiet_ms[rows] = NONE
         self.slot[rows] = NO_SLOT
         self.metadata[rows] = b""
@@ -262,7 +264,7 @@ class LagBook:
             return
         self.offset, self.committed_ms = grown(self.offset, rows, NONE), grown(self.committed_ms, rows, NONE)
         self.seen_ms, self.id_number = grown(self.seen_ms, rows, NONE), grown(self.id_number, rows, NONE)
-        self.quiet_ms = grown(self.quiet_ms, rows, NONE)
+        self.quiet_ms, self._sizes = grown(self.quiet_ms, rows, NONE), grown(self._sizes, rows, 0)
         self.slot, self.metadata = grown(self.slot, rows, NO_SLOT), grown(self.metadata, rows, b"")
         self.is_read, self.done_end = grown(self.is_read, rows, True), grown(self.done_end, rows, NONE)
         self.pending, self.oldest_ms = grown(self.pending, rows, 0), grown(self.oldest_ms, rows, NONE)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SAMPLES = 16
 MAX_PARTITIONS = 1_000_000
 START_STEP_MS = 600_000
+MAX_TOOK_MS = 3_600_000
 _ROWS_AT_ONCE = 8192
 
 
@@ -38,7 +39,7 @@ class EndSamples:
 
     The newest sample stands in `end`, `stable`, `start`, `before_ms`, `after_ms`, all -1 while unknown. Older ones
     keep end and times alone; when a row is full, the sample goes whose neighbours lie closest for their age, so that
-    distances grow with age. 490 bytes a slot. `generation` counts how often a slot's samples were dropped because its
+    distances grow with age. 430 bytes a slot. `generation` counts how often a slot's samples were dropped because its
     log is another one: what was learnt of the log before that does not hold any longer.
     """
 
@@ -57,7 +58,7 @@ class EndSamples:
         self.effective_is_data: Bools = np.empty(0, dtype=bool)
         self._ends: Ints = np.empty((0, SAMPLES), dtype=np.int64)
         self._before: Ints = np.empty((0, SAMPLES), dtype=np.int64)
-        self._after: Ints = np.empty((0, SAMPLES), dtype=np.int64)
+        self._took: NDArray[np.int32] = np.empty((0, SAMPLES), dtype=np.int32)
         self._count: Ints = np.empty(0, dtype=np.int64)
         self.generation: Ints = np.empty(0, dtype=np.int64)
         self._start_then: Ints = np.empty(0, dtype=np.int64)
@@ -96,9 +97,10 @@ class EndSamples:
     def record(
         self, slots: "Ints", *, before_ms: "Ints", after_ms: "Ints", end: "Ints", stable: "Ints", start: "Ints"
     ) -> None:
-        """Take a sample of each slot (each once). One that began before the last is ignored; an end or a start that
-        went back means another log, and clears the slot first."""
-        fresh = (before_ms >= self.before_ms[slots]) & (end >= 0)
+        """Take a sample of each slot (each once). One that began before the last, or took an hour, is ignored; an end
+        or a start that went back means another log, and clears the slot first."""
+        # An answer that took longer than that says too little about when it was true.
+        fresh = (before_ms >= self.before_ms[slots]) & (end >= 0) & (after_ms - before_ms <= MAX_TOOK_MS)
         slots, before_ms, after_ms = slots[fresh], before_ms[fresh], after_ms[fresh]
         end, stable, start = end[fresh], stable[fresh], start[fresh]
         went_back = (end < self.end[slots]) | ((start >= 0) & (start < self.start[slots]))
@@ -115,7 +117,7 @@ class EndSamples:
                 self._thin(full, int(after_ms[cut].max()))
             place = self._count[rows]
             self._ends[rows, place], self._before[rows, place] = end[cut], before_ms[cut]
-            self._after[rows, place] = after_ms[cut]
+            self._took[rows, place] = after_ms[cut] - before_ms[cut]
             self._count[rows] = place + 1
 
     def note_effective_end(self, slot: int, effective_end: int, at_end: int, *, is_data: bool = False) -> None:
@@ -149,9 +151,9 @@ class EndSamples:
 
         count = self._count[slots]
         columns = np.arange(SAMPLES)
-        fits = (columns < count[:, None]) & (self._after[slots] >= since_ms[:, None])
+        fits = (columns < count[:, None]) & (self._before[slots] >= since_ms[:, None])
         first, has = np.argmax(fits, axis=1), fits.any(axis=1)
-        return np.where(has, self._ends[slots, first], NONE), np.where(has, self._after[slots, first], NONE)
+        return np.where(has, self._ends[slots, first], NONE), np.where(has, self._before[slots, first], NONE)
 
     def start_movement(self, slots: "Ints") -> "tuple[Ints, Ints]":
         """By how much the log's start rose over the last ten to twenty minutes, and over how many ms; 0 at first."""
@@ -184,7 +186,7 @@ class EndSamples:
         return (
             np.where(has_low, self._before[slots, low], NONE),
             np.where(has_low, self._ends[slots, low], NONE),
-            np.where(has_high, self._after[slots, high], NONE),
+            np.where(has_high, self._before[slots, high] + self._took[slots, high], NONE),
             np.where(has_high, self._ends[slots, high], NONE),
         )
 
@@ -196,14 +198,14 @@ class EndSamples:
         """
         import numpy as np
 
-        times, ends = self._after[rows], self._ends[rows]
+        times, ends = self._before[rows], self._ends[rows]
         age = np.maximum(1, now_ms - times[:, :-2]).astype(np.float64)
         score = (times[:, 2:] - times[:, :-2]) / age
         score[ends[:, 2:] == ends[:, :-2]] = -1.0
         gone = np.argmin(score, axis=1) + 1
         columns = np.arange(SAMPLES - 1)
         columns = columns + (columns >= gone[:, None])
-        for array in (self._ends, self._before, self._after):
+        for array in (self._ends, self._before, self._took):
             array[rows, : SAMPLES - 1] = np.take_along_axis(array[rows], columns, axis=1)
         self._count[rows] = SAMPLES - 1
 
@@ -217,5 +219,6 @@ class EndSamples:
         self._start_then, self._start_mid = grown(self._start_then, rows, NONE), grown(self._start_mid, rows, NONE)
         self._start_then_ms = grown(self._start_then_ms, rows, NONE)
         self._start_mid_ms = grown(self._start_mid_ms, rows, NONE)
-        self._ends, self._before, self._after = (grown(a, rows, 0) for a in (self._ends, self._before, self._after))
+        self._ends, self._before = grown(self._ends, rows, None), grown(self._before, rows, None)
+        self._took = grown(self._took, rows, None)
         self._count, self.generation = grown(self._count, rows, 0), grown(self.generation, rows, 0)

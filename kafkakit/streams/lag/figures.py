@@ -1,6 +1,7 @@
 """Time lag as a value: an estimate inside an interval, where it comes from, and the moment it was true at."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,13 @@ class Figures:
             as_of_ms=self.as_of_ms[rows],
             flags=self.flags[rows],
         )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Figures]") -> "Figures":
+        """One below the other."""
+        import numpy as np
+
+        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
     def at(self, row: int) -> TimeLag:
         """One row as a value."""

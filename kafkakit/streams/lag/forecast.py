@@ -11,7 +11,8 @@ Records are lost when the log's start passes the first offset that is not done. 
   twenty minutes, a guess.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,13 @@ class Forecast:
     retention_left_ms: "Ints"
     retention_low_ms: "Ints"
     basis: "Ints"
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Forecast]") -> "Forecast":
+        """One below the other."""
+        import numpy as np
+
+        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 
     def taken(self, rows: "Ints") -> "Forecast":
         """These rows, in this order."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+_ROWS_AT_ONCE = 16_384
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagTable:
     """Columns of one length, ordered by group, topic and partition; -1 for unknown.
@@ -81,39 +84,80 @@ def measure(
     """Measure every row of the book. Best done right after end offsets came in, when few commits are newer than they.
 
     `commits_as_of_ms` is until when surely all commits have been applied, one for all or by row of the book. Reads
-    metadata that was not read yet; else some 200 array operations: O(rows).
+    the metadata of commits that are not at the end and were not read yet; else some hundred array operations for
+    every 16,384 rows: O(rows), and little memory beyond the table.
     """
     import numpy as np
 
     rules = rules if rules is not None else MeasureRules()
+    groups, group, topics, topic = _places(book, book.rows())
     rows = book.rows()
-    book.read(rows)
+    order = np.lexsort((book.keys.partition[rows], topic, group))
+    rows = rows[order]
     as_of = np.asarray(commits_as_of_ms, dtype=np.int64)
-    evidence = gather(book, rows, as_of[rows] if as_of.ndim else np.full(len(rows), as_of), now_ms, rules)
-    backlog = _with_age(backlog_lag(evidence, skew_ms=rules.skew_ms), evidence, now_ms, rules)
-    live = _with_age(live_lag(evidence, skew_ms=rules.skew_ms), evidence, now_ms, rules)
-    e = evidence
+    parts = []
+    for at in range(0, max(1, len(rows)), _ROWS_AT_ONCE):
+        some = rows[at : at + _ROWS_AT_ONCE]
+        parts.append(_measured(book, some, as_of[some] if as_of.ndim else np.full(len(some), as_of), now_ms, rules))
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
+    return LagTable(
+        cluster=cluster,
+        at_ms=now_ms,
+        groups=groups,
+        topics=topics,
+        group=group[order],
+        topic=topic[order],
+        backlog=Figures.joined([part.backlog for part in parts]),
+        live=Figures.joined([part.live for part in parts]),
+        forecast=Forecast.joined([part.forecast for part in parts]),
+        **columns,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Some rows of a table to be."""
+
+    columns: "dict[str, Ints]"
+    backlog: Figures
+    live: Figures
+    forecast: Forecast
+
+
+def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rules: MeasureRules) -> _Part:
+    import numpy as np
+
+    # Of a commit at the end or beyond, the metadata has nothing to add.
+    end = np.where(book.slot[rows] >= 0, book.ends.end[book.slot[rows]], NONE)
+    book.read(rows[(end < 0) | (book.offset[rows] < end)])
+    e = gather(book, rows, as_of_ms, now_ms, rules)
+    backlog = _with_age(backlog_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
+    live = _with_age(live_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
     has_end = (e.end >= 0) & ~e.is_other_topic
     lost = np.where(has_end, np.maximum(0, np.minimum(e.start, e.end) - e.committed), 0)
     lag = np.where(has_end, np.maximum(0, e.end - np.maximum(e.committed, e.start)), NONE)
     beyond = np.maximum(0, e.end - np.maximum(e.done_end, e.start))
-    pending = np.where(has_end, np.minimum(lag, beyond + book.pending[rows]), NONE)
     columns = {
-        "row": rows, "partition": book.keys.partition[rows].astype(np.int64), "committed": e.committed,
-        "committed_ms": e.committed_ms, "end": np.where(has_end, e.end, NONE),
+        "row": rows,
+        "partition": book.keys.partition[rows].astype(np.int64),
+        "committed": e.committed,
+        "committed_ms": e.committed_ms,
+        "end": np.where(has_end, e.end, NONE),
         "start": np.where(has_end, e.start, NONE),
-        "lag": lag, "pending": pending, "lost": lost,
+        "lag": lag,
+        "pending": np.where(has_end, np.minimum(lag, beyond + book.pending[rows]), NONE),
+        "lost": lost,
         "status": judge(book.window, rows, lag=lag, lost=lost, flags=backlog.flags, now_ms=now_ms),
-    }  # fmt: skip
-    groups, group = _names(book.keys.groups, book.keys.group_index[rows])
-    topics, topic = _names(book.keys.topics, book.keys.topic_index[rows])
-    order = np.lexsort((columns["partition"], topic, group))
-    return LagTable(
-        cluster=cluster, at_ms=now_ms, groups=groups, topics=topics, group=group[order], topic=topic[order],
-        backlog=backlog.taken(order), live=live.taken(order),
-        forecast=forecast(book, rows, e, lag, backlog).taken(order),
-        **{name: column[order] for name, column in columns.items()},
-    )  # fmt: skip
+    }
+    return _Part(columns=columns, backlog=backlog, live=live, forecast=forecast(book, rows, e, lag, backlog))
+
+
+def _places(book: "LagBook", rows: "Ints") -> "tuple[tuple[str, ...], Ints, tuple[str, ...], Ints]":
+    """The names of groups and topics in use, sorted, and each row's places among them."""
+    keys = book.keys
+    groups, group = _names(keys.groups, keys.group_index[rows])
+    topics, topic = _names(keys.topics, keys.topic_index[rows])
+    return groups, group, topics, topic
 
 
 def positions(book: "LagBook", rows: "Ints") -> "Ints":

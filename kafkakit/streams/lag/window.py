@@ -33,7 +33,7 @@ class CommitWindow:
         """Make room for rows below this number."""
         from kafkakit.streams.lag.arrays import grown
 
-        self.offset, self.at_ms, self.lag = (grown(a, rows, 0) for a in (self.offset, self.at_ms, self.lag))
+        self.offset, self.at_ms, self.lag = (grown(a, rows, None) for a in (self.offset, self.at_ms, self.lag))
         self.count, self.head = grown(self.count, rows, 0), grown(self.head, rows, 0)
 
     def add(self, rows: "Ints", offset: "Ints", at_ms: "Ints", lag: "Ints") -> None:
