@@ -1,6 +1,10 @@
 """Edits of commits on real brokers, by the command line: what is stored, what is refused, what a reader sees."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -198,6 +202,47 @@ def test_a_plain_group_is_reset_to_a_time_seeded_and_forgotten_again(scene: Scen
     assert offsets[1] == 0
     scene.run("undo", "last", "--group", "fresh", "--apply", "--yes")
     assert scene.groups.committed("fresh") == {}
+
+
+KILLED = """
+import os, signal, sys
+from kafkakit.adapters.kafka_groups import KafkaGroups
+from kafkakit.cli import run
+
+real = KafkaGroups.commit
+
+def commit(self, group, offsets):
+    if sys.argv[1] == "after":
+        real(self, group, offsets)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+KafkaGroups.commit = commit
+run(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize(("when", "way"), [("before", "finish"), ("after", "undo")])
+def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene, when: str, way: str) -> None:
+    group = f"killed-{when}"
+    scene.stick(group)
+    held = scene.committed(group)
+    words = ("skip", group, *scene.place(), "--offsets", "100", "--apply", "--yes")
+    program = (sys.executable, "-c", KILLED, when, "--profile", scene.cluster.name, "streams", "commits")
+    killed = subprocess.run(
+        [*program, *words], env={**os.environ, **scene.cluster.env}, capture_output=True, timeout=60, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (scene.committed(group) == held) == (when == "before")
+    refused = scene.run(*words, code=2).stderr
+    assert "was interrupted" in refused
+    journal = refused.partition("streams commits finish ")[2].split()[0]
+    assert "was stopped while it wrote" in scene.run(way, journal).stdout
+    scene.run(way, journal, "--apply", "--yes")
+    if way == "undo":
+        assert scene.committed(group) == held
+    else:
+        assert scene.state(group).base == RECORDS
+    verify_edit_journal(Path(journal).read_bytes())
 
 
 def test_translate_writes_what_parallel_consumer_reads(scene: Scene) -> None:
