@@ -25,6 +25,7 @@ from kafkakit.streams.lag.options import (
     sources_of,
 )
 from kafkakit.streams.lag.serve.cli import serve
+from kafkakit.streams.lag.verdict.cli import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,3 +190,4 @@ def _result(command: str, look: Look, view: View) -> Result:
 app.command("once", cls=KitCommand, short_help="Show the lag of all groups now.")(once)
 app.command("watch", cls=KitCommand, short_help="Keep looking at the lag of groups.")(watch)
 app.command("serve", cls=KitCommand, short_help="Serve the lag of all groups as metrics and JSON.")(serve)
+app.command("check", cls=KitCommand, short_help="Judge lag by thresholds, for cron and monitoring.")(check)
