@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Longs = NDArray[np.int64]
 
 _MAX_PARAMETER = 63
+_SECOND_LOOKS = 24
 
 
 def coarsen(
@@ -51,6 +52,10 @@ def coarsen(
     biggest = np.sort(order[: most(count, lambda some: may_stay(np.sort(order[:some])))])
     lowest = np.arange(most(count, lambda some: may_stay(np.arange(some))))
     best = min((biggest, lowest), key=lambda chosen: (-int(keep_last[chosen].sum()), forgotten(chosen)))
+    # What is left of the room: sizes do not grow evenly, so one of the next may fit where the very next did not.
+    for at in order[~np.isin(order, best)][:_SECOND_LOOKS]:
+        more = np.sort(np.append(best, at))
+        best = more if may_stay(more) else best
     return islands(starts[best], ends[best])
 
 

@@ -57,7 +57,7 @@ def advise(encoded: Encoded, alphabets: Sequence[str] = ("b",), *, has_ledger: b
     Below 60 % of the limit: free; below 80 %: no new fetches; above: close holes too. A payload that had to widen
     is past that, however little of the wide alphabet's room it takes: the room is for what was under way already.
     """
-    if encoded.is_lossy or encoded.fill > 1:
+    if encoded.fill > 1:
         step = Step.COARSEN
     elif encoded.alphabet and encoded.alphabet != alphabets[0]:
         step = Step.WIDEN
