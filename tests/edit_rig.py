@@ -99,7 +99,7 @@ class Rig:
         return Opening(cluster_id=CLUSTER, group=GROUP, verb=plan.verb, who="me@here", undoes=plan.undoes)
 
     def apply(self, plan: EditPlan, journal: EditJournal | None = None) -> EditOutcome:
-        held = journal or self.edits.begin(plan.verb)
+        held = journal or self.edits.begin(plan.verb, GROUP)
         return self.editor().carry_out(plan, held, self.opening(plan))
 
     def do(self, verb: Verb, *numbers: int, **options: object) -> EditOutcome:

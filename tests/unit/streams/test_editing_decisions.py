@@ -326,6 +326,18 @@ def test_what_does_not_fit_is_coarsened_only_when_asked(tmp_path: Path) -> None:
     assert len(edit.after.metadata) <= 199
 
 
+def test_a_skip_that_does_not_fit_names_what_stays_pending(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, records=4000, limit=200)
+    rig.commit_kkm1(rig.keys[0], CommitState(base=0, done=only(3)))
+    odd = OffsetRanges.of((n, n + 1) for n in Random(1).sample(range(10, 4000), 900))
+    edit = one(rig.plan(Skip(offsets=odd), 0, coarsen=True))
+    assert edit.state_after is not None
+    left = odd.minus(edit.state_after.done)
+    assert left
+    assert edit.passed == odd.minus(left)
+    assert any("stays pending, since not everything fits" in warning for warning in edit.warnings)
+
+
 def test_a_live_group_and_an_open_transaction_are_refused(rig: Rig) -> None:
     poison(rig)
     rig.groups.join(GROUP, rig.keys[0])

@@ -166,7 +166,7 @@ def test_one_refused_partition_does_not_hide_the_others(rig: Rig) -> None:
 def test_a_topic_made_anew_is_refused(rig: Rig) -> None:
     seed(rig)
     plan = rig.plan(Skip(offsets=only(100)), 0)
-    journal = rig.edits.begin("skip")
+    journal = rig.edits.begin("skip", GROUP)
     rig.editor().carry_out(plan, journal, rig.opening(plan))
     rig.log.add_topic("payments", 2)
     with pytest.raises(RefusedError, match="made anew"):
@@ -266,7 +266,7 @@ def cut_run(rig: Rig, folder: Path, wire: Wire, verb: Any, numbers: Collection[i
     plan = rig.plan(verb, *numbers)
     try:
         with wired(rig, folder, wire) as edits:
-            rig.editor().carry_out(plan, edits.begin(plan.verb), rig.opening(plan))
+            rig.editor().carry_out(plan, edits.begin(plan.verb, GROUP), rig.opening(plan))
     except Cut:
         return True
     return False
@@ -325,7 +325,7 @@ def test_cut_at_every_effect_an_undo_can_be_repeated(tmp_path: Path, at: int, af
     first = rig.edits.last()
     plan = plan_undo(rig, first)
     with wired(rig, tmp_path, Wire(at, after=after)) as edits, pytest.raises(Cut):
-        rig.editor().carry_out(plan, edits.begin("undo"), rig.opening(plan))
+        rig.editor().carry_out(plan, edits.begin("undo", GROUP), rig.opening(plan))
     rig.clock.advance(1)
     assert undo(rig, rig.edits.named(first.name)).failed == ()
     assert stored(rig) == before
@@ -403,7 +403,7 @@ def test_a_full_disk_stops_an_edit_before_it_writes(rig: Rig, tmp_path: Path) ->
     edits = Edits(edits_folder(tmp_path, CLUSTER), rig.clock, Full)
     plan = rig.plan(Skip(offsets=only(100)), 0)
     with pytest.raises(KafkakitError, match="no space"):
-        rig.editor().carry_out(plan, edits.begin("skip"), rig.opening(plan))
+        rig.editor().carry_out(plan, edits.begin("skip", GROUP), rig.opening(plan))
     assert rig.groups.commits == []
 
 

@@ -61,21 +61,18 @@ def open_part(window: ReplayWindow | None, base: int, done: OffsetRanges) -> Rep
 
 def fitting(marks: Iterable[Mark], base: int, done: OffsetRanges) -> tuple[Mark, ...]:
     """What of the marks lies at or above base and agrees with the done set, joined where neighbours are alike."""
-    kept: list[Mark] = []
-    for mark in marks:
-        whole = OffsetRanges.of([(max(mark.start, base), mark.end)])
-        right = whole.intersection(done) if mark.state.is_done else whole.minus(done)
-        kept += [replace(mark, start=start, end=end) for start, end in right]
-    return _joined(kept)
+    listed = sorted(marks, key=_start)
+    end = max((mark.end for mark in listed), default=base)
+    closed = [mark for mark in listed if mark.state.is_done]
+    waiting = [mark for mark in listed if not mark.state.is_done]
+    return _joined([*_cut(closed, done.within(base, end)), *_cut(waiting, done.gaps(base, max(base, end)))])
 
 
 def marked(marks: Iterable[Mark], offsets: OffsetRanges, state: MarkState | None) -> tuple[Mark, ...]:
     """The marks with these offsets in another state; None takes their marks away."""
-    kept = [
-        replace(mark, start=start, end=end)
-        for mark in marks
-        for start, end in OffsetRanges.of([(mark.start, mark.end)]).minus(offsets)
-    ]
+    listed = sorted(marks, key=_start)
+    end = max((mark.end for mark in listed), default=0)
+    kept = _cut(listed, offsets.gaps(0, end))
     if state is not None:
         kept += [Mark(start=start, end=end, state=state) for start, end in offsets]
     return _joined(kept)
@@ -124,9 +121,28 @@ def redated(state: CommitState, before: CommitState, watermark: Watermark | None
     return replace(state, watermark=watermark, marks=marks)
 
 
+def _cut(marks: Iterable[Mark], allowed: OffsetRanges) -> list[Mark]:
+    """The parts of sorted, disjoint marks that lie in a set; costs the sum of both."""
+    parts: list[Mark] = []
+    ranges, at = allowed.ranges, 0
+    for mark in marks:
+        while at < len(ranges) and ranges[at][1] <= mark.start:
+            at += 1
+        look = at
+        while look < len(ranges) and ranges[look][0] < mark.end:
+            start, end = max(mark.start, ranges[look][0]), min(mark.end, ranges[look][1])
+            parts.append(replace(mark, start=start, end=end))
+            look += 1
+    return parts
+
+
+def _start(mark: Mark) -> int:
+    return mark.start
+
+
 def _joined(marks: Iterable[Mark]) -> tuple[Mark, ...]:
     joined: list[Mark] = []
-    for mark in sorted(marks, key=lambda m: m.start):
+    for mark in sorted(marks, key=_start):
         last = joined[-1] if joined else None
         if last is not None and last.end == mark.start and replace(last, start=mark.start, end=mark.end) == mark:
             joined[-1] = replace(last, end=mark.end)

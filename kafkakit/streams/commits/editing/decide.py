@@ -9,9 +9,10 @@ from kafkakit.streams.commit import CommitState, Dialect, Problem, Watermark
 from kafkakit.streams.commits.editing.changes import all_done, redated
 from kafkakit.streams.commits.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit
-from kafkakit.streams.commits.editing.request import EditRequest, Replay, Reset, Translate, verb_name
+from kafkakit.streams.commits.editing.request import EditRequest, Reject, Replay, Reset, Skip, Translate, verb_name
 from kafkakit.streams.commits.editing.verbs import Wanted, wanted
 from kafkakit.streams.commits.editing.writing import Written, dialect_for, losses, written
+from kafkakit.streams.commits.printable import ranges_text
 from kafkakit.streams.dialects.sniff import read_metadata
 from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import CommittedOffset
@@ -98,7 +99,13 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
         passed=_held(all_done(found.state).minus(_done(seen.state)), seen),
         forgotten=forgotten,
         notes=(*notes, *text.notes),
-        warnings=(*_unusable(seen), *aim.warnings, *text.warnings, *_spilled(seen)),
+        warnings=(
+            *_unusable(seen),
+            *aim.warnings,
+            *_missed(request, aim, found.state),
+            *text.warnings,
+            *_spilled(seen),
+        ),
     )
     _check_sound(seen, aim, state, found.state)
     return edit
@@ -164,6 +171,11 @@ def _unusable(seen: SeenPartition) -> tuple[str, ...]:
     if reading.claimed is not None and reading.claimed.done:
         claimed = f"; what it claims done ({counted(reading.claimed.done.count, 'offset')}) is not used"
     return (f"its present payload is not usable: {reading.problem}{claimed}",)
+
+
+def _missed(request: EditRequest, aim: Wanted, found: CommitState) -> tuple[str, ...]:
+    left = aim.may_pass.minus(all_done(found)) if isinstance(request.verb, Skip | Reject) else OffsetRanges()
+    return (f"{ranges_text(left)}: stays pending, since not everything fits",) if left else ()
 
 
 def _spilled(seen: SeenPartition) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Where the journals of edits are kept: one file an edit, in the order of their names."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,13 @@ class Edits:
     def __init__(self, folder: Path, clock: Clock, open_file: OpenFile = DiskFile) -> None:
         self._folder, self._clock, self._open_file = folder, clock, open_file
 
-    def begin(self, verb: str) -> EditJournal:
-        """A journal for a new edit, not on disk yet; names sort by time."""
+    def begin(self, verb: str, group: str) -> EditJournal:
+        """A journal for a new edit, not on disk yet; names sort by time. Only one edit of a group may begin at once."""
         stamp = self._clock.now().strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
         number = 0
         while True:
             tail = f".{number}" if number else ""
-            path = self._folder / f"{stamp}{tail}-{verb}{SUFFIX}"
+            path = self._folder / f"{stamp}{tail}-{verb}-{short_name(group)}{SUFFIX}"
             if not path.exists():
                 return EditJournal(self._open_file(path), self._clock)
             number += 1
@@ -150,6 +151,11 @@ def _undone(records: Iterable[tuple[str, EditRecord]]) -> frozenset[str]:
         elif record.opening.undoes is not None and record.verdict is Verdict.COMPLETE:
             names.add(Path(record.opening.undoes).name)
     return frozenset(names)
+
+
+def short_name(group: str) -> str:
+    """A few characters that tell groups apart in the names of files, whatever characters the groups' names have."""
+    return sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def edits_folder(state_dir: Path, cluster_id: str) -> Path:

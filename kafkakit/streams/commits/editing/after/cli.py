@@ -28,7 +28,7 @@ def undo(
     \b
     kafkakit --profile prod streams commits undo last
     kafkakit --profile prod streams commits undo last --group orders --apply
-    kafkakit --profile prod streams commits undo 20261122T140000.123Z-skip --apply
+    kafkakit --profile prod streams commits undo 20261122T140000.123Z-skip-1f3a90c2 --apply
     """
     from kafkakit.streams.commits.editing.job.cli import consent_of, take_back
 
@@ -50,7 +50,7 @@ def finish(
 
     \b
     kafkakit --profile prod streams commits finish last
-    kafkakit --profile prod streams commits finish 20261122T140000.123Z-skip --apply
+    kafkakit --profile prod streams commits finish 20261122T140000.123Z-skip-1f3a90c2 --apply
     """
     from kafkakit.streams.commits.editing.job.cli import consent_of, go_on
 

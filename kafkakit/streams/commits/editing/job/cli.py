@@ -123,7 +123,7 @@ def edit(kit: Kit, group: str, scope: Scope, request: EditRequest, words: tuple[
         _check_expected(plan, consent)
         if consent.apply:
             _check_no_interrupted(desk, group)
-        outcome = settle(desk, plan, consent, desk.edits.begin(plan.verb), _opening(desk, plan, consent))
+        outcome = settle(desk, plan, consent, desk.edits.begin(plan.verb, group), _opening(desk, plan, consent))
     if outcome is not None:
         tell(kit, outcome, undo=f"{kit.program} streams commits undo last --group {_quoted(group)} --apply")
 
@@ -144,7 +144,7 @@ def take_back(
             observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
             plan = undo_plan(record, journal.name, observed, over_others=over_others, outside_log=outside_log)
             _check_expected(plan, consent)
-            outcome = settle(desk, plan, consent, desk.edits.begin("undo"), _opening(desk, plan, consent))
+            outcome = settle(desk, plan, consent, desk.edits.begin("undo", plan.group), _opening(desk, plan, consent))
             if outcome is not None and not outcome.declined and not outcome.failed:
                 journal.end(Verdict.UNDONE)
                 _end_other_undos(desk, journal, record.opening.group)
@@ -238,14 +238,12 @@ def _alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
     if not consent.apply:
         yield
         return
-    from hashlib import sha256
-
     from kafkakit.adapters.lock import FileLock
     from kafkakit.adapters.own_process import this_holder
+    from kafkakit.streams.commits.editing.store_journal import short_name
     from kafkakit.streams.commits.printable import printable
 
-    short = sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    path = desk.kit.settings.state_dir / "locks" / f"{desk.cluster_id}.commits-{short}.lock"
+    path = desk.kit.settings.state_dir / "locks" / f"{desk.cluster_id}.commits-{short_name(group)}.lock"
     with FileLock(path, f"commits of group {printable(group)}", str(this_holder("streams commits"))):
         yield
 
