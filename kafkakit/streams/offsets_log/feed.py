@@ -121,9 +121,9 @@ class OffsetsFeed:
         has_type = (rows.key_start >= 0) & (rows.key_end - rows.key_start >= 2)
         is_offset = has_type & (kind >= 0) & (kind <= max(OFFSET_TYPES))
         if is_offset.all():
-            _count(tally, kind)
+            tally.count_types(kind)
             return rows
-        _count(tally, kind[has_type])
+        tally.count_types(kind[has_type])
         for row in np.flatnonzero(~is_offset).tolist():
             number = int(kind[row]) if has_type[row] else -1
             if number in EVENT_TYPES or not has_type[row]:
@@ -152,8 +152,7 @@ class OffsetsFeed:
 
         visible_at = commits.at
         held = [row for _, row in unusual]
-        batches = _transactional(piece, heads, rows, markers)
-        if batches:
+        if batches := _transactional(piece, heads, rows, markers):
             fate = np.full(piece.last - piece.first, OWN, np.int64)
             settled = self._transactions.settle(batches, fate)
             tally.committed += settled.committed
@@ -186,14 +185,6 @@ class OffsetsFeed:
             tally.dropped += 1
 
 
-def _count(tally: Tally, kind: "Column") -> None:
-    import numpy as np
-
-    numbers, counts = np.unique(kind, return_counts=True)
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        tally.by_type[number] = tally.by_type.get(number, 0) + count
-
-
 def _markers(views: Views, rows: Rows) -> dict[int, bool]:
     """What the control records say, by batch: True for COMMIT, False for ABORT; other kinds are left out."""
     good = (rows.key_start >= 0) & (rows.key_end - rows.key_start >= 4)
@@ -206,9 +197,10 @@ def _transactional(piece: Piece, heads: Heads, rows: Rows, markers: dict[int, bo
     """The transactional batches of a piece in order: those with records left, and markers."""
     import numpy as np
 
-    own = slice(piece.first, piece.last)
-    has_rows = np.bincount(rows.batch, minlength=piece.last - piece.first) > 0
-    has_rows &= (heads.attributes[own] & TRANSACTIONAL) != 0
+    has_rows = (heads.attributes[piece.first : piece.last] & TRANSACTIONAL) != 0
+    if not markers and not has_rows.any():
+        return []
+    has_rows &= np.bincount(rows.batch, minlength=piece.last - piece.first) > 0
     has_rows[list(markers)] = True
     batches = np.flatnonzero(has_rows)
     at = piece.first + batches

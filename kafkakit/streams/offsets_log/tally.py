@@ -1,6 +1,11 @@
 """What one call of a feed counts while it runs."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(slots=True)
@@ -19,6 +24,14 @@ class Tally:
     committed: int = 0
     aborted: int = 0
     dropped: int = 0
+
+    def count_types(self, numbers: "NDArray[np.int64]") -> None:
+        """Count records by their key types; nearly all are commits."""
+        others = numbers[numbers != 1].tolist()
+        if len(numbers) > len(others):
+            self.by_type[1] = self.by_type.get(1, 0) + len(numbers) - len(others)
+        for number in others:
+            self.by_type[number] = self.by_type.get(number, 0) + 1
 
     def cannot_decode(self, reason: str) -> None:
         """Count a record that cannot be read."""
