@@ -48,7 +48,14 @@ def runs_of(base: int, done: OffsetRanges) -> list[int]:
 
 def pack_runs(runs: list[int]) -> Packed:
     """Each length as a number of seven bits a byte."""
-    return Packed(Encoding.RUNS, b"".join([uvarint(run) for run in runs]))
+    out = bytearray()
+    for run in runs:
+        # As `uvarint` does; a call for each of thousands of runs would take most of the time.
+        while run > 127:
+            out.append(run & 127 | 128)
+            run >>= 7  # noqa: PLW2901
+        out.append(run)
+    return Packed(Encoding.RUNS, bytes(out))
 
 
 def pack_rice(runs: list[int]) -> Packed:
