@@ -1,23 +1,17 @@
-"""`kafkakit streams commits reset|skip|unack|reject|replay|translate`, and the mounting of all that edit."""
+"""`kafkakit streams commits reset|replay|translate`, and the mounting of all commands that edit."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from kafkakit.command import Kit, KitCommand, kit_of
+from kafkakit.command import KitCommand, kit_of
 from kafkakit.streams.commits.editing import options
 from kafkakit.streams.commits.editing.after.cli import finish, undo
+from kafkakit.streams.commits.editing.given.cli import dialect_of, edit_as_given, local_time, one_partition, scope_of
 from kafkakit.streams.commits.editing.options import WriteAs
-
-if TYPE_CHECKING:
-    from kafkakit.streams.commit import Dialect
-    from kafkakit.streams.commits.editing.request import Verb
-    from kafkakit.streams.commits.editing.store_observation import Scope
-
-MOST_PARTITIONS = 1_000_000
+from kafkakit.streams.commits.editing.records.cli import reject, skip, unack
 
 
 def reset(
@@ -64,108 +58,11 @@ def reset(
     from kafkakit.wiring import system_clock
 
     kit = kit_of(ctx)
-    landing, value, words = parse_target(to, system_clock().now(), _local)
+    landing, value, words = parse_target(to, system_clock().now(), local_time)
     verb = Reset(landing=landing, value=value, keep_done=keep_done)
-    _edit(ctx, kit, group, verb, locals(), (f"to {words}",), _scope(topic, partition, all_topics, uncommitted=True))
-
-
-def skip(
-    ctx: typer.Context,
-    group: options.Group,
-    offsets: options.Offsets,
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
-    reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
-) -> None:
-    """Count records as done that are not to be delivered any more, such as a poison pill.
-
-    A plain consumer holds one offset, so there only the records from the committed offset on can be skipped. Metadata
-    that holds many offsets marks them as skipped.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102
-    kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102,200-210 --apply
-    """
-    from kafkakit.streams.commits.editing.offset_text import parse_offsets
-    from kafkakit.streams.commits.editing.request import Skip
-
-    verb = Skip(offsets=parse_offsets(offsets))
-    _edit(ctx, kit_of(ctx), group, verb, locals(), (f"offsets {offsets}",), _one_partition(topic, partition))
-
-
-def unack(
-    ctx: typer.Context,
-    group: options.Group,
-    offsets: options.Offsets,
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
-    reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
-) -> None:
-    """Let records that are done be delivered again; what else is done stays so.
-
-    Offsets below the committed one take it back to the lowest of them. Also takes back a skip or a rejection.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 90,95-99
-    kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 102 --apply
-    """
-    from kafkakit.streams.commits.editing.offset_text import parse_offsets
-    from kafkakit.streams.commits.editing.request import Unack
-
-    verb = Unack(offsets=parse_offsets(offsets))
-    _edit(ctx, kit_of(ctx), group, verb, locals(), (f"offsets {offsets}",), _one_partition(topic, partition))
-
-
-def reject(
-    ctx: typer.Context,
-    group: options.Group,
-    offsets: options.Offsets,
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
-    reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
-) -> None:
-    """Give records up, and keep on record that they were: for metadata that can hold this (kkm1).
-
-    The committed offset stays below the first rejected one, since nothing else remembers it yet. To let it pass, and
-    forget the record, use skip.
-
-    Examples:
-
-    \b
-    kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102
-    kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102 \\
-      --reason 'broken schema, ticket 4711' --apply
-    """
-    from kafkakit.streams.commits.editing.offset_text import parse_offsets
-    from kafkakit.streams.commits.editing.request import Reject
-
-    verb = Reject(offsets=parse_offsets(offsets))
-    _edit(ctx, kit_of(ctx), group, verb, locals(), (f"offsets {offsets}",), _one_partition(topic, partition))
+    edit_as_given(
+        ctx, kit, group, verb, locals(), (f"to {words}",), scope_of(topic, partition, all_topics, uncommitted=True)
+    )
 
 
 def replay(
@@ -219,15 +116,15 @@ def replay(
         if len(window.ranges) > 1:
             raise UsageError("--offsets: a replay is one window", hint="unack takes several")
         verb, words = Replay(request_id=request_id, offsets=window), (f"offsets {offsets}",)
-        scope = _one_partition(topic, partition)
+        scope = one_partition(topic, partition)
     else:
-        first, last = (parse_moment(t, f, now, _local) for t, f in ((from_, "--from"), (to, "--to")))
+        first, last = (parse_moment(t, f, now, local_time) for t, f in ((from_, "--from"), (to, "--to")))
         if first.ms >= last.ms:
             raise UsageError(f"--to {last.words} is not after --from {first.words}")
         verb = Replay(request_id=request_id, from_ms=first.ms, to_ms=last.ms)
         words = (f"records from {first.words} to {last.words}",)
-        scope = _scope(topic, partition, all_topics)
-    _edit(ctx, kit_of(ctx), group, verb, locals(), (*words, f"request id {request_id}"), scope)
+        scope = scope_of(topic, partition, all_topics)
+    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (*words, f"request id {request_id}"), scope)
 
 
 def translate(
@@ -257,8 +154,8 @@ def translate(
     """
     from kafkakit.streams.commits.editing.request import Translate
 
-    verb = Translate(to=_dialect(to))
-    _edit(ctx, kit_of(ctx), group, verb, locals(), (f"to {to.value}",), _scope(topic, partition, all_topics))
+    verb = Translate(to=dialect_of(to))
+    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"to {to.value}",), scope_of(topic, partition, all_topics))
 
 
 def mount(app: typer.Typer) -> None:
@@ -274,67 +171,3 @@ def mount(app: typer.Typer) -> None:
         (finish, "Finish an edit that was interrupted."),
     ):
         app.command(function.__name__, cls=KitCommand, short_help=about)(function)
-
-
-def _edit(
-    ctx: typer.Context,
-    kit: Kit,
-    group: str,
-    verb: Verb,
-    given: dict[str, Any],
-    words: tuple[str, ...],
-    scope: Scope,
-) -> None:
-    from kafkakit.streams.commits.editing.job.cli import consent_of, edit
-    from kafkakit.streams.commits.editing.request import EditRequest, verb_name
-
-    request = EditRequest(
-        verb=verb,
-        dialect=_dialect(given["dialect"]) if given.get("dialect") else None,
-        adopt=given["adopt"],
-        outside_log=given.get("outside_log", False),
-        coarsen=given["coarsen"],
-    )
-    edit(kit, group, scope, request, words, consent_of(ctx, kit, verb_name(verb), group, given))
-
-
-def _scope(topic: str, partition: str, all_topics: bool, *, uncommitted: bool = False) -> Scope:
-    from kafkakit.errors import UsageError
-    from kafkakit.streams.commits.editing.store_observation import Scope
-
-    if bool(topic) == all_topics:
-        raise UsageError("name what is meant: --topic NAME, or --all-topics")
-    if partition and not topic:
-        raise UsageError("--partition goes with --topic")
-    return Scope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)
-
-
-def _one_partition(topic: str, partition: str) -> Scope:
-    from kafkakit.errors import UsageError
-
-    scope = _scope(topic, partition, all_topics=False)
-    if len(scope.partitions) != 1:
-        raise UsageError("offsets belong to one partition", hint="name it: --topic NAME --partition N")
-    return scope
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    from kafkakit.errors import UsageError
-    from kafkakit.streams.commits.editing.offset_text import parse_offsets
-
-    if not text:
-        return ()
-    ranges = parse_offsets(text, "--partition")
-    if (ranges.end or 0) > MOST_PARTITIONS:
-        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
-    return tuple(number for start, end in ranges for number in range(start, end))
-
-
-def _dialect(written: WriteAs) -> Dialect:
-    from kafkakit.streams.commit import Dialect
-
-    return {WriteAs.KKM1: Dialect.KKM1, WriteAs.PC: Dialect.PARALLEL_CONSUMER, WriteAs.PLAIN: Dialect.PLAIN}[written]
-
-
-def _local(moment: datetime) -> datetime:
-    return moment.astimezone()

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from kafkakit.command import kit_of
+from kafkakit.command import Kit, kit_of
 from kafkakit.streams.commits.editing import options
+from kafkakit.streams.commits.editing.job.cli import (
+    Consent,
+    Desk,
+    alone,
+    check_consent,
+    check_expected,
+    consent_of,
+    open_desk,
+    opening_of,
+    settle,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from kafkakit.streams.commits.editing.journal import EditRecord
+    from kafkakit.streams.commits.editing.store_journal import EditJournal
 
 
 def undo(
@@ -30,10 +48,8 @@ def undo(
     kafkakit --profile prod streams commits undo last --group orders --apply
     kafkakit --profile prod streams commits undo 20261122T140000.123Z-skip-1f3a90c2 --apply
     """
-    from kafkakit.streams.commits.editing.job.cli import consent_of, take_back
-
     consent = consent_of(ctx, kit_of(ctx), "undo", journal, locals())
-    take_back(kit_of(ctx), journal, group, consent, over_others=even_if_changed, outside_log=outside_log)
+    _take_back(kit_of(ctx), journal, group, consent, over_others=even_if_changed, outside_log=outside_log)
 
 
 def finish(
@@ -52,6 +68,81 @@ def finish(
     kafkakit --profile prod streams commits finish last
     kafkakit --profile prod streams commits finish 20261122T140000.123Z-skip-1f3a90c2 --apply
     """
-    from kafkakit.streams.commits.editing.job.cli import consent_of, go_on
+    _go_on(kit_of(ctx), journal, group, consent_of(ctx, kit_of(ctx), "finish", journal, locals()))
 
-    go_on(kit_of(ctx), journal, group, consent_of(ctx, kit_of(ctx), "finish", journal, locals()))
+
+def _take_back(
+    kit: Kit, name: str, group: str, consent: Consent, *, over_others: bool = False, outside_log: bool = False
+) -> None:
+    """Undo an edit by its journal."""
+    from kafkakit.streams.commits.editing.journal import Verdict
+    from kafkakit.streams.commits.editing.undoing import undo_plan
+
+    check_consent(kit, consent)
+    with open_desk(kit, writes=consent.apply) as desk:
+        found = _journal(desk, name, group)
+        with alone(desk, _record(found, desk).opening.group, consent):
+            journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
+            record = _record(journal, desk)
+            observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
+            plan = undo_plan(record, journal.name, observed, over_others=over_others, outside_log=outside_log)
+            check_expected(plan, consent)
+            outcome = settle(desk, plan, consent, desk.edits.begin("undo", plan.group), opening_of(desk, plan, consent))
+            if outcome is not None and not outcome.declined and not outcome.failed:
+                journal.end(Verdict.UNDONE)
+                _end_other_undos(desk, journal, record.opening.group)
+                if record.opening.undoes is not None:
+                    desk.edits.named(record.opening.undoes).end(Verdict.COMPLETE)
+    if outcome is not None:
+        tell(kit, outcome)
+
+
+def _go_on(kit: Kit, name: str, group: str, consent: Consent) -> None:
+    """Finish an interrupted edit by its journal."""
+    from kafkakit.streams.commits.editing.journal import Standing, Verdict
+    from kafkakit.streams.commits.editing.undoing import finish_plan
+
+    check_consent(kit, consent)
+    with open_desk(kit, writes=consent.apply) as desk:
+        found = _journal(desk, name, group)
+        with alone(desk, _record(found, desk).opening.group, consent):
+            journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
+            record = _record(journal, desk)
+            observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
+            plan = finish_plan(record, observed)
+            check_expected(plan, consent)
+            outcome = settle(desk, plan, consent, journal, None)
+            if outcome is not None and not plan.changes and record.is_open:
+                journal.found(dict.fromkeys(record.changes, Standing.NEW))
+                journal.end(Verdict.COMPLETE)
+    if outcome is not None:
+        tell(kit, outcome)
+
+
+def _journal(desk: Desk, name: str, group: str) -> EditJournal:
+    return desk.edits.last(group or None) if name == "last" else desk.edits.named(name)
+
+
+def _record(journal: EditJournal, desk: Desk) -> EditRecord:
+    from kafkakit.errors import InputError, RefusedError
+
+    record = journal.record
+    if record is None:
+        raise InputError(journal.name, "holds no edit")
+    if record.opening.cluster_id != desk.cluster_id:
+        raise RefusedError(
+            f"{journal.name} is of cluster {record.opening.cluster_id}, this is cluster {desk.cluster_id}"
+        )
+    if not record.changes:
+        raise InputError(journal.name, record.story, hint="there is nothing to undo or finish")
+    return record
+
+
+def _end_other_undos(desk: Desk, undone: EditJournal, group: str) -> None:
+    """An earlier undo of the same edit that was interrupted wanted just what stands now."""
+    from kafkakit.streams.commits.editing.journal import Verdict
+
+    for name in desk.edits.interrupted(group):
+        other = desk.edits.named(name)
+        if other.record is not None and other.record.opening.undoes == undone.name:
+            other.end(Verdict.COMPLETE)

@@ -13,7 +13,7 @@ from kafkakit.command import Kit
 
 if TYPE_CHECKING:
     from kafkakit.ports import Clock, ClusterAdmin
-    from kafkakit.streams.commits.editing.journal import EditRecord, Opening
+    from kafkakit.streams.commits.editing.journal import Opening
     from kafkakit.streams.commits.editing.outcome import EditOutcome
     from kafkakit.streams.commits.editing.plan import EditPlan
     from kafkakit.streams.commits.editing.request import EditRequest
@@ -115,65 +115,17 @@ def edit(kit: Kit, group: str, scope: Scope, request: EditRequest, words: tuple[
     from kafkakit.streams.commits.editing.request import times_of
 
     check_consent(kit, consent)
-    with open_desk(kit, writes=consent.apply) as desk, _alone(desk, group, consent):
+    with open_desk(kit, writes=consent.apply) as desk, alone(desk, group, consent):
         observed = desk.observer.look(group, scope, times_of(request.verb), desk.clock.now())
         plan = decide_edit(observed, request, words)
         if wanted := times_wanted(plan):
             plan = decide_edit(observed.with_times(desk.observer.record_times(wanted)), request, words)
-        _check_expected(plan, consent)
+        check_expected(plan, consent)
         if consent.apply:
             _check_no_interrupted(desk, group)
-        outcome = settle(desk, plan, consent, desk.edits.begin(plan.verb, group), _opening(desk, plan, consent))
+        outcome = settle(desk, plan, consent, desk.edits.begin(plan.verb, group), opening_of(desk, plan, consent))
     if outcome is not None:
         tell(kit, outcome, undo=f"{kit.program} streams commits undo last --group {_quoted(group)} --apply")
-
-
-def take_back(
-    kit: Kit, name: str, group: str, consent: Consent, *, over_others: bool = False, outside_log: bool = False
-) -> None:
-    """Undo an edit by its journal."""
-    from kafkakit.streams.commits.editing.journal import Verdict
-    from kafkakit.streams.commits.editing.undoing import undo_plan
-
-    check_consent(kit, consent)
-    with open_desk(kit, writes=consent.apply) as desk:
-        found = _journal(desk, name, group)
-        with _alone(desk, _record(found, desk).opening.group, consent):
-            journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
-            record = _record(journal, desk)
-            observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
-            plan = undo_plan(record, journal.name, observed, over_others=over_others, outside_log=outside_log)
-            _check_expected(plan, consent)
-            outcome = settle(desk, plan, consent, desk.edits.begin("undo", plan.group), _opening(desk, plan, consent))
-            if outcome is not None and not outcome.declined and not outcome.failed:
-                journal.end(Verdict.UNDONE)
-                _end_other_undos(desk, journal, record.opening.group)
-                if record.opening.undoes is not None:
-                    desk.edits.named(record.opening.undoes).end(Verdict.COMPLETE)
-    if outcome is not None:
-        tell(kit, outcome)
-
-
-def go_on(kit: Kit, name: str, group: str, consent: Consent) -> None:
-    """Finish an interrupted edit by its journal."""
-    from kafkakit.streams.commits.editing.journal import Standing, Verdict
-    from kafkakit.streams.commits.editing.undoing import finish_plan
-
-    check_consent(kit, consent)
-    with open_desk(kit, writes=consent.apply) as desk:
-        found = _journal(desk, name, group)
-        with _alone(desk, _record(found, desk).opening.group, consent):
-            journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
-            record = _record(journal, desk)
-            observed = desk.observer.look_at(record.opening.group, record.changes, desk.clock.now())
-            plan = finish_plan(record, observed)
-            _check_expected(plan, consent)
-            outcome = settle(desk, plan, consent, journal, None)
-            if outcome is not None and not plan.changes and record.is_open:
-                journal.found(dict.fromkeys(record.changes, Standing.NEW))
-                journal.end(Verdict.COMPLETE)
-    if outcome is not None:
-        tell(kit, outcome)
 
 
 def settle(
@@ -233,7 +185,7 @@ def tell(kit: Kit, outcome: EditOutcome, undo: str = "") -> None:
 
 
 @contextmanager
-def _alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
+def alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
     """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
     if not consent.apply:
         yield
@@ -248,7 +200,8 @@ def _alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
         yield
 
 
-def _opening(desk: Desk, plan: EditPlan, consent: Consent) -> Opening:
+def opening_of(desk: Desk, plan: EditPlan, consent: Consent) -> Opening:
+    """The first line of the plan's journal: whose edit it is, and why."""
     from kafkakit.adapters.own_process import this_holder
     from kafkakit.streams.commits.editing.journal import Opening
 
@@ -266,7 +219,8 @@ def _opening(desk: Desk, plan: EditPlan, consent: Consent) -> Opening:
     )
 
 
-def _check_expected(plan: EditPlan, consent: Consent) -> None:
+def check_expected(plan: EditPlan, consent: Consent) -> None:
+    """Refuse a plan that is not the one that was shown."""
     from kafkakit.errors import RefusedError
 
     if consent.expect and consent.expect != plan.fingerprint:
@@ -276,41 +230,12 @@ def _check_expected(plan: EditPlan, consent: Consent) -> None:
         )
 
 
-def _end_other_undos(desk: Desk, undone: EditJournal, group: str) -> None:
-    """An earlier undo of the same edit that was interrupted wanted just what stands now."""
-    from kafkakit.streams.commits.editing.journal import Verdict
-
-    for name in desk.edits.interrupted(group):
-        other = desk.edits.named(name)
-        if other.record is not None and other.record.opening.undoes == undone.name:
-            other.end(Verdict.COMPLETE)
-
-
 def _check_no_interrupted(desk: Desk, group: str) -> None:
     from kafkakit.errors import RefusedError
     from kafkakit.streams.commits.printable import printable
 
     if interrupted := desk.edits.interrupted(group):
         raise RefusedError(f"an edit of group {printable(group)} was interrupted", hint=desk.ways_on(interrupted[0]))
-
-
-def _journal(desk: Desk, name: str, group: str) -> EditJournal:
-    return desk.edits.last(group or None) if name == "last" else desk.edits.named(name)
-
-
-def _record(journal: EditJournal, desk: Desk) -> EditRecord:
-    from kafkakit.errors import InputError, RefusedError
-
-    record = journal.record
-    if record is None:
-        raise InputError(journal.name, "holds no edit")
-    if record.opening.cluster_id != desk.cluster_id:
-        raise RefusedError(
-            f"{journal.name} is of cluster {record.opening.cluster_id}, this is cluster {desk.cluster_id}"
-        )
-    if not record.changes:
-        raise InputError(journal.name, record.story, hint="there is nothing to undo or finish")
-    return record
 
 
 def _limit(admin: ClusterAdmin) -> int:
