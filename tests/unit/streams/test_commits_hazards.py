@@ -23,6 +23,7 @@ from kafkakit.streams.commits.findings_of import ABOUT
 from kafkakit.streams.commits.hazards import hazards_of
 from kafkakit.streams.commits.headroom import by_fullness, headroom_of, read_limits
 from kafkakit.streams.commits.log_hazards import skipped_at_most
+from kafkakit.streams.commits.table import oldest_age_s
 from kafkakit.streams.commits.times import age_text, interval_text, utc_text
 from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import LogSpan
@@ -207,3 +208,9 @@ def test_times_in_words() -> None:
     assert utc_text(1 << 70) == f"ms {1 << 70}"
     assert (age_text(NOW - 61_000, NOW), age_text(NOW + 5_000, NOW)) == ("1m 1s ago", "5s ahead")
     assert interval_text(0, 1) == "between 1970-01-01T00:00:00.000Z and 1970-01-01T00:00:00.001Z"
+
+
+def test_an_age_that_is_not_exact_is_told_as_the_younger_one() -> None:
+    span = TimeSpan(low_ms=NOW - 90_000, high_ms=NOW - 30_000, source="its batch in the log")
+    assert oldest_age_s(facts(pending_time=span)) == 30
+    assert oldest_age_s(facts(CommitState(base=500), pending_time=span)) is None

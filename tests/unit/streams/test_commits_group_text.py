@@ -1,0 +1,94 @@
+"""A group on a screen: what comes first when there is more than fits, and what a watch shows where."""
+
+from dataclasses import replace
+
+from kafkakit.model import TopicPartition
+from kafkakit.ports import ItemError
+from kafkakit.streams.commit import CommitState, Dialect, Reading
+from kafkakit.streams.commits.facts import CommitFacts
+from kafkakit.streams.commits.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
+from kafkakit.streams.commits.headroom import Limits
+from kafkakit.streams.commits.look import GroupLook
+from kafkakit.streams.commits.picture import ASCII
+from kafkakit.streams.commits.watching.run import Shown
+from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.ports import GroupState, GroupType, LogSpan
+
+NOW = 1_758_335_260_726
+
+
+def commit(partition: int, *, done: tuple[tuple[int, int], ...] = (), base: int = 5, end: int = 100) -> CommitFacts:
+    return CommitFacts(
+        offset=base,
+        metadata="",
+        reading=Reading(
+            dialect=Dialect.KKM1 if done else Dialect.PLAIN,
+            state=CommitState(base=base, done=OffsetRanges(done)),
+            chars=0,
+        ),
+        at_ms=NOW,
+        key=TopicPartition("t", partition),
+        group="g",
+        span=LogSpan(start=0, stable=end, end=end),
+    )
+
+
+def look(*commits: CommitFacts) -> GroupLook:
+    return GroupLook(
+        group="g",
+        cluster_id="c",
+        at_ms=NOW,
+        type=GroupType.CONSUMER,
+        state=GroupState.STABLE,
+        limits=Limits(of_broker={1: 4096}),
+        commits=commits,
+        refused={TopicPartition("u", 0): ItemError(name="X")},
+        notes=("half of it",),
+    )
+
+
+class ScreenSpy:
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, str]] = []
+
+    def show(self, text: str, line: str) -> None:
+        self.shown.append((text, line))
+
+
+def test_commits_that_hold_something_are_told_in_full_and_never_cut_from_the_table() -> None:
+    dull = [commit(number) for number in range(TABLE_ROWS + 10)]
+    last = [commit(1000 + number, done=((7, 9),)) for number in range(IN_FULL + 2)]
+    wrong = commit(2000, base=101)
+    text = group_text(look(*dull, *last, wrong), width=80, style=ASCII)
+    assert text.count("of group g: committed") == IN_FULL
+    assert text.index("t-2000 of group g") < text.index("t-1000 of group g"), "an error goes first"
+    assert "and 21 more commits" in text
+    assert "and 3 more that hold something" in text
+    rows = [line.split()[1] for line in text.splitlines() if line.startswith("t   ")]
+    assert len(rows) == TABLE_ROWS
+    assert {str(1000 + number) for number in range(IN_FULL + 2)} | {"2000"} <= set(rows)
+    assert text.endswith("cannot be read: u-0: X\nnote: half of it\n")
+
+
+def test_a_screen_keeps_to_its_rows() -> None:
+    held = look(*(commit(number) for number in range(100)))
+    assert len(screen_text(held, rows=24).splitlines()) <= 24
+    assert "no commits" in screen_text(look(), rows=24)
+
+
+def test_a_terminal_gets_the_table_and_a_log_gets_the_changes() -> None:
+    before, after = look(commit(0, done=((7, 9),))), look(commit(0, done=((7, 10),)), commit(1))
+    spy = ScreenSpy()
+    Shown(spy, rows=24, in_place=True).show(before, after)
+    assert [line for _, line in spy.shown] == [""]
+    assert "t" in spy.shown[0][0]
+    spy = ScreenSpy()
+    shown = Shown(spy, rows=24, in_place=False)
+    shown.show(None, before)
+    shown.show(before, replace(before, at_ms=NOW + 1))
+    assert spy.shown == []
+    shown.show(before, after)
+    assert [line for _, line in spy.shown] == [
+        "2025-09-20T02:27:40.726Z t-0: became done: 1: 9",
+        "2025-09-20T02:27:40.726Z t-1: committed at 5 for the first time",
+    ]
