@@ -107,7 +107,7 @@ def measured(pattern: str) -> dict[str, object]:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """The median of a few calls in milliseconds of CPU, which a busy machine changes least; the first does not count."""
+    """The median of a few calls in milliseconds of CPU (a busy machine changes them least), the first left out."""
     call()
     seconds: list[float] = []
     while len(seconds) < 5 or (sum(seconds) < 0.05 and len(seconds) < 200):
