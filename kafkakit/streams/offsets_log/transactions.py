@@ -6,6 +6,8 @@ everything and holds back just the commits of that transaction.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkakit.streams.offsets_log.commits import Held
@@ -24,6 +26,9 @@ HELD = -3
 MAX_HELD_BYTES = 64 << 20
 MAX_TOLD = 20
 """How many open transactions are told, and how many groups of each."""
+
+MAX_LOOKED_AT = 50
+"""How many keys of a transaction are looked at for its groups: as a rule it has one."""
 
 
 class TransactionBatch(NamedTuple):
@@ -151,7 +156,7 @@ class Transactions:
 
     def told(self) -> tuple[OpenTransaction, ...]:
         """The oldest open transactions, bounded, each with some of its groups."""
-        oldest = sorted(self._open.items(), key=lambda item: (item[1].since_offset, item[0]))[:MAX_TOLD]
+        oldest = nsmallest(MAX_TOLD, self._open.items(), key=lambda item: (item[1].since_offset, item[0]))
         return tuple(
             OpenTransaction(
                 producer_id=pid,
@@ -177,10 +182,8 @@ class Settled:
 
 def _groups(keys: Iterable[bytes]) -> tuple[str, ...]:
     found: set[str] = set()
-    for key in keys:
+    for key in islice(keys, MAX_LOOKED_AT):
         decoded = decode_key(key)
         if isinstance(decoded, LogKey):
             found.add(decoded.group)
-        if len(found) == MAX_TOLD:
-            break
-    return tuple(sorted(found))
+    return tuple(sorted(found)[:MAX_TOLD])

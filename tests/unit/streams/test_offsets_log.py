@@ -47,6 +47,22 @@ def test_a_commit_is_read_as_its_broker_meant_it(case: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("case", CASES["groups"], ids=lambda c: c["name"])
+def test_a_record_of_a_real_group_is_read(case: dict[str, Any]) -> None:
+    entry = decode_entry(unhex(case["key"]), unhex(case["value"]))
+    assert isinstance(entry, Entry)
+    assert entry.key == LogKey(type=KeyType(case["type"]), group=case["group"], member=case["member"])
+    says = dict(case["says"])
+    assert type(entry.value).__name__ == says.pop("kind")
+    if "assigned" in says:
+        says["assigned"] = [[bytes.fromhex(topic_id), places] for topic_id, places in says["assigned"]]
+    assert {name: as_lists(getattr(entry.value, name)) for name in says} == says
+
+
+def as_lists(value: object) -> object:
+    return [as_lists(v) for v in value] if isinstance(value, tuple) else value
+
+
 @pytest.mark.parametrize("case", CASES["undecodable"], ids=lambda c: c["name"])
 def test_what_cannot_be_read_says_why(case: dict[str, Any]) -> None:
     assert decode_entry(unhex(case["key"]), unhex(case["value"])) == Undecodable(case["reason"])
