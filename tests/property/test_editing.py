@@ -1,5 +1,6 @@
 """Edits of random commits: against plain sets of offsets, and any of them taken back to the last character."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,15 +8,24 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.errors import RefusedError
+from kafkakit.errors import InputError, RefusedError
+from kafkakit.journals.lines import FIRST_PREV, Line, RecordKind, line_hash
 from kafkakit.streams.commit import CommitState, Dialect, Mark, MarkState, Watermark
 from kafkakit.streams.commits.editing.changes import all_done, first_pending, fitting, marked
+from kafkakit.streams.commits.editing.journal import (
+    Opening,
+    What,
+    decode_edit_lines,
+    encode_edit_line,
+    opening_data,
+    replay_lines,
+)
 from kafkakit.streams.commits.editing.plan import same_commit
 from kafkakit.streams.commits.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
 from kafkakit.streams.commits.editing.undoing import undo_plan
 from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
 from kafkakit.streams.offset_ranges import OffsetRanges
-from tests.edit_rig import GROUP, START_MS, Rig
+from tests.edit_rig import GROUP, NOW, START_MS, Rig
 
 END = 64
 offsets = st.frozensets(st.integers(0, END - 1), max_size=12)
@@ -151,3 +161,39 @@ def test_marks_stay_sorted_disjoint_and_agree_with_the_set(
 @given(held=states())
 def test_the_first_hole_is_the_base(held: CommitState) -> None:
     assert first_pending(all_done(held)) == held.base
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["changes", "answers", "partitions", "verdict", "old", "offset"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    what=st.sampled_from(list(What)),
+    kind=st.sampled_from(list(RecordKind)),
+    body=st.dictionaries(
+        st.sampled_from(["changes", "answers", "partitions", "verdict", "words", "group"]), json_values
+    ),
+)
+def test_a_journal_that_somebody_made_up_is_refused_in_words(
+    what: What, kind: RecordKind, body: dict[str, object]
+) -> None:
+    opening = Opening(cluster_id="c", group="g", verb="skip", who="me")
+    first = encode_edit_line(line(0, FIRST_PREV, What.OPEN, RecordKind.CHECK, opening_data(opening)))
+    second = encode_edit_line(line(1, line_hash(first), what, kind, body))
+    text = decode_edit_lines(first + second, "made-up")
+    try:
+        record = replay_lines(text.records, "made-up")
+    except InputError:
+        return
+    assert record is not None
+    assert record.story
+
+
+def line(seq: int, prev: str, what: What, kind: RecordKind, data: Mapping[str, object]) -> Line[What]:
+    return Line(seq=seq, time=NOW, prev=prev, kind=kind, what=what, data=data)

@@ -125,7 +125,7 @@ def replay_lines(lines: Iterable[Line], source: str) -> EditRecord | None:
     for line in lines:
         try:
             record = fold(record, line)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise InputError(source, f"line {line.seq + 1} makes no sense", hint=DAMAGED_HINT) from None
     return record
 
@@ -133,11 +133,11 @@ def replay_lines(lines: Iterable[Line], source: str) -> EditRecord | None:
 def fold(record: EditRecord | None, line: Line) -> EditRecord:
     """Take one more line into account."""
     data = line.data
-    if line.what is What.OPEN:
+    if (record is None) != (line.what is What.OPEN):
+        raise ValueError("a journal opens once, with its first line")
+    if record is None:
         words = tuple(str(word) for word in data["words"])
         return EditRecord(opening=Opening(**{**data, "words": words}), at=line.time)
-    if record is None:
-        raise ValueError("a journal begins with its opening")
     if line.what is What.WRITE and line.kind is RecordKind.INTENT:
         changes = [change_from(item) for item in data["changes"]]
         return replace(record, changes={**record.changes, **{c.partition: c for c in changes}}, verdict=Verdict.OPEN)
