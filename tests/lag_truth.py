@@ -176,13 +176,15 @@ class World:
         self.group = Group(self)
 
     def truths(self, monitor_ms: int, *, is_live: bool) -> set[int]:
-        """The true lags at a moment by the monitor's clock; none where the commit is not of the topic, or where the
-        group has done nothing whose age the live lag could be."""
+        """The true lags at a moment by the monitor's clock; none without a commit, or where the group has done nothing
+        whose age the live lag could be. A commit of an earlier topic does nothing in the present one."""
         now = monitor_ms - self.setup.monitor_ms
         life = next(one for one in reversed(self.lives) if one.created <= now)
         commit = next((c for c in reversed(self.commits) if c.made <= now), None)
-        if commit is None or commit.life is not life:
+        if commit is None:
             return set()
+        if commit.life is not life:
+            commit = Commit(made=commit.made, life=life, offset=0, done=OffsetRanges(), metadata="")
         oldest = self._newest_done(life, commit, now) if is_live else None
         if is_live and oldest is None:
             return set()
