@@ -1,0 +1,171 @@
+"""The lag monitor on real brokers: groups of every kind, transactions, a poison pill, topics made anew, the program."""
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.kafka_log import KafkaLog
+from kafkakit.model import TopicPartition
+from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.identity import CommitIdentity
+from kafkakit.streams.lag.figures import Flag, Source
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.lag_watch import Watch, make_topic, new_topic, watching
+from tests.integration.stream_clients import (
+    OffsetsTransaction,
+    commit_with_kafka_python,
+    loner,
+    member,
+    poison_pill,
+    produce,
+)
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def watch(cluster: SandboxCluster) -> Any:
+    with watching(cluster) as watch:
+        yield watch
+
+
+def now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_members_commits_are_seen(watch: Watch, protocol: str) -> None:
+    key = new_topic(watch.cluster)
+    stamp = now_ms() - 60_000
+    produce(watch.cluster, key, [b"x"] * 10, timestamp_ms=stamp, step_ms=1_000)
+    group = f"{protocol}-{key.topic}"
+    with member(watch.cluster, group, [key.topic], protocol=protocol) as live:
+        live.commit({key: (4, "")})
+        row = watch.until(group, key, lambda r: r.lag == 6 and r.backlog.is_exact)
+        assert row.backlog.source is Source.RECORD
+        assert row.backlog.as_of_ms - row.backlog.low_ms == stamp + 4_000
+        live.commit({key: (10, "")})
+        row = watch.until(group, key, lambda r: r.lag == 0 and r.backlog.is_exact)
+        assert (row.backlog.source, row.backlog.high_ms) == (Source.CAUGHT_UP, 0)
+
+
+def test_commits_of_kafka_python_with_metadata_of_kafka_streams(watch: Watch) -> None:
+    key = new_topic(watch.cluster)
+    stamp = now_ms() - 300_000
+    produce(watch.cluster, key, [b"x"] * 10, timestamp_ms=stamp, step_ms=1_000)
+    group = f"streams-{key.topic}"
+    commit_with_kafka_python(watch.cluster, group, {key: (5, write_kafka_streams(stamp + 4_000))})
+    row = watch.until(group, key, lambda r: r.live.source is Source.STREAM_TIME)
+    assert row.live.high_ms is not None
+    assert row.live.as_of_ms - row.live.high_ms == stamp + 4_000
+    row = watch.until(group, key, lambda r: r.backlog.is_exact)
+    assert row.backlog.source is Source.RECORD
+    assert row.backlog.as_of_ms - row.backlog.low_ms == stamp + 5_000
+
+
+def test_an_open_transaction_hides_its_own_commits_only(watch: Watch) -> None:
+    key = new_topic(watch.cluster)
+    produce(watch.cluster, key, [b"x"] * 100)
+    group, other = f"tx-{key.topic}", f"plain-{key.topic}"
+    transaction = OffsetsTransaction(watch.cluster, f"id-{key.topic}")
+    with loner(watch.cluster, group) as owner, loner(watch.cluster, other) as bystander:
+        owner.commit({key: (10, "")})
+        watch.until(group, key, lambda r: r.committed == 10)
+        transaction.begin()
+        transaction.send(owner, {key: (20, "")})
+        bystander.commit({key: (30, "")})
+        watch.until(other, key, lambda r: r.committed == 30)
+        assert watch.rows(group)[key].committed == 10
+        condition = watch.watcher.condition()
+        assert [h.transaction.groups for h in condition.held_back] == [(group,)]
+        transaction.abort()
+        bystander.commit({key: (31, "")})
+        watch.until(other, key, lambda r: r.committed == 31)
+        assert watch.rows(group)[key].committed == 10
+        transaction.begin()
+        transaction.send(owner, {key: (40, "")})
+        transaction.commit()
+        watch.until(group, key, lambda r: r.committed == 40)
+        assert watch.watcher.condition().held_back_count == 0
+
+
+def test_a_poison_pill_is_one_pending_record_and_nearly_no_live_lag(watch: Watch) -> None:
+    key = new_topic(watch.cluster)
+    stamp = now_ms() - 600_000
+    produce(watch.cluster, key, [b"x"], timestamp_ms=stamp)
+    produce(watch.cluster, key, [b"x"] * 400, timestamp_ms=now_ms() - 1_000)
+    group = f"poison-{key.topic}"
+    with closing(KafkaLog(watch.cluster.bootstrap_servers, watch.cluster.security)) as log:
+        topic_id = log.places([key.topic])[key.topic].topic_id
+    identity = CommitIdentity(cluster_id=watch.cluster.cluster_id, topic_id=topic_id, partition=0, group=group)
+    text = poison_pill(identity, stuck=0, done_to=401, oldest_ms=stamp, newest_ms=now_ms() - 500)
+    commit_with_kafka_python(watch.cluster, group, {key: (0, text)})
+    row = watch.until(group, key, lambda r: r.backlog.source is Source.WATERMARK and r.live.source is Source.CAUGHT_UP)
+    assert (row.lag, row.pending) == (401, 1)
+    assert row.backlog.is_exact
+    assert row.backlog.as_of_ms - row.backlog.low_ms == stamp
+    assert row.live.high_ms == 0
+
+
+def test_no_sample_survives_a_topic_made_anew(watch: Watch) -> None:
+    key = new_topic(watch.cluster)
+    produce(watch.cluster, key, [b"x"] * 1000)
+    group = f"anew-{key.topic}"
+    commit_with_kafka_python(watch.cluster, group, {key: (900, "")})
+    watch.until(group, key, lambda r: r.lag == 100)
+    with closing(watch.cluster.open_admin()) as admin:
+        assert admin.delete_topic(key.topic) is None
+    deadline = time.monotonic() + 20
+    while key in watch.rows(group) and watch.rows(group)[key].lag == 100:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    make_topic(watch.cluster, key.topic, 1, {})
+    produce(watch.cluster, key, [b"x"] * 7)
+    # The old commit is deleted with its topic by the broker; whether before or after, it says nothing of the new one.
+    for _ in range(20):
+        row = watch.rows(group).get(key)
+        assert row is None or row.lag == -1 or Flag.OTHER_TOPIC in row.backlog.flags
+        time.sleep(0.1)
+    commit_with_kafka_python(watch.cluster, group, {key: (3, "")})
+    row = watch.until(group, key, lambda r: r.lag == 4 and r.backlog.source is Source.RECORD)
+    assert row.end == 7
+
+
+def test_the_program_looks_at_clusters_of_two_versions_together(
+    cluster: SandboxCluster, sandbox_cluster: StartCluster
+) -> None:
+    old = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), kafka="3.9.2")
+    key = TopicPartition("lag-both", 0)
+    for one, offset in ((cluster, 3), (old, 8)):
+        make_topic(one, key.topic, 1, {})
+        produce(one, key, [b"x"] * 10)
+        commit_with_kafka_python(one, "both", {key: (offset, "")})
+    names = f"{cluster.name},{old.name}"
+    ran = program(cluster, "once", "both", "--clusters", names, "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert {line["cluster"]: line["lag"] for line in found["lines"]} == {cluster.name: 7, old.name: 2}
+    assert all(line["source"] == "record" for line in found["lines"])
+    ran = program(cluster, "once", "both", "--clusters", names, "--by", "stream")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[1].split()[:2] == ["both", "lag-both"]
+    ran = program(cluster, "check", "both", "--clusters", names, "--crit-lag", "5", "--nagios")
+    assert ran.returncode == 2, ran.stderr
+    assert ran.stdout.startswith(f"LAG CRITICAL - {cluster.name} both lag-both: lag 7 is above 5 | ")
+    old.kill(old.broker_ids[0])
+    ran = program(cluster, "check", "both", "--clusters", names, "--warn-lag", "5", "--nagios", "--wait", "3s")
+    assert ran.returncode == 3, ran.stderr
+    assert ran.stdout.startswith(f"LAG UNKNOWN - {old.name}: ")
+
+
+def program(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess[str]:
+    """`kafkakit streams lag` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "kafkakit", "streams", "lag", *words],
+        env=cluster.env, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip

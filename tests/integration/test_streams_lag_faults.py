@@ -1,0 +1,120 @@
+"""The lag monitor while a broker dies and comes back, and two services that share a cluster while one is killed."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from kafkakit.streams.lag.condition import Phase
+from tests.exposition import Samples, parse
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.lag_watch import new_topic, watching
+from tests.integration.stream_clients import commit_with_kafka_python, produce
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def single(sandbox_cluster: StartCluster) -> SandboxCluster:
+    return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), offsets_partitions=4)
+
+
+def eventually(is_so: Callable[[], object], what: str, limit_s: float = 30.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_a_broker_that_dies_is_told_and_one_that_comes_back_is_followed(single: SandboxCluster) -> None:
+    key = new_topic(single)
+    produce(single, key, [b"x"] * 10)
+    commit_with_kafka_python(single, "g-dies", {key: (4, "")})
+    with watching(single) as watch:
+        before = watch.until("g-dies", key, lambda r: r.lag == 6 and r.backlog.is_exact)
+        single.kill(single.broker_ids[0])
+        try:
+            eventually(lambda: watch.watcher.condition().phase is Phase.UNREACHABLE, "it is not told")
+            row = watch.rows("g-dies")[key]
+            time.sleep(1)
+            assert watch.rows("g-dies")[key].backlog.as_of_ms == row.backlog.as_of_ms, "an old figure looks new"
+            assert watch.watcher.condition().notes
+        finally:
+            single.revive()
+        commit_with_kafka_python(single, "g-dies", {key: (8, "")})
+        after = watch.until("g-dies", key, lambda r: r.lag == 2 and r.backlog.is_exact)
+        assert after.backlog.as_of_ms > before.backlog.as_of_ms
+        eventually(lambda: watch.watcher.condition().phase is Phase.LIVE, "it is not live again")
+        assert any("answer again" in line for line in watch.said)
+
+
+class Served:
+    """`lag serve` in a process of its own."""
+
+    def __init__(self, cluster: SandboxCluster) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        words = ["--profile", cluster.name, "streams", "lag", "serve", "--listen", self.address]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kafkakit", *words], env=cluster.env, stderr=subprocess.PIPE, text=True
+        )
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def metrics(self) -> Samples:
+        with suppress(OSError):
+            return parse(self.get("/metrics"))
+        return {}
+
+    def carries(self, cluster: SandboxCluster) -> bool:
+        return self.metrics().get(("kafkakit_lag_carried", (("cluster", cluster.name),))) == 1
+
+    def lag_of(self, group: str) -> float | None:
+        found = [v for (name, labels), v in self.metrics().items()
+                 if name == "kafkakit_lag_records" and ("group", group) in labels]  # fmt: skip
+        return found[0] if found else None
+
+
+@contextmanager
+def serving(cluster: SandboxCluster) -> Iterator[Served]:
+    served = Served(cluster)
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.process.kill()
+        served.process.communicate(timeout=20)
+
+
+def test_two_services_share_a_cluster_and_one_takes_over(single: SandboxCluster) -> None:
+    key = new_topic(single)
+    produce(single, key, [b"x"] * 10)
+    commit_with_kafka_python(single, "g-served", {key: (4, "")})
+    with serving(single) as first:
+        eventually(lambda: first.lag_of("g-served") == 6, "the first service shows nothing")
+        with serving(single) as second:
+            eventually(lambda: second.metrics().get(("kafkakit_lag_instances", ())) == 2, "they do not see each other")
+            assert not second.carries(single)
+            assert second.lag_of("g-served") is None, "two services publish the same figures"
+            first.process.kill()
+            eventually(lambda: second.lag_of("g-served") == 6, "the second service did not take over")
+            commit_with_kafka_python(single, "g-served", {key: (9, "")})
+            eventually(lambda: second.lag_of("g-served") == 1, "the second service does not follow")
+            health = json.loads(second.get("/healthz"))
+            assert (health["healthy"], health["instance"]["carries"]) == (True, [single.name])
+            found = json.loads(second.get("/json?by=group&group=g-served"))
+            assert [line["lag"] for line in found["lines"]] == [1]
+            second.process.send_signal(signal.SIGTERM)
+            _, told = second.process.communicate(timeout=20)
+            assert second.process.returncode == 143, told
+            assert "the state is saved" in told
