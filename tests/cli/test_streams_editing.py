@@ -285,6 +285,9 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
     refused = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
     assert refused.code == 2
     assert "was interrupted" in refused.stderr
+    warned = desk.run("skip", GROUP, *P0, "--offsets", "60")
+    assert warned.code == 0
+    assert "was interrupted; finish it: " in warned.stderr
     (journal,) = journals(desk)
     story = desk.run("finish", journal.name)
     assert "the commits may be old or new" in story.stdout

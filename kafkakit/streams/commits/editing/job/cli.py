@@ -121,8 +121,7 @@ def edit(kit: Kit, group: str, scope: Scope, request: EditRequest, words: tuple[
         if wanted := times_wanted(plan):
             plan = decide_edit(observed.with_times(desk.observer.record_times(wanted)), request, words)
         check_expected(plan, consent)
-        if consent.apply:
-            _check_no_interrupted(desk, group)
+        _check_no_interrupted(desk, group, consent)
         outcome = settle(desk, plan, consent, desk.edits.begin(plan.verb, group), opening_of(desk, plan, consent))
     if outcome is not None:
         tell(kit, outcome, undo=f"{kit.program} streams commits undo last --group {_quoted(group)} --apply")
@@ -230,12 +229,17 @@ def check_expected(plan: EditPlan, consent: Consent) -> None:
         )
 
 
-def _check_no_interrupted(desk: Desk, group: str) -> None:
+def _check_no_interrupted(desk: Desk, group: str, consent: Consent) -> None:
     from kafkakit.errors import RefusedError
     from kafkakit.streams.commits.printable import printable
 
-    if interrupted := desk.edits.interrupted(group):
-        raise RefusedError(f"an edit of group {printable(group)} was interrupted", hint=desk.ways_on(interrupted[0]))
+    interrupted = desk.edits.interrupted(group)
+    if not interrupted:
+        return
+    words = f"an edit of group {printable(group)} was interrupted"
+    if consent.apply:
+        raise RefusedError(words, hint=desk.ways_on(interrupted[0]))
+    desk.kit.output.warn(f"{words}; {desk.ways_on(interrupted[0])}")
 
 
 def _limit(admin: ClusterAdmin) -> int:
