@@ -22,6 +22,7 @@ from kafkakit.streams.offset_ranges import OffsetRanges
 
 MAX_OFFSET = (1 << 63) - 1
 DIGEST_BYTES = 8
+READ_SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +71,20 @@ class IdentityDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderDocument:
+    """The header of what a command printed; of a file made by hand it may be absent."""
+
+    schema: int
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitDocument:
     """One commit: its offset and what was committed with it; what `decode -o json` prints holds more, all told."""
 
     offset: int
     state: StateDocument
+    kafkakit: HeaderDocument | None = None
     dialect: Dialect = Dialect.KKM1
     identity: IdentityDocument | None = None
     topic: str | None = None
@@ -91,12 +101,14 @@ class ShownDocument:
 
     group: str
     cluster_id: str
+    kafkakit: HeaderDocument
     commits: tuple[CommitDocument, ...]
 
 
 def read_commit(data: bytes, source: str) -> CommitDocument:
     """One commit out of JSON; `InputError` names what is wrong."""
     document = decode_json(data, CommitDocument, source)
+    _check_header(document.kafkakit, source)
     state_of(document, source)
     return document
 
@@ -104,6 +116,7 @@ def read_commit(data: bytes, source: str) -> CommitDocument:
 def read_shown(data: bytes, source: str) -> ShownDocument:
     """A saved `show -o json`; `InputError` names what is wrong."""
     document = decode_json(data, ShownDocument, source)
+    _check_header(document.kafkakit, source)
     for commit in document.commits:
         state_of(commit, f"{source}: {commit.topic}-{commit.partition}")
     return document
@@ -147,6 +160,13 @@ def state_of(document: CommitDocument, source: str) -> CommitState:
     _check_marks(state, source)
     _check_numbers(state, source)
     return state
+
+
+def _check_header(header: HeaderDocument | None, source: str) -> None:
+    if header is not None and header.schema != READ_SCHEMA:
+        raise InputError(
+            source, f"has schema {header.schema}, this kafkakit reads {READ_SCHEMA}", hint="use a newer kafkakit"
+        )
 
 
 def _mark(told: MarkDocument, source: str) -> Mark:
