@@ -78,8 +78,9 @@ def test_a_plain_group_can_skip_from_its_base_on_alone(rig: Rig) -> None:
     plan = rig.plan(Skip(offsets=ranges((100, 103))), 0)
     assert one(plan).after is not None
     assert (one(plan).after.offset, one(plan).after.metadata) == (103, "")  # type: ignore[union-attr]
-    with pytest.raises(RefusedError, match="is one offset: from 100 on everything would be read"):
+    with pytest.raises(RefusedError, match="is one offset: from 100 on everything would be read") as refusal:
         rig.plan(Skip(offsets=only(102)), 0)
+    assert "or skip everything from 100 on" in (refusal.value.hint or "")
     forced = rig.plan(Skip(offsets=only(102)), 0, dialect=Dialect.KKM1)
     assert (after(forced).base, after(forced).done) == (100, only(102))
 

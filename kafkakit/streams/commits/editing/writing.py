@@ -97,7 +97,7 @@ def _without_payload(seen: SeenPartition, state: CommitState, dialect: Dialect) 
         raise RefusedError(
             f"{seen.partition}: a {dialect} commit is one offset: from {state.base} on everything would be read, "
             f"with {counted(state.done.count, 'offset')} that should stay done ({ranges_text(state.done)})",
-            hint=_without_payload_hint(state, dialect),
+            hint=_without_payload_hint(seen, state, dialect),
         )
     if dialect is Dialect.PLAIN or seen.committed is None:
         return Written(metadata="")
@@ -106,10 +106,12 @@ def _without_payload(seen: SeenPartition, state: CommitState, dialect: Dialect) 
     return Written(metadata="", notes=(f"its {dialect} metadata is dropped: it does not fit another offset",))
 
 
-def _without_payload_hint(state: CommitState, dialect: Dialect) -> str:
+def _without_payload_hint(seen: SeenPartition, state: CommitState, dialect: Dialect) -> str:
+    back = seen.committed is None or state.base < seen.committed.offset
+    instead = f"commits reset --to {state.base}" if back else f"skip everything from {state.base} on"
     if dialect is Dialect.KAFKA_STREAMS:
-        return f"Kafka Streams tracks one offset: commits reset --to {state.base} reads all from there again"
-    return f"--dialect kkm1 or pc, when the application reads it; or commits reset --to {state.base}"
+        return f"Kafka Streams tracks one offset; what it can do is: {instead}"
+    return f"--dialect kkm1 or pc, when the application reads it; or {instead}"
 
 
 def losses(reading: Reading | None, state: CommitState, dialect: Dialect) -> tuple[str, ...]:
