@@ -1,0 +1,218 @@
+import numpy as np
+import pytest
+
+from kafkakit.streams.commit import CommitState, Dialect, Problem, Watermark
+from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.identity import CommitIdentity
+from kafkakit.streams.kkm1.encode import encode_commit
+from kafkakit.streams.lag.book import DIALECTS, PROBLEMS, BookLimits
+from kafkakit.streams.lag.figures import Flag, Source
+from kafkakit.streams.lag.records import ReadRecord
+from kafkakit.streams.lag.table import positions
+from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.offset_ranges import OffsetRanges
+from tests.unit.streams.lag.rows import T0, Bench
+
+ID1, ID2 = b"1" * 16, b"2" * 16
+
+
+def kkm1(base: int, done: list[tuple[int, int]], *, topic_id: bytes = ID1, group: str = "g") -> bytes:
+    state = CommitState(
+        base=base, done=OffsetRanges.of(done), watermark=Watermark(oldest_ms=T0 + 100, newest_done_ms=T0 + 900)
+    )
+    identity = CommitIdentity(cluster_id="cluster-1", topic_id=topic_id, partition=0, group=group)
+    return encode_commit(state, identity, limit_chars=4095).text.encode()
+
+
+def test_a_poison_pill_shows_its_age_and_live_lag_near_zero() -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0)
+    bench.commit("g", 100, 1_000, metadata=kkm1(100, [(101, 110)]))
+    bench.end(110, 2_000)
+    table = bench.table(5_000)
+    backlog, live = table.backlog.at(0), table.live.at(0)
+    assert (backlog.source, backlog.low_ms, backlog.high_ms) == (Source.WATERMARK, 1_901, 1_901)
+    assert backlog.as_of_ms == T0 + 2_001
+    assert (live.low_ms, live.high_ms) == (0, 0)
+    assert (table.lag[0], table.pending[0]) == (10, 1)
+    row = int(table.row[0])
+    assert DIALECTS[bench.book.dialect[row]] is Dialect.KKM1
+
+
+def test_a_payload_of_another_topic_says_nothing() -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0)
+    bench.commit("g", 100, 1_000, metadata=kkm1(100, [(101, 110)], topic_id=ID2))
+    bench.end(120, 2_000)
+    table = bench.table(5_000)
+    assert table.backlog.at(0).source is not Source.WATERMARK
+    assert PROBLEMS[bench.book.problem[int(table.row[0])]] is Problem.FOREIGN
+    assert table.pending[0] == 20
+
+
+def test_a_streams_commit_gives_exact_live_lag() -> None:
+    bench = Bench()
+    bench.facts(TopicFacts(is_dense=True))
+    bench.commit("g", 5, 1_000, metadata=write_kafka_streams(T0 + 700).encode())
+    bench.end(9, 2_000)
+    live = bench.table(2_001).live.at(0)
+    assert (live.source, live.estimate_ms, live.is_exact) == (Source.STREAM_TIME, 1_301, True)
+    assert bench.table(2_001).backlog.at(0).estimate_ms == 1_301
+
+
+def test_a_record_read_at_the_position_is_exact_and_forgotten_with_its_topic() -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0)
+    bench.commit("g", 5, 1_000)
+    bench.end(9, 2_000)
+    row = bench.key("g")
+    read = ReadRecord(
+        position=5, offset=5, time_ms=T0 + 50, low_ms=T0 + 50, high_ms=T0 + 50, is_data=True, read_ms=T0 + 2_500
+    )
+    bench.book.records.note(row, bench.ends.slot("t", 0), read)
+    found = bench.table(3_000).backlog.at(0)
+    assert (found.source, found.estimate_ms, found.is_exact) == (Source.RECORD, 1_951, True)
+    bench.ends.see_topic("t", ID2, T0 + 4_000)
+    bench.end(9, 5_000)
+    bench.commit("g", 5, 5_500)
+    assert bench.table(6_000).backlog.at(0).source is not Source.RECORD
+
+
+def test_a_commit_of_an_earlier_topic_is_not_measured_against_the_new_one() -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0)
+    bench.commit("g", 500, 1_000)
+    bench.commit("named", 500, 1_000, topic_id=ID1)
+    bench.end(1_000, 2_000)
+    bench.ends.see_topic("t", ID2, T0 + 3_000)
+    bench.end(700, 4_000)
+    table = bench.table(5_000)
+    assert [table.backlog.at(r).source for r in range(2)] == [Source.UNKNOWN] * 2
+    assert all(table.backlog.at(r).flags & Flag.OTHER_TOPIC for r in range(2))
+    assert table.lag.tolist() == [-1, -1]
+    bench.commit("g", 600, 5_000)
+    bench.commit("named", 650, 5_000, topic_id=ID2)
+    assert bench.table(6_000).lag.tolist() == [100, 50]
+
+
+def test_tombstones_clear_a_row_and_its_memory() -> None:
+    bench = Bench()
+    bench.commit("g", 5, 1_000, metadata=b"x" * 500)
+    bench.commit("h", 5, 1_000, metadata=b"y" * 100)
+    assert (len(bench.book), bench.book.metadata_bytes) == (2, 600)
+    assert bench.tombstone("g") == [bench.key("g")]
+    assert (len(bench.book), bench.book.metadata_bytes) == (1, 100)
+    bench.commit("h", 6, 2_000)
+    assert bench.book.metadata_bytes == 0
+    assert bench.tombstone("never seen") == [bench.key("never seen")]
+
+
+def test_a_released_number_starts_afresh() -> None:
+    bench = Bench()
+    bench.end(10, 500)
+    bench.commit("g", 5, 1_000, metadata=b"x")
+    bench.keys.release(bench.tombstone("g"))
+    bench.commit("h", 7, 2_000, topic="other", partition=3)
+    row = bench.key("h", "other", 3)
+    assert row == 0
+    assert bench.book.slot[row] == bench.ends.slot("other", 3)
+    assert bench.book.window.count[row] == 1
+
+
+def test_what_does_not_fit_is_refused_and_counted() -> None:
+    bench = Bench(limits=BookLimits(rows=2, metadata_bytes=100, one_metadata_bytes=60))
+    for group in "abc":
+        bench.commit(group, 5, 1_000)
+    assert (len(bench.book), bench.book.rows_refused) == (2, 1)
+    bench.commit("a", 6, 2_000, metadata=b"x" * 61)
+    assert bench.book.metadata_refused == 1
+    assert PROBLEMS[bench.book.problem[0]] is Problem.TOO_LARGE
+    bench.commit("a", 7, 3_000, metadata=b"x" * 60)
+    bench.commit("b", 7, 3_000, metadata=b"x" * 60)
+    assert (bench.book.metadata_refused, bench.book.metadata_bytes) == (2, 60)
+
+
+def test_lost_records_are_counted_apart_and_lag_goes_from_the_start() -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0)
+    bench.commit("g", 100, 1_000, metadata=kkm1(100, [(105, 120)]))
+    bench.end(130, 2_000, start=110)
+    table = bench.table(2_500)
+    assert (table.lost[0], table.lag[0], table.pending[0]) == (10, 20, 15)
+    assert positions(bench.book, table.row).tolist() == [120]
+    assert table.backlog.at(0).flags & Flag.LOST
+    assert table.backlog.at(0).source is not Source.WATERMARK
+
+
+def test_an_end_that_is_not_asked_for_again_grows_stale_and_never_looks_fresh() -> None:
+    bench = Bench()
+    bench.commit("g", 10, 1_000)
+    bench.end(10, 2_000)
+    assert not bench.table(2_500).backlog.at(0).flags & Flag.STALE
+    old = bench.table(100_000).backlog.at(0)
+    assert old.flags & Flag.STALE
+    assert old.as_of_ms == T0 + 2_000
+
+
+def test_a_marker_at_the_tail_counts_as_caught_up_once_it_was_looked_at() -> None:
+    bench = Bench()
+    bench.commit("g", 3, 1_000)
+    bench.end(4, 2_000)
+    assert not bench.table(2_500).backlog.at(0).is_exact
+    bench.ends.note_effective_end(bench.ends.slot("t", 0), 3, 4)
+    found = bench.table(2_500)
+    assert (found.backlog.at(0).source, found.backlog.at(0).high_ms) == (Source.CAUGHT_UP, 0)
+
+
+def test_an_open_transaction_that_holds_the_end_back_is_told() -> None:
+    bench = Bench()
+    bench.facts(TopicFacts(is_dense=True))
+    bench.commit("g", 3, 1_000)
+    bench.end(9, 2_000, stable=3)
+    found = bench.table(2_500).backlog.at(0)
+    assert found.flags & Flag.HELD_BACK
+    assert found.low_ms == 0
+
+
+def test_a_time_in_the_future_is_no_negative_lag() -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0 - 9_000)
+    bench.commit("g", 100, -8_000, metadata=kkm1(100, [(101, 110)]))
+    bench.end(120, -7_000)
+    found = bench.table(-6_000).backlog.at(0)
+    assert (found.low_ms, found.estimate_ms, found.high_ms) == (0, 0, 0)
+    assert found.flags & Flag.FUTURE
+
+
+def test_sources_that_contradict_each_other_are_flagged_and_the_best_is_kept() -> None:
+    bench = Bench()
+    bench.facts(TopicFacts(is_dense=True, is_log_append=True))
+    bench.end(5, 1_000)
+    bench.commit("g", 5, 1_500)
+    bench.end(9, 2_000)
+    at = T0 - 500_000  # a record that claims to be older than its appending
+    read = ReadRecord(position=5, offset=5, time_ms=at, low_ms=at, high_ms=at, is_data=True, read_ms=T0 + 2_100)
+    bench.book.records.note(bench.key("g"), bench.ends.slot("t", 0), read)
+    found = bench.table(2_200).backlog.at(0)
+    assert found.flags & Flag.CONFLICT
+    assert (found.source, found.low_ms, found.high_ms) == (Source.RECORD, 502_001, 502_001)
+
+
+def test_an_active_group_at_the_tail_stays_caught_up_when_its_next_commit_comes() -> None:
+    bench = Bench()
+    bench.commit("g", 10, 1_000)
+    bench.end(10, 5_000)
+    bench.commit("g", 12, 6_500)
+    found = bench.table(7_000).backlog.at(0)
+    assert (found.source, found.high_ms, found.as_of_ms) == (Source.CAUGHT_UP, 0, T0 + 5_000)
+
+
+@pytest.mark.parametrize("metadata", [b"\xff\xfe\x00", b"~b", b"~zzz", b"AQ==", b"\x00", b"~b" + b"A" * 4_000])
+def test_any_metadata_is_taken(metadata: bytes) -> None:
+    bench = Bench()
+    bench.ends.see_topic("t", ID1, T0)
+    bench.commit("g", 5, 1_000, metadata=metadata)
+    bench.end(9, 2_000)
+    table = bench.table(2_500)
+    assert (table.lag[0], table.pending[0]) == (4, 4)
+    assert np.all(table.backlog.low_ms >= 0)

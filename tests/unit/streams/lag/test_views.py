@@ -1,0 +1,221 @@
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafkakit.errors import UsageError
+from kafkakit.streams.lag.forecast import Basis
+from kafkakit.streams.lag.metrics_text import Family, SeriesRules, datagrams, exposition, families
+from kafkakit.streams.lag.naming import stream_of
+from kafkakit.streams.lag.status import Status
+from kafkakit.streams.lag.table import LagTable, MeasureRules
+from kafkakit.streams.lag.thresholds import Judge, Limits, Thresholds, Verdict, check, parse_count
+from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.lag.views import Level, Place, view
+from tests.exposition import parse
+from tests.unit.streams.lag.rows import Bench
+
+
+def two_clusters() -> list[LagTable]:
+    """Two groups that read the stream `pay` in two clusters, and a plain topic; partition 1 of `slow` is the worst."""
+    one, two = Bench(), Bench()
+    for bench, topics in ((one, ("pay.live.1", "pay.slow.1", "plain")), (two, ("pay.live.2",))):
+        for topic in topics:
+            bench.facts(TopicFacts(is_dense=True, is_log_append=True), topic)
+            for partition in range(2):
+                bench.end(100, 0, topic=topic, partition=partition)
+                behind = 50 if topic == "pay.slow.1" and partition else 10
+                for group in ("a", "b"):
+                    bench.commit(group, 200 - behind, 5_000, topic=topic, partition=partition)
+                bench.end(200, 10_000, topic=topic, partition=partition)
+    return [one.table(10_001, "east"), two.table(10_001, "west")]
+
+
+def test_streams_are_joined_over_clusters_and_lanes() -> None:
+    found = view(two_clusters(), Level.STREAM)
+    assert [(n.group, n.stream, n.partitions, n.lag) for n in found.lines] == [
+        ("a", "pay", 6, 100), ("b", "pay", 6, 100), ("a", "plain", 2, 20), ("b", "plain", 2, 20),
+    ]  # fmt: skip
+    worst = found.lines[0]
+    assert worst.worst == Place(cluster="east", group="a", topic="pay.slow.1", partition=1)
+    assert worst.max_lag == 50
+    assert worst.backlog.estimate_ms == 5_001
+    assert sum(count for _, count in worst.counts) == 6
+
+
+@pytest.mark.parametrize(
+    ("level", "count"),
+    [(Level.PARTITION, 16), (Level.GROUP_TOPIC, 8), (Level.GROUP, 4), (Level.TOPIC, 4), (Level.CLUSTER, 2)],
+)
+def test_every_level_adds_up_whatever_the_order_of_tables(level: Level, count: int) -> None:
+    tables = two_clusters()
+    found = view(tables, level)
+    assert found == view(tables[::-1], level)
+    assert len(found.lines) == count
+    assert sum(n.lag for n in found.lines) == 240
+    assert sum(n.partitions for n in found.lines) == 16
+
+
+def test_lines_beyond_the_limit_are_summed_up() -> None:
+    whole, cut = view(two_clusters(), Level.PARTITION), view(two_clusters(), Level.PARTITION, top=3)
+    assert cut.lines == whole.lines[:3]
+    assert cut.others is not None
+    assert (cut.others_count, cut.others.partitions, cut.others.lag) == (13, 13, sum(n.lag for n in whole.lines[3:]))
+    assert view(two_clusters(), Level.PARTITION, top=16).others is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "stream"),
+    [
+        ("pay.live.7", "pay"), ("a.b.slow.12", "a.b"), ("pay.live", "pay.live"), ("pay.fast.7", "pay.fast.7"),
+        (".live.7", ".live.7"), ("pay.live.x", "pay.live.x"), ("pay.live.", "pay.live."), ("", ""),
+    ],
+)  # fmt: skip
+def test_lanes_are_recognised_by_name(topic: str, stream: str) -> None:
+    assert stream_of(topic) == stream
+
+
+def test_exposition_is_read_by_a_strict_reader_and_by_prometheus() -> None:
+    text = exposition(families(two_clusters(), SeriesRules(with_partitions=True)))
+    samples = parse(text)
+    key = (("cluster", "east"), ("group", "a"), ("topic", "pay.slow.1"))
+    assert samples["kafkakit_lag_records", key] == 60
+    assert samples["kafkakit_lag_backlog_seconds", key] == 5.001
+    assert samples["kafkakit_lag_partition_records", (*key, ("partition", "1"))] == 50
+    assert samples["kafkakit_lag_cluster_partitions", (("cluster", "west"), ("status", "ok"))] == 4
+    assert samples["kafkakit_lag_dropped_series", (("level", "partition"),)] == 0
+    assert sum(len(f.samples) for f in text_string_to_metric_families(text)) == len(samples)
+
+
+def test_series_are_bounded_and_what_is_dropped_is_counted() -> None:
+    rules = SeriesRules(max_group_topics=3, with_partitions=True, max_partitions=2)
+    samples = parse(exposition(families(two_clusters(), rules)))
+    assert sum(name == "kafkakit_lag_records" for name, _ in samples) == 3
+    assert sum(name == "kafkakit_lag_partition_records" for name, _ in samples) == 2
+    assert samples["kafkakit_lag_dropped_series", (("level", "group_topic"),)] == 5
+    assert samples["kafkakit_lag_dropped_series", (("level", "partition"),)] == 14
+    assert not any(
+        name.startswith("kafkakit_lag_partition_") for name, _ in parse(exposition(families(two_clusters())))
+    )
+
+
+def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:
+    bench = Bench()
+    name = 'a"b\\c\nd|e,f#g'
+    bench.commit(name, 5, 0)
+    bench.end(9, 1_000)
+    found = families([bench.table(2_000)])
+    assert parse(exposition(found))["kafkakit_lag_records", (("cluster", "c1"), ("group", name), ("topic", "t"))] == 4
+    lines = b"\n".join(datagrams(found, tags=["env:test"])).decode().splitlines()
+    assert 'kafkakit.lag.records:4|g|#env:test,cluster:c1,group:a"b\\c_d_e_f_g,topic:t' in lines
+
+
+def test_stale_figures_are_no_series() -> None:
+    bench = Bench()
+    bench.commit("g", 5, 0)
+    bench.end(9, 1_000)
+    key = (("cluster", "c1"), ("group", "g"), ("topic", "t"))
+    fresh = parse(exposition(families([bench.table(2_000)])))
+    stale = parse(exposition(families([bench.table(99_000)])))
+    for name in ("backlog_seconds", "backlog_low_seconds"):
+        assert (f"kafkakit_lag_{name}", key) in fresh
+        assert (f"kafkakit_lag_{name}", key) not in stale
+    assert stale["kafkakit_lag_stale_partitions", key] == 1
+    assert stale["kafkakit_lag_status", key] == int(Status.UNKNOWN)
+
+
+def test_datagrams_hold_whole_lines_and_stay_below_their_size() -> None:
+    found = families(two_clusters())
+    packets = datagrams(found, max_bytes=300)
+    assert all(len(packet) <= 300 for packet in packets)
+    assert sum(packet.count(b"\n") + 1 for packet in packets) == sum(len(f.samples) for f in found)
+    long = Family(name="x", help="x", samples=(((("group", "g" * 900),), 1.0),))
+    assert len(datagrams([long], max_bytes=1_400)[0]) < 300
+
+
+def test_rates_eta_and_retention() -> None:
+    bench = Bench()
+    bench.facts(TopicFacts(is_dense=True, is_log_append=True, retention_ms=60_000))
+    for second in range(0, 100, 10):
+        bench.end(1_000 + 10 * second, second * 1_000, start=second)
+        bench.commit("fast", 500 + 15 * second, second * 1_000 + 1)
+        bench.commit("slow", 500 + 5 * second, second * 1_000 + 1)
+    table = bench.table(90_002, rules=MeasureRules(skew_ms=0))
+    cast = table.forecast
+    assert cast.produced_per_s.round(2).tolist() == [10.0, 10.0]
+    assert cast.consumed_per_s.round(2).tolist() == [15.0, 5.0]
+    assert cast.eta_ms.tolist() == [10_000, -1]
+    assert table.lag.tolist() == [50, 950]
+    high = table.backlog.high_ms.tolist()
+    assert cast.retention_low_ms[0] == 60_000 - high[0]
+    assert cast.basis.tolist()[0] == int(Basis.RETENTION_TIME)
+    lines = view([table], Level.CLUSTER).lines
+    assert (lines[0].eta_ms, lines[0].consumed_per_s) == (None, 20.0)
+
+
+def test_a_start_that_moves_towards_the_group_foretells_the_loss() -> None:
+    bench = Bench()
+    bench.commit("g", 10_000, 0)
+    for minute in range(31):
+        bench.end(20_000, minute * 60_000, start=minute * 100)
+    cast = bench.table(1_800_001).forecast
+    assert cast.basis.tolist() == [int(Basis.START_MOVEMENT)]
+    assert cast.retention_left_ms.tolist() == [70 * 60_000]
+
+
+def checked(critical: Limits, warning: Limits | None = None, judge: Judge = Judge.LOW) -> tuple[Verdict, list[str]]:
+    thresholds = Thresholds(critical=critical, warning=warning or Limits(), judge=judge)
+    found = check(two_clusters(), thresholds)
+    return found.verdict, [b.text for b in found.breaches]
+
+
+def test_limits_are_judged_on_the_low_bound_unless_told_otherwise() -> None:
+    low = max(n.max_low_ms for n in view(two_clusters(), Level.CLUSTER).lines)
+    high = max(n.backlog.high_ms or 0 for n in view(two_clusters(), Level.CLUSTER).lines)
+    assert low < 5_000 < high
+    assert checked(Limits(max_time_lag_ms=5_500))[0] is Verdict.OK
+    assert checked(Limits(max_time_lag_ms=5_500), judge=Judge.HIGH)[0] is Verdict.CRITICAL
+    assert checked(Limits(max_time_lag_ms=high), judge=Judge.HIGH)[0] is Verdict.OK
+    assert checked(Limits(max_time_lag_ms=4_000), judge=Judge.ESTIMATE)[0] is Verdict.CRITICAL
+
+
+def test_records_statuses_and_severities() -> None:
+    assert checked(Limits(max_lag=60)) == (Verdict.OK, [])
+    assert checked(Limits(max_lag=59)) == (Verdict.CRITICAL, ["lag 60 is above 59"] * 2)
+    assert checked(Limits(max_lag=60), Limits(max_lag=59))[0] is Verdict.WARNING
+    assert checked(Limits(statuses=frozenset({Status.OK, Status.STOPPED})))[0] is Verdict.CRITICAL
+
+
+def test_what_is_not_known_is_no_ok() -> None:
+    bench = Bench()
+    assert check([bench.table(0)], Thresholds()).verdict is Verdict.UNKNOWN
+    bench.commit("g", 5, 0)
+    found = check([bench.table(0)], Thresholds(critical=Limits(max_lag=10)))
+    assert (found.verdict, found.summary) == (
+        Verdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no end)",
+    )  # fmt: skip
+    bench.end(90, 1_000)
+    assert check([bench.table(2_000)], Thresholds(critical=Limits(max_lag=10))).verdict is Verdict.CRITICAL
+    assert check([bench.table(99_000)], Thresholds(critical=Limits(max_lag=1_000))).verdict is Verdict.UNKNOWN
+    endless = Thresholds(critical=Limits(max_time_lag_ms=99_000), judge=Judge.HIGH)
+    assert check([bench.table(2_000)], endless).verdict is Verdict.UNKNOWN
+
+
+def test_performance_data_and_bounded_reasons() -> None:
+    critical, warning = Limits(max_lag=1, max_time_lag_ms=0), Limits(max_lag=0)
+    found = check(two_clusters(), Thresholds(critical=critical, warning=warning, judge=Judge.ESTIMATE))
+    assert found.performance.startswith("lag_max=60;0;1;0 lost=0;;;0 time_lag_low_max=")
+    assert len(found.breaches) == 20
+    assert found.more == 8 + 16 - 20
+    assert found.summary.endswith(f"and {len(found.breaches) + found.more - 1} more")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0", 0), ("500", 500), ("10k", 10_000), ("1.5M", 1_500_000), ("2G", 2 * 10**9)]
+)
+def test_counts_are_read(text: str, count: int) -> None:
+    assert parse_count(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "-1", "10kb", "1e5", "k", "∞", "1" * 40])
+def test_no_counts_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_count(text)
