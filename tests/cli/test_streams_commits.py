@@ -20,7 +20,7 @@ from kafkakit.streams.commit import CommitState, Mark, MarkState, Watermark
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.encode import encode_commit
 from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import GroupAdmin
+from kafkakit.streams.ports import GroupAdmin, GroupType
 from tests.command_line import Home, Ran
 from tests.fake_groups import FakeGroups
 from tests.fake_log_reader import FakeLogReader
@@ -260,6 +260,40 @@ def test_show_tells_whose_a_foreign_payload_is(desk: Desk) -> None:
     assert (commit["duplicates"]["low"], commit["duplicates"]["high"]) == (0, 99)
 
 
+def test_another_cluster_is_asked_for_the_owner(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.home.write_config("bootstrap_server: other:1\n", "profiles.d/q.yaml")
+    other = FakeLogReader("other-cluster")
+    other.add_topic("orders", 1, topic_id=bytes(16))
+    monkeypatch.setattr(wiring, "open_log", lambda s: other if "other" in s.bootstrap_servers else desk.log)
+    identity = CommitIdentity(cluster_id="other-cluster", topic_id=bytes(16), partition=0, group="pay")
+    desk.groups.seed("pay", ORDERS, 60, encode_commit(pill(), identity, limit_chars=4095).text)
+    assert "nothing that is known here" in desk.run("show", "pay", "-o", "json").json["commits"][0]["owner"]
+    owner = desk.run("show", "pay", "--also", "q", "-o", "json").json["commits"][0]["owner"]
+    assert "of cluster other-cluster: another cluster, topic id" in owner
+    assert desk.run("show", "pay", "--also", "nobody").code == 2
+    assert (other.closed, desk.log.closed) == (True, True)
+
+
+def test_owners_are_looked_for_once_a_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.log.add_topic("many", 30, topic_id=bytes(16))
+    for partition in range(30):
+        identity = CommitIdentity(cluster_id=CLUSTER, topic_id=bytes(16), partition=partition, group="other")
+        text = encode_commit(CommitState(base=0), identity, limit_chars=4095).text
+        desk.groups.seed("pay", TopicPartition("many", partition), 0, text)
+    asked: list[object] = []
+    places = desk.log.places
+
+    def remembered(topics: object = None) -> object:
+        asked.append(topics)
+        return places(topics)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(desk.log, "places", remembered)
+    commits = desk.run("show", "pay", "-o", "json").json["commits"]
+    assert {commit["problem"] for commit in commits} == {"bound to something else"}
+    assert sum(commit["owner"] is not None for commit in commits) == 20
+    assert asked.count(None) == 1
+
+
 def _string(text: str) -> bytes:
     return len(text).to_bytes(2, "big") + text.encode()
 
@@ -423,6 +457,7 @@ def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
     desk.seed(pill())
     desk.groups.seed("full", ORDERS, 3, "x" * 4000)
     desk.groups.seed("empty", ORDERS, 3)
+    desk.groups.add_group("shared", kind=GroupType.SHARE)
     ran = desk.run("limits")
     assert ran.stdout.splitlines()[0] == (
         "cluster fake-cluster: offset.metadata.max.bytes is 4,096 characters on all brokers that tell"
@@ -432,7 +467,9 @@ def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
     assert rows[0].split("\t")[5:] == ["4000", "4096", "0.9766", "96"]
     desk.cluster.brokers[2].configs["offset.metadata.max.bytes"] = "8192"
     assert "DIFFERS: 4,096 on broker 1, 8,192 on broker 2; 4,096 is what holds" in desk.run("limits").stdout
-    assert "limits-differ" in desk.run("verify", "--all").stdout
+    verified = desk.run("verify", "--all").stdout
+    assert "limits-differ" in verified
+    assert "3 groups" in verified, "a share group commits nothing"
 
 
 def test_watch_tells_changes_and_goes_on_without_the_cluster(desk: Desk) -> None:

@@ -38,11 +38,12 @@ from kafkakit.streams.commits.look import ALL, GroupLook, Scope, refused_group
 from kafkakit.streams.dialects.bind_search import KnownTopic
 from kafkakit.streams.dialects.mirrormaker import OffsetSync
 from kafkakit.streams.dialects.origin import find_origin
-from kafkakit.streams.ports import GroupAdmin, GroupDescription, LogReader, LogSpan
+from kafkakit.streams.ports import GroupAdmin, GroupDescription, GroupType, LogReader, LogSpan
 
 FETCH_BYTES = 8 << 20
 COPY_BYTES = 64 << 20  # what is read of one of MirrorMaker's topics at most
 WAIT_MS = 500
+MOST_OWNERS = 20  # foreign payloads of a group whose owner is looked for
 GROUPS_AT_ONCE = 500
 
 Known = tuple[Sequence[KnownTopic], Sequence[str]]
@@ -70,10 +71,11 @@ class Inspector:
         self._version: str | None = None
         self._cluster_id = ""
         self._copies: tuple[list[Checkpoints], tuple[OffsetSync, ...]] | None = None
+        self._everything: Known | None = None
 
     def group_names(self) -> tuple[str, ...]:
-        """All groups of the cluster, sorted."""
-        return tuple(listing.group for listing in self._groups.groups())
+        """All groups that can commit, sorted: share groups keep their state elsewhere."""
+        return tuple(listing.group for listing in self._groups.groups() if listing.type is not GroupType.SHARE)
 
     @property
     def cluster_id(self) -> str:
@@ -106,6 +108,7 @@ class Inspector:
 
         `dates` False reads no records, so that times are known from payloads alone.
         """
+        self._copies = self._everything = None  # true for one look
         looks = list(self.commits_of(groups, scope))
         keys = sorted({facts.key for look in looks for facts in look.commits if facts.key is not None})
         if not keys:
@@ -164,7 +167,7 @@ class Inspector:
     def _explained(self, look: GroupLook) -> GroupLook:
         owners: dict[TopicPartition, str] = {}
         copies: dict[TopicPartition, CopiedFrom] = {}
-        for facts in foreign(look):
+        for facts in foreign(look)[:MOST_OWNERS]:
             origin = None if facts.identity is None else find_origin(facts.metadata, facts.identity, *self._all_known())
             if origin is not None and facts.key is not None:
                 owners[facts.key] = origin.sentence
@@ -175,12 +178,15 @@ class Inspector:
         return with_findings(look, owners, copies)
 
     def _all_known(self) -> Known:
-        topics, groups = self._known()
-        here = [
-            KnownTopic(cluster_id=self._cluster_id, topic=name, topic_id=place.topic_id, partitions=len(place.leaders))
-            for name, place in sorted(self._log.places().items())
-        ]
-        return (*here, *topics), (*self.group_names(), *groups)
+        if self._everything is None:
+            topics, groups = self._known()
+            own_id = self._cluster_id
+            here = [
+                KnownTopic(cluster_id=own_id, topic=name, topic_id=place.topic_id, partitions=len(place.leaders))
+                for name, place in sorted(self._log.places().items())
+            ]
+            self._everything = (*here, *topics), (*self.group_names(), *groups)
+        return self._everything
 
     def _mirrored(self) -> tuple[list[Checkpoints], tuple[OffsetSync, ...]]:
         if self._copies is None:
