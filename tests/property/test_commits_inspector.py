@@ -1,16 +1,27 @@
-"""The inspector's sums against plain sets of offsets."""
+"""The inspector's sums against plain sets of offsets, and everything it shows for any metadata at all."""
+
+import json
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkakit.model import TopicPartition
 from kafkakit.streams.commit import CommitState, Mark, MarkState
-from kafkakit.streams.commits.data import state_data
+from kafkakit.streams.commits.data import commit_data, state_data
 from kafkakit.streams.commits.difference import difference
 from kafkakit.streams.commits.document import CommitDocument, state_of
-from kafkakit.streams.commits.facts import tally_of
+from kafkakit.streams.commits.duplicates import duplicates_of
+from kafkakit.streams.commits.explanation import explain
+from kafkakit.streams.commits.facts import CommitFacts, tally_of
 from kafkakit.streams.commits.picture import ASCII, draw
+from kafkakit.streams.commits.render import commit_text
+from kafkakit.streams.commits.table import COMMIT_COLUMNS, commit_row
+from kafkakit.streams.dialects.sniff import read_metadata
+from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.ports import LogSpan
+from kafkakit.tables import plain_value
 
 LETTERS = {MarkState.REJECTED: "x", MarkState.SKIPPED: "s", MarkState.RETRYING: "r", MarkState.DEFERRED: "d"}
 
@@ -81,3 +92,52 @@ def test_a_difference_is_that_of_sets(before: CommitState, after: CommitState) -
 def test_a_state_survives_json(state: CommitState) -> None:
     document = msgspec.convert({"offset": state.base, "state": msgspec.to_builtins(state_data(state))}, CommitDocument)
     assert state_of(document, "test") == state
+
+
+VECTORS = (
+    "~bEBiF-6gBB2QKAAECAgUCCLawy6eWM-gHBAIHAgYGAgEQAAIj",
+    "ZQAAAAEAAMNL",
+    "bAAK5gMA",
+    "AgAAAZlk8tg2AAAAAQAAAANrLTEAAAAAAAAAKg==",
+    "",
+)
+SPANS = st.one_of(
+    st.none(),
+    st.tuples(st.integers(-1, 300), st.integers(0, 300)).map(
+        lambda pair: LogSpan(start=pair[0], stable=pair[0] + pair[1], end=pair[0] + pair[1])
+    ),
+)
+
+
+@st.composite
+def hostile_metadata(draw_from: st.DrawFn) -> str:
+    """Any text, or a real payload with something changed in it."""
+    if draw_from(st.booleans()):
+        return draw_from(st.text(max_size=60))
+    text = draw_from(st.sampled_from(VECTORS))
+    at = draw_from(st.integers(0, len(text)))
+    return text[:at] + draw_from(st.text(max_size=2)) + text[at + draw_from(st.integers(0, 2)) :]
+
+
+@given(hostile_metadata(), st.integers(0, 2**63 - 1) | st.integers(0, 200), SPANS, st.booleans())
+def test_whatever_was_committed_can_be_shown(text: str, offset: int, span: LogSpan | None, exists: bool) -> None:
+    identity = CommitIdentity(cluster_id="c", topic_id=bytes(16), partition=0, group="g\x1b")
+    facts = CommitFacts(
+        offset=offset,
+        metadata=text,
+        reading=read_metadata(text, offset, identity),
+        at_ms=1_758_335_260_726,
+        key=TopicPartition("t", 0),
+        group="g\x1b",
+        identity=identity,
+        span=span,
+        topic_exists=exists,
+        owner="o\x07",
+    )
+    shown = commit_text(facts, width=60, style=ASCII)
+    assert shown.replace("\n", "").isprintable()
+    assert json.loads(json.dumps(plain_value(commit_data(facts))))["offset"] == offset
+    assert len(commit_row(facts)) == len(COMMIT_COLUMNS)
+    again = duplicates_of(facts)
+    assert 0 <= again.low <= (again.low if again.high is None else again.high)
+    assert explain(facts).sentences
