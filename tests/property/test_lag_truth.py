@@ -114,11 +114,9 @@ class Monitor:
         sampled = int(self.ends.before_ms[self.slot]) - setup.monitor_ms
         since = sampled
         if len(book):
-            since = (
-                min(int(book.seen_ms[self.key]), int(book.committed_ms[self.key]) + setup.skew_ms) - setup.monitor_ms
-            )
+            since = int(book.seen_ms[self.key]) - setup.monitor_ms
         if self.life is not world.life or world.life.start(sampled) != world.life.start(max(since, sampled)):
-            # A log that was cut or made anew after the sample, and a commit after that: seen by the next sample.
+            # A log that was cut or made anew after the sample, and a commit seen after that: told by the next sample.
             self.sample()
             self.poll()
         rules = MeasureRules(skew_ms=self.world.setup.skew_ms, record_ttl_ms=DAY_MS, stale_after_ms=DAY_MS)

@@ -7,7 +7,8 @@ beyond the highest done one. Neither is below 0.
 
 What each source proves:
 
-* Caught up: the commit was in force before the request that told the end, and lies at or beyond the (effective) end.
+* Caught up: the commit was seen before the request that told the end, and lies at or beyond the (effective) end. Its
+  own time would not do: a commit in a transaction takes effect later than that.
 * A KKM1 watermark names the record at base exactly if the writer held that record: when something above base is done,
   or when the two times differ. A writer that holds none has only the time of its newest done record to give, and
   gives it twice; that says nothing of the record at base, except where times rise with offsets (LogAppendTime). That
@@ -51,8 +52,8 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     has_end = (e.end >= 0) & ~e.is_other_topic
     is_at_tail = has_end & (e.position >= limit)
     is_pending = has_end & ~is_at_tail
-    ladder = _Ladder(e, skew_ms)
-    is_quiet = is_at_tail & ((ladder.since <= e.before_ms) | (e.quiet_ms == e.before_ms))
+    ladder = _Ladder(e)
+    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
     ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     holds = (e.oldest_ms > 0) & (e.position == e.committed) & ~e.is_other_topic
     holds &= (e.done_end > e.committed) | (e.oldest_ms != e.newest_done_ms)
@@ -62,7 +63,7 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     found &= (e.record_offset == e.position) | (e.record_offset >= e.done_end)
     # Where something is missing from the log, or may soon be, the figure is that of the moment of reading.
     may_be_gone = found & (e.is_compacted | (e.record_offset > e.position)) & ~holds
-    was_read_since = (ladder.since <= e.record_read_ms) & (e.record_read_ms <= e.commits_as_of_ms)
+    was_read_since = (e.seen_ms <= e.record_read_ms) & (e.record_read_ms <= e.commits_as_of_ms)
     moves = may_be_gone & was_read_since
     ladder.as_of[moves] = e.record_read_ms[moves]
     at = ladder.as_of
@@ -108,8 +109,8 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     has_end = (e.end >= 0) & ~e.is_other_topic
     is_at_tail = has_end & (np.maximum(e.done_end, e.start) >= limit)
     is_behind = has_end & ~is_at_tail
-    ladder = _Ladder(e, skew_ms)
-    is_quiet = is_at_tail & ((ladder.since <= e.before_ms) | (e.quiet_ms == e.before_ms))
+    ladder = _Ladder(e)
+    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
     ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     at = ladder.as_of
     has_done = (e.done_end > 0) & ~e.is_other_topic & ~is_quiet
@@ -156,15 +157,12 @@ class _Ladder:
     """The columns of the answer while sources are offered, best first: bounds are intersected, and the first source
     that has an estimate gives it."""
 
-    def __init__(self, e: "Evidence", skew_ms: int) -> None:
+    def __init__(self, e: "Evidence") -> None:
         import numpy as np
 
-        # From when on the commit surely was in force: when it was seen, or by its own time, the clocks allowed for.
-        made = np.where(e.committed_ms >= 0, e.committed_ms + skew_ms, e.seen_ms)
-        self.since: Ints = np.minimum(e.seen_ms, made)
         now = e.commits_as_of_ms
         both = np.where(e.after_ms >= 0, np.minimum(now, e.after_ms), now)
-        self.as_of: Ints = np.where(self.since <= both, both, np.minimum(self.since, now))
+        self.as_of: Ints = np.where(e.seen_ms <= both, both, np.minimum(e.seen_ms, now))
         rows = len(e)
         self.low: Ints = np.zeros(rows, dtype=np.int64)
         self.high: Ints = np.full(rows, UNBOUNDED, dtype=np.int64)
