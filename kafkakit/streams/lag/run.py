@@ -47,7 +47,7 @@ class Pace:
 
 
 ERROR_S = 0.5
-"""After a fault of a partition its whereabouts are looked up again soon."""
+"""After a fault of a partition, and while there is none yet, their whereabouts are looked up again soon."""
 
 FactsOf = Callable[[Sequence[str]], Mapping[str, TopicFacts]]
 
@@ -203,7 +203,7 @@ class ClusterMonitor:
         if self._take_turn("locate", self._pace.locate_s):
             self._tail.locate()
         count = self._tail.poll(self._pace.wait_ms, self._now_ms())
-        if any(c.error is not None for c in self._tail.cursors.values()):
+        if not self._tail.cursors or any(c.error is not None for c in self._tail.cursors.values()):
             self._due["locate"] = min(self._due["locate"], self._clock.monotonic() + ERROR_S)
         if not self._tail.cursors:
             # Nobody has committed yet: the topic comes with the first group.

@@ -1,0 +1,226 @@
+"""`kafkakit streams lag` on a cluster in memory: tables, verdicts, exit codes, and what is said where."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kafkakit.model import TopicPartition
+from kafkakit.streams.lag.run import Pace
+from kafkakit.streams.lag.status import Status
+from kafkakit.streams.lag.topics import TopicFacts
+from tests.command_line import Home
+from tests.fake_log_reader import FakeLogReader
+from tests.streams_batches import Rec, batch, commit
+
+OFFSETS = "__consumer_offsets"
+NOW_MS = 1_795_000_000_000
+
+
+class Fleet:
+    """Clusters in memory by the address that their profiles name."""
+
+    def __init__(self) -> None:
+        self.readers: dict[str, FakeLogReader] = {}
+
+    def add(self, name: str) -> FakeLogReader:
+        reader = self.readers[f"{name}:9092"] = FakeLogReader(f"id-{name}")
+        reader.add_topic(OFFSETS, 2)
+        return reader
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    made = Fleet()
+
+    def open_log(settings: object) -> FakeLogReader:
+        return made.readers[settings.bootstrap_servers]  # type: ignore[attr-defined]
+
+    with (
+        mock.patch("kafkakit.wiring.open_log", open_log),
+        mock.patch("kafkakit.streams.lag.look.run.ONCE_PACE", Pace(wait_ms=10, ends_s=0.02, records_s=0.01)),
+        mock.patch(
+            "kafkakit.streams.lag.options._facts_of", lambda settings, topics: {t: TopicFacts() for t in topics}
+        ),
+    ):
+        yield made
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    found = Home(tmp_path)
+    found.write_config(
+        "profile: a\nprofiles:\n  a: {bootstrap_server: 'a:9092'}\n  b: {bootstrap_server: 'b:9092'}\n"
+        "  pinned: {bootstrap_server: 'a:9092', cluster_id: another}\n"
+    )
+    return found
+
+
+def fill(reader: FakeLogReader, group: str, committed: int, end: int, topic: str = "orders") -> None:
+    if topic not in reader.places():
+        reader.add_topic(topic, 1)
+    key = TopicPartition(topic, 0)
+    missing = end - reader.log(key).end
+    if missing > 0:
+        reader.append(key, batch(0, [Rec(b"k", b"v")] * missing, base_ms=NOW_MS))
+    reader.append(TopicPartition(OFFSETS, 0), batch(0, [commit(group, topic, 0, committed, committed_ms=NOW_MS)]))
+
+
+def test_once_shows_a_line_for_each_group_and_topic(fleet: Fleet, home: Home) -> None:
+    reader = fleet.add("a")
+    fill(reader, "g", 4, 10)
+    fill(reader, "h", 10, 10)
+    ran = home.run("streams", "lag", "once")
+    assert ran.code == 0, ran.stderr
+    head, *lines = ran.stdout.splitlines()
+    assert head.split() == [
+        "GROUP", "TOPIC", "PARTITIONS", "STATUS", "LAG", "TIME-LAG", "SURELY-WITHIN", "SOURCE", "LIVE-LAG", "ETA",
+        "AS-OF",
+    ]  # fmt: skip
+    assert {line.split()[0]: line.split()[4] for line in lines} == {"g": "6", "h": "0"}
+    assert ran.stderr == "reading commits\n"
+
+
+def test_json_and_tsv_hold_the_same(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    (line,) = home.run("streams", "lag", "once", "-o", "json").json["lines"]
+    assert (line["group"], line["topic"], line["lag"], line["source"]) == ("g", "orders", 6, "record")
+    assert line["low_ms"] <= line["time_lag_ms"] <= line["high_ms"]
+    ran = home.run("streams", "lag", "once", "-o", "tsv", "--by", "partition")
+    assert ran.stdout.split("\t")[:5] == ["a", "g", "orders", "-", "0"]
+    ran = home.run("streams", "lag", "once", "-o", "yaml")
+    assert "group: g" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        (["g*"], ["g1", "g2"]),
+        (["--group", "h"], ["h"]),
+        (["--topic", "pay*"], ["h"]),
+        (["nobody"], []),
+        (["--sort", "lag"], ["h", "g2", "g1"]),
+        (["--sort", "name"], ["g1", "g2", "h"]),
+        (["--sort", "name", "--top", "1"], ["g1"]),
+    ],
+)
+def test_globs_and_orders(fleet: Fleet, home: Home, words: list[str], groups: list[str]) -> None:
+    reader = fleet.add("a")
+    fill(reader, "g1", 9, 10)
+    fill(reader, "g2", 5, 10)
+    fill(reader, "h", 0, 20, topic="payments")
+    ran = home.run("streams", "lag", "once", *words, "-o", "json")
+    assert ran.code == 0, ran.stderr
+    found = [line["group"] for line in ran.json["lines"]]
+    assert found == groups if "--sort" in words else sorted(found) == groups
+
+
+def test_two_clusters_in_one_table_and_joined_by_stream(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    fill(fleet.add("b"), "g", 1, 10)
+    ran = home.run("streams", "lag", "once", "--clusters", "a,b")
+    assert ran.code == 0, ran.stderr
+    assert ran.stdout.splitlines()[0].startswith("CLUSTER")
+    ran = home.run("streams", "lag", "once", "--clusters", "a,b", "--by", "stream", "-o", "json")
+    assert [(line["stream"], line["lag"]) for line in ran.json["lines"]] == [("orders", 15)]
+
+
+def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    fleet.add("b").unreachable = True
+    ran = home.run("streams", "lag", "once", "--clusters", "a,b", "--wait", "1s", "-o", "json")
+    assert ran.code == 75
+    assert [line["cluster"] for line in ran.json["lines"]] == ["a"]
+    assert "1 of 2 clusters are not known; b: cannot connect to the fake cluster" in ran.stderr
+    ran = home.run("streams", "lag", "once", "--clusters", "a,b", "--wait", "1s")
+    assert "b: connecting: cannot connect to the fake cluster" in ran.stdout
+
+
+def test_a_profile_that_pins_another_cluster_is_refused(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    ran = home.run("--profile", "pinned", "streams", "lag", "once")
+    assert ran.code == 2
+    assert ran.stdout == ""
+    assert "pins cluster another, but the address answers as id-a" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "verdict"),
+    [
+        (["--crit-lag", "10"], 0, "OK"),
+        (["--warn-lag", "5"], 1, "WARNING"),
+        (["--crit-lag", "5"], 1, "CRITICAL"),
+        (["--crit-time", "1s"], 1, "CRITICAL"),
+        (["--nagios", "--crit-lag", "10"], 0, "OK"),
+        (["--nagios", "--warn-lag", "5"], 1, "WARNING"),
+        (["--nagios", "--crit-lag", "5"], 2, "CRITICAL"),
+        (["--nagios", "nobody"], 3, "UNKNOWN"),
+        (["nobody"], 75, "UNKNOWN"),
+    ],
+)
+def test_check_is_one_line_with_performance_data(
+    fleet: Fleet, home: Home, words: list[str], code: int, verdict: str
+) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    ran = home.run("streams", "lag", "check", *words, "--crit-status", "none", "--warn-status", "none")
+    assert ran.code == code, ran.stdout + ran.stderr
+    assert ran.stdout.startswith(f"LAG {verdict} - ")
+    assert ran.stdout.count("\n") == 1
+    assert " | " in ran.stdout
+
+
+def test_check_knows_every_status(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 10, 10)
+    every = ",".join(status.word for status in Status)
+    assert home.run("streams", "lag", "check", "--crit-status", every).code == 1
+    ran = home.run("streams", "lag", "check", "--crit-status", "late")
+    assert ran.code == 2
+    assert "'late' is no status" in ran.stderr
+
+
+def test_check_of_a_cluster_that_is_away_is_unknown(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    fleet.add("b").unreachable = True
+    words = ["streams", "lag", "check", "--clusters", "a,b", "--wait", "1s", "--warn-lag", "5"]
+    ran = home.run(*words, "--nagios")
+    assert (ran.code, ran.stdout.split(":")[0]) == (3, "LAG UNKNOWN - b")
+    ran = home.run(*words, "--crit-lag", "5", "-o", "json")
+    assert ran.code == 1, "what is critical is critical, whatever else is not known"
+    assert (ran.json["verdict"], len(ran.json["breaches"])) == ("critical", 1)
+
+
+def test_every_failure_is_three_for_a_monitoring_plugin(fleet: Fleet, home: Home) -> None:
+    fleet.add("a")
+    ran = home.run("streams", "lag", "check", "--clusters", "nowhere", "--nagios")
+    assert ran.code == 3
+    assert ran.stdout.startswith("LAG UNKNOWN - ")
+
+
+def test_watch_tells_changes_line_by_line_and_ends_after_a_count(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    ran = home.run("streams", "lag", "watch", "--count", "2", "--interval", "100ms", "-o", "json")
+    assert ran.code == 0, ran.stderr
+    assert json.loads(ran.stdout)["kafkakit"]["command"] == "streams lag watch"
+    assert len(ran.json["lines"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["once", "--clusters", ","], "names no profile"),
+        (["once", "--clusters", "a,a"], "names a profile twice"),
+        (["once", "--wait", "soon"], "not a duration"),
+        (["once", "--skew", "-1s"], "not a duration"),
+        (["serve", "--listen", "nowhere"], "no address to listen on"),
+        (["serve", "--dogstatsd", "x"], "no address of an agent"),
+        (["check", "--crit-lag", "many"], "not a number of records"),
+    ],
+)
+def test_wrong_words_are_told_before_anything_is_read(fleet: Fleet, home: Home, words: list[str], told: str) -> None:
+    fleet.add("a")
+    ran = home.run("streams", "lag", *words)
+    assert ran.code == 2, ran.stdout
+    assert told in ran.stderr
+    assert ran.stdout == ""
