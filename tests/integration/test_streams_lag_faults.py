@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.exposition import Samples, parse
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import new_topic, watching
 from tests.integration.stream_clients import commit_with_kafka_python, produce
+from tests.integration.test_runbooks import blocks, run_blocks
 
 pytestmark = pytest.mark.kafka
 
@@ -118,3 +120,18 @@ def test_two_services_share_a_cluster_and_one_takes_over(single: SandboxCluster)
             _, told = second.process.communicate(timeout=20)
             assert second.process.returncode == 143, told
             assert "the state is saved" in told
+
+
+def test_the_runbook_works_as_it_stands(single: SandboxCluster, tmp_path: Path) -> None:
+    key = new_topic(single)
+    produce(single, key, [b"x"] * 10)
+    commit_with_kafka_python(single, "g-runbook", {key: (4, "")})
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    env = {**single.env, "KAFKAKIT_PROFILE": single.name, "LISTEN": listen}
+    done = run_blocks(blocks("lag-monitor.md", undo=False), tmp_path, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "g-runbook" in done.stdout
+    assert "LAG OK - " in done.stdout
+    assert '"healthy":true' in done.stdout

@@ -26,7 +26,9 @@ def span_text(ms: int | None) -> str:
 
 
 def range_text(lag: TimeLag) -> str:
-    """The interval that holds the truth."""
+    """The interval that holds the truth; one point is `exact`."""
+    if lag.is_exact:
+        return "exact"
     return f"[{span_text(lag.low_ms)}, {span_text(lag.high_ms)}]"
 
 
