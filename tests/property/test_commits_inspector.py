@@ -23,6 +23,7 @@ from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import LogSpan
 from kafkakit.tables import plain_value
 
+ROUNDS = settings(max_examples=300, deadline=None, derandomize=True)
 LETTERS = {MarkState.REJECTED: "x", MarkState.SKIPPED: "s", MarkState.RETRYING: "r", MarkState.DEFERRED: "d"}
 
 
@@ -50,7 +51,7 @@ def letter_of(state: CommitState, offset: int) -> str:
     return "#" if offset in state.done else "."
 
 
-@settings(max_examples=300, deadline=None)
+@ROUNDS
 @given(states())
 def test_each_offset_has_its_own_cell_and_is_counted_once(state: CommitState) -> None:
     end = max([state.end, *(m.end for m in state.marks)])
@@ -76,7 +77,7 @@ def offsets(ranges: OffsetRanges) -> set[int]:
     return {offset for start, end in ranges for offset in range(start, end)}
 
 
-@settings(max_examples=300, deadline=None)
+@ROUNDS
 @given(states(), states())
 def test_a_difference_is_that_of_sets(before: CommitState, after: CommitState) -> None:
     found = difference(before, after)
@@ -90,7 +91,7 @@ def test_a_difference_is_that_of_sets(before: CommitState, after: CommitState) -
     assert difference(before, before).is_empty
 
 
-@settings(max_examples=300, deadline=None)
+@ROUNDS
 @given(states())
 def test_a_state_survives_json(state: CommitState) -> None:
     document = msgspec.convert({"offset": state.base, "state": msgspec.to_builtins(state_data(state))}, CommitDocument)
@@ -122,7 +123,7 @@ def hostile_metadata(draw_from: st.DrawFn) -> str:
     return text[:at] + draw_from(st.text(max_size=2)) + text[at + draw_from(st.integers(0, 2)) :]
 
 
-@settings(max_examples=300, deadline=None)
+@ROUNDS
 @given(hostile_metadata(), st.integers(0, 2**63 - 1) | st.integers(0, 200), SPANS, st.booleans())
 def test_whatever_was_committed_can_be_shown(text: str, offset: int, span: LogSpan | None, exists: bool) -> None:
     identity = CommitIdentity(cluster_id="c", topic_id=bytes(16), partition=0, group="g\x1b")

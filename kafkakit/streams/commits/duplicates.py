@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kafkakit.streams.commit import Dialect
 from kafkakit.streams.commits.facts import CommitFacts, tally_of
+from kafkakit.streams.commits.printable import amount
 from kafkakit.streams.offset_ranges import OffsetRanges
 
 READERS = {
@@ -53,7 +54,7 @@ def duplicates_of(facts: CommitFacts) -> Duplicates:
     why: list[str] = []
     if done:
         why.append(
-            f"{done:,} offsets above the committed one are done: {reader} leaves them out, "
+            f"{amount(done, 'offset')} done above the committed one: {reader} leaves them out, "
             "a client that ignores metadata gets them again"
         )
     low, high = _forgotten(facts, why)
@@ -74,7 +75,7 @@ def _forgotten(facts: CommitFacts, why: list[str]) -> tuple[int, int]:
         )
         return 0, _at_most(facts)
     if state.forgotten:
-        why.append(f"{state.forgotten:,} acknowledgements were given up so that the payload would fit")
+        why.append(f"{amount(state.forgotten, 'acknowledgement')} given up so that the payload would fit")
         return state.forgotten, state.forgotten
     most = _at_most(facts)
     why.append(f"the payload was coarsened to fit: of the {most:,} offsets that look pending, 1 or more are done")

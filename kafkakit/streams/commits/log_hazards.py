@@ -6,6 +6,7 @@ from kafkakit.findings import Severity
 from kafkakit.streams.commit import Dialect
 from kafkakit.streams.commits.facts import CommitFacts, CopiedFrom
 from kafkakit.streams.commits.hazard import Hazard, command_for
+from kafkakit.streams.commits.printable import amount
 from kafkakit.streams.dialects.mirrormaker import skipped_by_copy
 
 WITHOUT_MAP = "before parallel-consumer starts here, drop the map, which gives duplicates and no loss: {}"
@@ -32,7 +33,7 @@ def _outside_log(facts: CommitFacts) -> Iterator[Hazard]:
         yield Hazard(
             rule="committed-below-log-start",
             severity=Severity.ERROR,
-            message=f"retention took {lost:,} offsets that were never done: committed {facts.offset}, "
+            message=f"retention took {amount(lost, 'offset')} never done: committed {facts.offset}, "
             f"the log begins at {span.start}",
             hint=f"find out from another copy what was in them; then {command_for(facts, 'reset', '--to earliest')}",
         )
@@ -58,16 +59,16 @@ def _beyond_end(facts: CommitFacts) -> Iterator[Hazard]:
         yield Hazard(
             rule="shifted-map",
             severity=Severity.ERROR,
-            message=f"the map says that {beyond:,} offsets beyond the log's end are done, so it was written for other "
-            f"offsets, and a copy by MirrorMaker 2 does that: parallel-consumer would skip up to {skipped:,} "
-            f"records that were never processed, and later ones as they come",
+            message=f"the map calls {amount(beyond, 'offset')} beyond the log's end done, so it was written for other "
+            f"offsets, and a copy by MirrorMaker 2 does that: parallel-consumer would skip up to "
+            f"{amount(skipped, 'record')} never processed, and later ones as they come",
             hint=WITHOUT_MAP.format(command_for(facts, "translate", "--to plain")),
         )
         return
     yield Hazard(
         rule="done-beyond-log-end",
         severity=Severity.ERROR,
-        message=f"{beyond:,} offsets beyond the log's end ({span.end}) count as done: the log lost its tail (an "
+        message=f"{amount(beyond, 'offset')} beyond the log's end ({span.end}) counted as done: the log lost its tail (an "
         "unclean leader election does that), and new records at these offsets would be skipped",
         hint=command_for(facts, "unack", f"--offsets {span.end}-{state.end - 1} --allow-outside-log"),
     )
@@ -84,7 +85,7 @@ def _copied(facts: CommitFacts) -> Iterator[Hazard]:
             severity=Severity.ERROR,
             message=f"MirrorMaker 2 copied this map from offset {copy.upstream_offset} of {copy.source} onto offset "
             f"{facts.offset}, and it counts from the offset it is committed with: parallel-consumer would skip up to "
-            f"{most:,} records that were never processed",
+            f"{amount(most, 'record')} never processed",
             hint=WITHOUT_MAP.format(command_for(facts, "translate", "--to plain")),
         )
 

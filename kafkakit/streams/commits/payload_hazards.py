@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from kafkakit.findings import Severity
-from kafkakit.quantities import counted, format_rough_time
+from kafkakit.quantities import format_rough_time
 from kafkakit.streams.commit import Dialect, MarkState, Problem
 from kafkakit.streams.commits.duplicates import duplicates_of
 from kafkakit.streams.commits.facts import BURROW_BYTES, CommitFacts, marked, reach_of
 from kafkakit.streams.commits.hazard import Hazard, command_for
+from kafkakit.streams.commits.printable import amount
 from kafkakit.streams.commits.times import utc_text
 
 PAUSE_SHARE = 0.6  # where our own writer stops fetching anew
@@ -45,15 +46,15 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
     rule, severity = _PROBLEM_RULES[reading.problem]
     again = duplicates_of(facts)
     told = f"; {facts.owner}" if facts.owner else ""
-    amount = (
-        "an unknown number of done records" if again.high is None else f"up to {counted(again.high, 'done record')}"
+    again_words = (
+        "an unknown number of done records" if again.high is None else f"up to {amount(again.high, 'done record')}"
     )
     reason = f" ({reading.reason})" if reading.reason else ""
     yield Hazard(
         rule=rule,
         severity=severity,
         message=f"the {reading.dialect.value} payload is not used: {reading.problem.value}{reason}{told}; a restart "
-        f"begins at {facts.offset} and delivers {amount} again",
+        f"begins at {facts.offset} and delivers {again_words} again",
         hint="the next commit by its own client clears it, and so does "
         + command_for(facts, "reset", f"--to {facts.offset}"),
     )
@@ -62,11 +63,13 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
 def _coarsened(facts: CommitFacts) -> Iterator[Hazard]:
     if facts.reading.problem is None and facts.reading.is_lossy:
         again = duplicates_of(facts)
-        number = f"{again.low:,}" if again.is_exact else f"{again.low:,} to {again.high:,}"
+        number = f"{again.low:,} to {again.high:,} done records come"
+        if again.is_exact:
+            number = f"{amount(again.low, 'done record')} {'comes' if again.low == 1 else 'come'}"
         yield Hazard(
             rule="coarsened",
             severity=Severity.WARNING,
-            message=f"the payload did not fit and was made coarser: {number} done records come again after a restart",
+            message=f"the payload did not fit and was made coarser: {number} again after a restart",
             hint=f"close holes ({command_for(facts, 'reject', '--offsets N')}), let the group use alphabet w, or raise "
             "offset.metadata.max.bytes",
         )
@@ -170,7 +173,7 @@ def _ledger(facts: CommitFacts) -> Iterator[Hazard]:
         yield Hazard(
             rule="rejected-without-ledger",
             severity=Severity.NOTE,
-            message=f"{counted(rejected, 'rejected offset')} known to this commit alone: once the committed offset is "
+            message=f"{amount(rejected, 'rejected offset')} known to this commit alone: once the committed offset is "
             "past, nothing tells that they were rejected",
             hint="let the group keep a reject ledger or a dead letter lane before it moves on",
         )

@@ -20,6 +20,11 @@ def ranges_text(ranges: OffsetRanges, shown: int = SHOWN_RANGES) -> str:
     return ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
 
 
+def amount(number: int, noun: str) -> str:
+    """A large count with its noun: `1 record`, `49,995 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -37,10 +37,11 @@ def restart_text(again: Duplicates) -> str:
     if not again.high and not again.ignoring:
         return "nothing that this commit calls done comes again"
     number = "none" if again.high == 0 else f"{again.low:,}" if again.is_exact else f"{again.low:,} to {again.high:,}"
+    verb = "comes" if again.high <= 1 else "come"
     if again.is_exact and again.high == again.ignoring:
-        return f"{number} of the done records come again"
+        return f"{number} of the done records {verb} again"
     rest = "" if again.ignoring is None else f", {again.ignoring:,} to a client that ignores metadata"
-    return f"{number} of the done records comes again to {again.reader}{rest}"
+    return f"{number} of the done records {verb} again to {again.reader}{rest}"
 
 
 def _head(facts: CommitFacts) -> str:
@@ -79,7 +80,10 @@ def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         found_ranges = marked(state, kind)
         if found_ranges:
             yield label, f"{found_ranges.count:,}: {ranges_text(found_ranges)}"
-    yield "on a restart", restart_text(duplicates_of(facts))
+    again = duplicates_of(facts)
+    yield "on a restart", restart_text(again)
+    if again.high:
+        yield from (("", sentence) for sentence in again.why)
 
 
 def _done_words(tally: Tally) -> str:
