@@ -68,8 +68,8 @@ def _beyond_end(facts: CommitFacts) -> Iterator[Hazard]:
     yield Hazard(
         rule="done-beyond-log-end",
         severity=Severity.ERROR,
-        message=f"{amount(beyond, 'offset')} beyond the log's end ({span.end}) counted as done: the log lost its tail (an "
-        "unclean leader election does that), and new records at these offsets would be skipped",
+        message=f"{amount(beyond, 'offset')} beyond the log's end ({span.end}) counted as done: the log lost its tail "
+        "(an unclean leader election does that), and new records at these offsets would be skipped",
         hint=command_for(facts, "unack", f"--offsets {span.end}-{state.end - 1} --allow-outside-log"),
     )
 
