@@ -17,6 +17,7 @@ from kafkakit.streams.lag.ends import EndSamples
 from kafkakit.streams.lag.record_reads import RecordReader
 from kafkakit.streams.lag.sampling import EndSampler
 from kafkakit.streams.lag.saving import restore_into, resume_of, state_of
+from kafkakit.streams.lag.settling import settle_windows
 from kafkakit.streams.lag.state import SavedState
 from kafkakit.streams.lag.table import LagTable, MeasureRules, measure
 from kafkakit.streams.lag.tail import OFFSETS_TOPIC, OffsetsTail
@@ -220,6 +221,9 @@ class ClusterMonitor:
             self._read_facts()
         if not self._sampler.is_idle:
             self._sampler.step()
+            if self._sampler.is_idle and self._sampler.rounds == 1:
+                with self._guard:
+                    settle_windows(self.book, self._now_ms())
             if self._sampler.is_idle:
                 took_s = self._clock.monotonic() - self._round_began_s
                 self._due["ends"] = self._round_began_s + max(self._pace.ends_s, BUSY_SHARE * took_s)

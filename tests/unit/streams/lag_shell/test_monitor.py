@@ -8,6 +8,7 @@ from kafkakit.streams.lag.condition import Phase
 from kafkakit.streams.lag.figures import Flag, Source
 from kafkakit.streams.lag.saving import check_state
 from kafkakit.streams.lag.state import decode_state, encode_state
+from kafkakit.streams.lag.status import Status
 from kafkakit.streams.lag.tail import OFFSETS_TOPIC
 from tests.streams_batches import Rec, commit, marker
 from tests.unit.streams.lag_shell.rig import Rig
@@ -203,6 +204,17 @@ def test_a_topic_that_is_gone_is_named_and_has_no_figures(rig: Rig) -> None:
     assert rig.row("g").lag == -1
     assert rig.monitor.condition().missing_topics == ("orders",)
     assert "topics that do not exist: orders" in rig.monitor.condition().notes[0]
+
+
+def test_a_group_that_died_before_the_monitor_began_is_stopped_not_well(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("dead", 10)
+    rig.commit("done", 100)
+    rig.clock.advance(3600)
+    rig.commit("busy", 20)
+    rig.run(3)
+    found = {key[0]: row.status for key, row in rig.rows().items()}
+    assert found == {"dead": Status.STOPPED, "done": Status.OK, "busy": Status.OK}
 
 
 def test_nobody_has_committed_yet(rig: Rig) -> None:
