@@ -183,7 +183,7 @@ def test_check_knows_every_status(fleet: Fleet, home: Home) -> None:
 def test_check_of_a_cluster_that_is_away_is_unknown(fleet: Fleet, home: Home) -> None:
     fill(fleet.add("a"), "g", 4, 10)
     fleet.add("b").unreachable = True
-    words = ["streams", "lag", "check", "--clusters", "a,b", "--wait", "1s", "--warn-lag", "5"]
+    words = ["streams", "lag", "check", "--clusters", "a,b", "--wait", "1s", "--warn-lag", "5", "--crit-status", "none"]
     ran = home.run(*words, "--nagios")
     assert (ran.code, ran.stdout.split(":")[0]) == (3, "LAG UNKNOWN - b")
     ran = home.run(*words, "--crit-lag", "5", "-o", "json")

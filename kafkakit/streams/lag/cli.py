@@ -8,6 +8,7 @@ import typer
 
 from kafkakit.command import KitCommand, kit_of, new_group
 from kafkakit.streams.lag.options import (
+    CLOSE_S,
     By,
     ByLevel,
     Clusters,
@@ -78,7 +79,7 @@ def once(
             fleet.start(carrying=True)
             look = look_once(fleet, means.clock, bar, wait_s=wait_s)
     finally:
-        fleet.close()
+        fleet.close(CLOSE_S)
     view = _view(look, by, sort, [*(groups or []), *(group or [])], topic or [], top, internal)
     kit.output.result(_result("streams lag once", look, view))
     if look.missing:
@@ -137,7 +138,7 @@ def watch(
             shown = _Shown(screen, chosen, is_screen=kit.output.animate)
             look = watch_looks(fleet, means.clock, shown.show, interval_s=interval_s, times=count)
     finally:
-        fleet.close()
+        fleet.close(CLOSE_S)
     kit.output.result(_result("streams lag watch", look, chosen(look)))
 
 

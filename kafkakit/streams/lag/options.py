@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kafkakit.streams.lag.topics import TopicFacts
 
 
+CLOSE_S = 3.0
+"""How long a command waits for its watchers at the end: one whose broker hangs must not hold it up."""
+
+
 class By(StrEnum):
     """What one line of the table is about."""
 

@@ -75,7 +75,8 @@ class Watcher:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for its end; False when it did not end in time (a broker that hangs, say)."""
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
@@ -234,6 +235,7 @@ class Fleet:
 
     def __init__(self, sources: Sequence[Source], means: Means) -> None:
         self.watchers = tuple(Watcher(source, means) for source in sources)
+        self._clock = means.clock
 
     def start(self, *, carrying: bool) -> None:
         """Begin with all; `carrying` False waits for each watcher's `carry`."""
@@ -243,10 +245,11 @@ class Fleet:
             watcher.start()
 
     def close(self, timeout_s: float = 10.0) -> tuple[str, ...]:
-        """End all, with their states saved; returns the names of those that did not end in time."""
+        """End all, with their states saved, in so much time together; returns the names of those that did not end."""
         for watcher in self.watchers:
             watcher.stop()
-        return tuple(w.name for w in self.watchers if not w.join(timeout_s))
+        until_s = self._clock.monotonic() + timeout_s
+        return tuple(w.name for w in self.watchers if not w.join(max(0.0, until_s - self._clock.monotonic())))
 
     def tables(self) -> tuple[LagTable, ...]:
         """The tables of all clusters that have a monitor."""

@@ -8,6 +8,7 @@ import typer
 
 from kafkakit.command import kit_of
 from kafkakit.streams.lag.options import (
+    CLOSE_S,
     Clusters,
     GroupGlobs,
     Groups,
@@ -135,7 +136,7 @@ def _look(kit: Kit, clusters: str | None, wait: str, skew: str) -> Look:
             fleet.start(carrying=True)
             return look_once(fleet, means.clock, bar, wait_s=wait_s)
     finally:
-        fleet.close()
+        fleet.close(CLOSE_S)
 
 
 def _limits(side: str, lag: str | None, time: str | None, retention: str | None, statuses: str) -> Limits:
