@@ -128,6 +128,9 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     told = has_done & (e.done_record_ms > 0)
     ladder.bound(told, high=at - e.done_record_ms)
     rises = has_done & e.is_log_append & e.is_dense
+    # What is done was done by the commit: a first sample that came later tells less.
+    is_late = (e.at_last_done.low_before_ms < 0) & (e.committed_ms < e.at_last_done.high_after_ms)
+    ladder.offer(has_done & is_behind & is_late, Source.BOUNDS, at - e.committed_ms)
     _offer_samples(ladder, e.at_last_done, e.done_end - 1, has_done & is_behind, rises, has_done & newer, skew_ms)
     ladder.offer(has_done & is_behind, Source.BOUNDS, at - e.committed_ms)
     ladder.offer(is_at_tail & ~is_quiet, Source.CAUGHT_UP, 0 * at)
