@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.commit import Dialect, Problem, Reading
+from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.lag.ends import EndSamples
 from kafkakit.streams.lag.records import RecordCache
@@ -45,8 +45,9 @@ class LagBook:
     partition's `EndSamples`. Metadata is kept as bytes and read when asked for (`read`), after which `done_end` (one
     past the highest done offset), `pending` (how many offsets below it are not done), `oldest_ms`, `newest_done_ms`,
     `stream_ms` (-1: not told), `dialect` and `problem` (places in DIALECTS and PROBLEMS) hold; before, only what a
-    plain commit says. `records` are the record times read for the rows. Refusals are counted and never silent:
-    `rows_refused`, `metadata_refused`.
+    plain commit says. A payload that is bound to a topic's id is used once that id is known and proves it, and read
+    again when the id changes. `records` are the record times read for the rows. Refusals are counted and never
+    silent: `rows_refused`, `metadata_refused`.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class LagBook:
         self.metadata: NDArray[np.object_] = np.empty(0, dtype=object)
         self._sizes: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self.is_read: Bools = np.empty(0, dtype=bool)
+        self._read_with: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._ids_seen = 0
         self.done_end: Ints = np.empty(0, dtype=np.int64)
         self.pending: Ints = np.empty(0, dtype=np.int64)
         self.oldest_ms: Ints = np.empty(0, dtype=np.int64)
@@ -138,6 +141,7 @@ class LagBook:
 
     def read(self, rows: "Ints") -> None:
         """Read the metadata of these rows where that was not done yet; some microseconds for each that is new."""
+        self._distrust()
         for row in rows[~self.is_read[rows]].tolist():
             self._take(row, self.reading(row))
         self.is_read[rows] = True
@@ -193,12 +197,33 @@ class LagBook:
 
         self._find_slots(np.flatnonzero((self.slot[: self._size] == NONE) & (self.offset[: self._size] >= 0)))
 
+    def _distrust(self) -> None:
+        """Have metadata read again that was read with another id of its topic than is known now, or with none."""
+        import numpy as np
+
+        topics = self.ends.topics
+        if self._ids_seen == topics.changes:
+            return
+        self._ids_seen = topics.changes
+        rows = np.flatnonzero(
+            self.is_read[: self._size] & (self._sizes[: self._size] > 0) & (self.slot[: self._size] >= 0)
+        )
+        if len(rows):
+            self.is_read[rows] = self._read_with[rows] == topics.id_number[topics.topic_of[self.slot[rows]]]
+
     def _take(self, row: int, reading: Reading) -> None:
+        slot, topics = int(self.slot[row]), self.ends.topics
+        self._read_with[row] = topics.id_number[topics.topic_of[slot]] if slot >= 0 else NONE
         self.dialect[row] = DIALECTS.index(reading.dialect)
         self.problem[row] = NONE if reading.problem is None else PROBLEMS.index(reading.problem)
-        state = reading.state
+        if reading.dialect is Dialect.KKM1 and not reading.is_bound:
+            state = CommitState(base=int(self.offset[row]))
+        else:
+            state = reading.state
         self.done_end[row] = state.end
         self.pending[row] = state.pending.count
+        for column in (self.oldest_ms, self.newest_done_ms, self.stream_ms):
+            column[row] = NONE
         if state.watermark is not None:
             self.oldest_ms[row] = state.watermark.oldest_ms
             self.newest_done_ms[row] = state.watermark.newest_done_ms
@@ -266,6 +291,7 @@ class LagBook:
         self.seen_ms, self.id_number = grown(self.seen_ms, rows, NONE), grown(self.id_number, rows, NONE)
         self.quiet_ms, self._sizes = grown(self.quiet_ms, rows, NONE), grown(self._sizes, rows, 0)
         self.slot, self.metadata = grown(self.slot, rows, NO_SLOT), grown(self.metadata, rows, b"")
+        self._read_with = grown(self._read_with, rows, NONE)
         self.is_read, self.done_end = grown(self.is_read, rows, True), grown(self.done_end, rows, NONE)
         self.pending, self.oldest_ms = grown(self.pending, rows, 0), grown(self.oldest_ms, rows, NONE)
         self.newest_done_ms, self.stream_ms = grown(self.newest_done_ms, rows, NONE), grown(self.stream_ms, rows, NONE)

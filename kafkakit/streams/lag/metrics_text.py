@@ -1,8 +1,8 @@
 """Lag as gauges: Prometheus text exposition, and the same as DogStatsD datagrams.
 
 Formats: https://prometheus.io/docs/instrumenting/exposition_formats/ (0.0.4) and DogStatsD's plain datagrams. The
-number of series is bounded, and what was left out is a series itself. A figure that is stale is left out, so that it
-never passes for a fresh one; `stale_partitions` counts such.
+number of series is bounded, and what was left out is a series itself. A figure that is stale is left out, and so is a
+sum or forecast that a stale one went into, so that none passes for a fresh one; `stale_partitions` counts such.
 """
 
 import re
@@ -24,6 +24,9 @@ TAG_CHARS = 200
 
 Labels = tuple[tuple[str, str], ...]
 _UNSAFE = re.compile(r"[|,#\s\x00-\x1f]")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+"""Characters of names that end a scrape (NUL, in Prometheus' lexer) or a line in some readers; a newline has its
+escape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +110,21 @@ def _seconds(value_ms: int | None) -> float | None:
     return None if value_ms is None else value_ms / 1000
 
 
+def _now(line: Line, value: float | None) -> float | None:
+    """What all partitions went into; with a stale one among them it is not of now."""
+    return None if line.stale else value
+
+
 def _where_known(line: Line, value: float) -> float | None:
     """A sum over partitions; none of which known is no sum."""
-    return value if line.unknown < line.partitions else None
+    return _now(line, value) if line.unknown < line.partitions else None
+
+
+def _low(line: Line) -> float | None:
+    """The surest bound of all partitions, or of the worst alone where another one is stale."""
+    if line.backlog.estimate_ms is None:
+        return None
+    return _fresh(line.backlog, line.backlog.low_ms if line.stale else line.max_low_ms)
 
 
 _GAUGES: tuple[tuple[str, str, Value], ...] = (
@@ -124,7 +139,7 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     (
         "backlog_low_seconds",
         "That age is surely at least this.",
-        lambda n: _fresh(n.backlog, n.max_low_ms if n.backlog.estimate_ms is not None else None),
+        _low,
     ),
     ("backlog_high_seconds", "And at most this.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
     (
@@ -151,14 +166,14 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("partitions", "Partitions with a commit.", lambda n: float(n.partitions)),
     ("unknown_partitions", "Partitions whose end is not known.", lambda n: float(n.unknown)),
     ("stale_partitions", "Partitions whose figures are too old to be shown.", lambda n: float(n.stale)),
-    ("eta_seconds", "Time to catch up at the present rates; absent for never.", lambda n: _seconds(n.eta_ms)),
+    ("eta_seconds", "Time to catch up at the present rates; absent for never.", lambda n: _now(n, _seconds(n.eta_ms))),
     (
         "retention_left_seconds",
         "Time until the first records are lost.",
-        lambda n: _seconds(n.retention_left_ms),
+        lambda n: _now(n, _seconds(n.retention_left_ms)),
     ),
-    ("consumed_records_per_second", "Rate of the commits.", lambda n: n.consumed_per_s),
-    ("produced_records_per_second", "Rate of the ends.", lambda n: n.produced_per_s),
+    ("consumed_records_per_second", "Rate of the commits.", lambda n: _now(n, n.consumed_per_s)),
+    ("produced_records_per_second", "Rate of the ends.", lambda n: _now(n, n.produced_per_s)),
 )
 _SINGLE = frozenset(
     {"records", "pending_records", "lost_records", "backlog_seconds", "backlog_low_seconds", "backlog_high_seconds",
@@ -188,7 +203,7 @@ def _cluster_families(clusters: View) -> list[Family]:
         Family(
             name="cluster_records",
             help="Offsets from all committed ones to the ends.",
-            samples=tuple(((("cluster", line.cluster),), float(line.lag)) for line in lines),
+            samples=tuple(((("cluster", line.cluster),), float(line.lag)) for line in lines if not line.stale),
         ),
     ]
 
@@ -198,7 +213,8 @@ def _labels(labels: Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    told = _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", value)
+    return told.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _help(text: str) -> str:

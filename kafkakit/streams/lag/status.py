@@ -11,18 +11,20 @@ partition, each with its offset, its time and the lag when it was seen:
 4. If the time since the last commit is greater than the time between the first and the last commit of the window, the
    consumer is in error, and the partition STOPPED; but not when the offset is that of the broker, so that there is
    nothing to do.
-5. Lag that is unknown counts as no lag.
+5. Lag that is unknown counts as no lag. Not so here: after a restart it is unknown for all commits of the past, and a
+   group that died before would be OK for ever. It is only that growth to and from an unknown lag is not judged.
 
 Its program adds REWIND, when an offset is lower than the one before it, and looks in the order OK, REWIND, STOPPED,
-STALLED, WARNING; so do we. Added are LOST (records were deleted before the group did them), and UNKNOWN (no end of
-the log, or one too old to judge by), which never passes for OK.
+STALLED, WARNING; so do we. Two or three commits in a row tell little: a window that is shorter than nine steps counts
+as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), and UNKNOWN (no end of
+the log, one too old to judge by, or one below the commit), which never passes for OK.
 """
 
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.figures import Flag
-from kafkakit.streams.lag.window import SAMPLES
+from kafkakit.streams.lag.window import SAMPLES, UNKNOWN_LAG
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,17 +61,20 @@ def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", fl
     pairs = np.arange(1, SAMPLES) > first[:, None]
     is_sample = np.arange(SAMPLES) >= first[:, None]
     step, growth = np.diff(offset, axis=1), np.diff(lags, axis=1)
-    had_none = (is_sample & (lags <= 0)).any(axis=1)
+    had_none = (is_sample & (lags == 0)).any(axis=1)
     has_lag = (lag > 0) & (count > 0) & ~had_none
     rewound = (pairs & (step < 0)).any(axis=1)
     last_ms = at_ms[:, -1]
     first_ms = at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
-    stopped = now_ms - last_ms > last_ms - first_ms
+    whole_ms = window.step_ms * (SAMPLES - 1)
+    stopped = now_ms - last_ms > np.maximum(last_ms - first_ms, whole_ms)
     is_fixed = ~(pairs & (step != 0)).any(axis=1)
-    never_less = ~(pairs & (growth < 0)).any(axis=1)
+    is_told = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
+    never_less = (count > 1) & (last_ms - first_ms >= whole_ms)
+    never_less &= ~(pairs & ((growth < 0) | ~is_told)).any(axis=1)
     rules = [
         (lost > 0, Status.LOST),
-        ((flags & int(Flag.NO_END | Flag.STALE | Flag.OTHER_TOPIC)) != 0, Status.UNKNOWN),
+        ((flags & int(Flag.NO_END | Flag.STALE | Flag.OTHER_TOPIC | Flag.AHEAD)) != 0, Status.UNKNOWN),
         (~has_lag, Status.OK),
         (rewound, Status.REWIND),
         (stopped, Status.STOPPED),

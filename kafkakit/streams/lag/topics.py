@@ -36,7 +36,7 @@ class TopicTable:
     """Numbers for topics and for topic-partitions (slots), each given once and for ever; O(1) to look up.
 
     `id_number` is the number of the topic's present id, NONE while unknown; `since_ms` the moment by which a second
-    id had taken the place of the first, NONE while there was only one.
+    id had taken the place of the first, NONE while there was only one. `changes` counts ids that became known.
     """
 
     def __init__(self, max_partitions: int) -> None:
@@ -44,6 +44,7 @@ class TopicTable:
 
         self.max_partitions = max_partitions
         self.refused = 0
+        self.changes = 0
         self.names: list[str] = []
         self.facts: list[TopicFacts] = []
         self.slots: list[dict[int, int]] = []
@@ -136,6 +137,7 @@ class TopicTable:
         if new in (NONE, old):
             return False
         self.id_number[number] = new
+        self.changes += 1
         if old == NONE:
             return False
         self.since_ms[number] = seen_ms
