@@ -16,8 +16,8 @@ partition, each with its offset, its time and the lag when it was seen:
 
 Its program adds REWIND, when an offset is lower than the one before it, and looks in the order OK, REWIND, STOPPED,
 STALLED, WARNING; so do we. Two or three commits in a row tell little: a window that is shorter than nine steps counts
-as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), and UNKNOWN (no end of
-the log, one too old to judge by, or one below the commit), which never passes for OK.
+as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did
+them), and UNKNOWN (no end of the log, one too old to judge by, or one below the commit), which never passes for OK.
 """
 
 from enum import IntEnum
