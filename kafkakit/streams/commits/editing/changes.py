@@ -34,18 +34,21 @@ def first_pending(done: OffsetRanges) -> int:
 def state_of(done: OffsetRanges, before: CommitState, marks: Iterable[Mark]) -> CommitState:
     """The state with just these offsets done, and of `marks` what agrees with them.
 
-    Route and what is still pending of a replay are carried over; the watermark only where base stays. Writer and
-    spill are left out: no member wrote this, and the ledger holds the state before it.
+    Route, what is still pending of a replay and the count of what was forgotten are carried over; the watermark only
+    where base stays, and the newest done record does. Writer and spill are left out: no member wrote this, and the
+    ledger holds the state before it.
     """
     base = first_pending(done)
     above = done.within(base, NO_END)
+    is_dated = base == before.base and (above.end or base) >= before.end
     return CommitState(
         base=base,
         done=above,
-        watermark=before.watermark if base == before.base else None,
+        watermark=before.watermark if is_dated else None,
         route=before.route,
         marks=fitting(marks, base, above),
         replay=open_part(before.replay, base, above),
+        forgotten=before.forgotten,
     )
 
 

@@ -157,7 +157,8 @@ def _with_watermark(seen: SeenPartition, state: CommitState) -> CommitState:
     if state.watermark is not None or (old is None and not seen.time_at):
         return state
     oldest = seen.time_at.get(state.base)
-    newest = old.newest_done_ms if old is not None else seen.time_at.get(state.end - 1)
+    is_newest_done = old is not None and state.end >= before.end
+    newest = old.newest_done_ms if old is not None and is_newest_done else seen.time_at.get(state.end - 1)
     if oldest is None or newest is None or state.base >= seen.span.end:
         return redated(state, before, None)
     return redated(state, before, Watermark(oldest_ms=oldest, newest_done_ms=newest))

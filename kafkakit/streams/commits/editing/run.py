@@ -1,9 +1,9 @@
 """Carrying an edit of commits out: journal, look once more, write, look whether it stands."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from kafkakit.errors import KafkakitError, RefusedError, TryLaterError
+from kafkakit.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.commits.editing.gate import check_quiet, settled
@@ -11,6 +11,7 @@ from kafkakit.streams.commits.editing.journal import Change, Opening, Standing, 
 from kafkakit.streams.commits.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit, same_commit
 from kafkakit.streams.commits.editing.store_journal import EditJournal
+from kafkakit.streams.commits.editing.undoing import standings_after
 from kafkakit.streams.ports import CommittedOffset, GroupAdmin, LogReader
 
 AT_ONCE = 500
@@ -37,7 +38,8 @@ class Editor:
         """Make the plan's changes; `opening` is None where the journal is one that goes on.
 
         Raises `RefusedError` when the group is live or a commit is not as planned and nothing was written yet, and
-        `TryLaterError` when it cannot be learnt what stands: the journal stays open then.
+        `TryLaterError` when it cannot be learnt what stands: the journal stays open then. So it does when it cannot be
+        written any more (`OperationFailedError`).
         """
         edits = plan.changes
         if opening is not None:
@@ -47,8 +49,15 @@ class Editor:
         except KeyboardInterrupt:
             self._voice.warn(f"stopped; {self._ways_on(journal.name)}")
             raise
+        except OperationFailedError as error:
+            if journal.record is None or not journal.record.is_open:
+                raise  # nothing was written
+            raise OperationFailedError(
+                f"the edit may be written or not: {error.message}", hint=self._ways_on(journal.name)
+            ) from None
 
     def _carry_out(self, plan: EditPlan, edits: Sequence[PartitionEdit], journal: EditJournal) -> EditOutcome:
+        ended = journal.record.verdict if journal.record and journal.record.changes else Verdict.NOTHING
         intent = journal.intend([_change(edit) for edit in edits])
         answers: Answers = {}
         refusal: KafkakitError | None = None
@@ -64,11 +73,14 @@ class Editor:
             answers |= told
         if refusal is not None and not answers:
             journal.answered(intent, {edit.partition: f"not written: {refusal.message}" for edit in edits})
-            journal.end(Verdict.NOTHING)
+            if ended is not Verdict.OPEN:  # one that goes on may have written before
+                journal.end(ended)
             raise refusal
         standings = self._look(plan.group, edits, journal.name)
+        if journal.record is not None:
+            standings = standings_after(plan, journal.record) | standings
         journal.found(standings)
-        verdict = _verdict(standings, edits)
+        verdict = _verdict(standings, answers)
         journal.end(verdict)
         return EditOutcome(
             plan=plan,
@@ -104,7 +116,7 @@ class Editor:
             if gone:
                 answers |= self._groups.forget(group, gone)
         except KafkakitError as error:
-            unknown = ItemError(name="NoAnswer", message=error.message)
+            unknown = ItemError(name="NoAnswer", message=error.message, retriable=True)
             answers = {edit.partition: answers.get(edit.partition, unknown) for edit in edits}
         return answers
 
@@ -128,11 +140,19 @@ def _standing(edit: PartitionEdit, now: CommittedOffset | None) -> Standing:
     return Standing.OLD if same_commit(now, edit.before) else Standing.OTHER
 
 
-def _verdict(standings: Mapping[TopicPartition, Standing], edits: Iterable[PartitionEdit]) -> Verdict:
-    kinds = {standings[edit.partition] for edit in edits}
+def _verdict(
+    standings: Mapping[TopicPartition, Standing], answers: Mapping[TopicPartition, ItemError | None]
+) -> Verdict:
+    kinds = set(standings.values())
     if kinds <= {Standing.NEW}:
         return Verdict.COMPLETE
-    return Verdict.NOTHING if kinds == {Standing.OLD} else Verdict.INCOMPLETE
+    may_come = any(_may_come(answer) for answer in answers.values())
+    return Verdict.NOTHING if kinds == {Standing.OLD} and not may_come else Verdict.INCOMPLETE
+
+
+def _may_come(answer: ItemError | None) -> bool:
+    """A request without an answer may be carried out after it was looked."""
+    return answer is not None and answer.retriable
 
 
 def _result(
@@ -146,6 +166,8 @@ def _result(
         return PartitionResult(partition=key, standing=standing)
     if standing is Standing.OTHER:
         problem = "somebody else's commit stands"
+    elif _may_come(answers.get(key)):
+        problem = f"not written so far, and may still come: {answers[key]}"
     elif key in answers:
         problem = f"not written: {answers[key] or 'accepted, and yet the old commit stands'}"
     else:

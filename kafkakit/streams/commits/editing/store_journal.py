@@ -126,10 +126,21 @@ class Edits:
         undone = _undone(records)
         for path, record in reversed(records):
             is_asked = group is None or record.opening.group == group
-            if is_asked and record.opening.undoes is None and record.changes and Path(path).name not in undone:
+            may_have_written = record.changes and record.verdict is not Verdict.NOTHING
+            if is_asked and record.opening.undoes is None and may_have_written and Path(path).name not in undone:
                 return self.named(path)
-        of_group = "" if group is None else f" of group {printable(group)}"
-        raise UsageError(f"no edit{of_group} is on record here that could be undone", hint=f"looked in {self._folder}")
+        raise self._none(group, "undone")
+
+    def last_unfinished(self, group: str | None = None) -> EditJournal:
+        """The newest edit, or undo, that did not get to write everything; `UsageError` when there is none."""
+        records = self.records()
+        undone = _undone(records)
+        for path, record in reversed(records):
+            is_asked = group is None or record.opening.group == group
+            is_unfinished = record.is_open or record.verdict is Verdict.INCOMPLETE
+            if is_asked and is_unfinished and Path(path).name not in undone:
+                return self.named(path)
+        raise self._none(group, "finished")
 
     def interrupted(self, group: str) -> tuple[str, ...]:
         """The journals of edits of a group that may have written and did not end, oldest first."""
@@ -140,6 +151,10 @@ class Edits:
             for path, record in records
             if record.opening.group == group and record.is_open and Path(path).name not in undone
         )
+
+    def _none(self, group: str | None, what: str) -> UsageError:
+        of_group = "" if group is None else f" of group {printable(group)}"
+        return UsageError(f"no edit{of_group} is on record here that could be {what}", hint=f"looked in {self._folder}")
 
 
 def _undone(records: Iterable[tuple[str, EditRecord]]) -> frozenset[str]:

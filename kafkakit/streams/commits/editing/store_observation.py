@@ -52,13 +52,14 @@ class Observer:
         return self._observed(group, keys, commits, times_ms, now, description)
 
     def look_at(self, group: str, keys: Collection[TopicPartition], now: datetime) -> Observed:
-        """The group and just these partitions."""
+        """The group and just these partitions, without those of topics that are not there any more."""
         description = check_quiet(group, self._groups.describe([group])[group])
         commits = settled(group, self._groups.committed(group))
-        return self._observed(group, sorted(keys), commits, (), now, description)
+        there = self._log.places(sorted({key.topic for key in keys}))
+        return self._observed(group, sorted(k for k in keys if k.topic in there), commits, (), now, description)
 
     def record_times(self, offsets: Mapping[TopicPartition, Collection[int]]) -> dict[TopicPartition, dict[int, int]]:
-        """The times in ms of the first records at or after these offsets; what cannot be read exactly is left out."""
+        """The times in ms of the records at these offsets; what is not there, or has no exact time, is left out."""
         found: dict[TopicPartition, dict[int, int]] = {}
         wanted = [(key, offset) for key, held in sorted(offsets.items()) for offset in sorted(held)]
         rounds: list[dict[TopicPartition, int]] = []
@@ -72,7 +73,8 @@ class Observer:
             told = self._log.fetch(asked, max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
             for key, fetched in told.items():
                 span = time_at(fetched.records, asked[key]) if fetched.error is None else None
-                if span is not None and span.is_exact:
+                # The next record that the log has may be pending, and so later than anything that is done.
+                if span is not None and span.is_exact and span.record_offset == asked[key]:
                     found.setdefault(key, {})[asked[key]] = span.low_ms
         return found
 

@@ -8,7 +8,7 @@ from kafkakit.errors import RefusedError
 from kafkakit.model import TopicPartition
 from kafkakit.streams.commit import CommitState, Dialect, Reading
 from kafkakit.streams.commits.editing.changes import all_done
-from kafkakit.streams.commits.editing.journal import Change, EditRecord
+from kafkakit.streams.commits.editing.journal import Change, EditRecord, Standing, Verdict
 from kafkakit.streams.commits.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit, same_commit
 from kafkakit.streams.dialects.sniff import read_metadata
@@ -23,10 +23,14 @@ def undo_plan(
 
     Raises `RefusedError` where a commit is neither the edit's nor the one before it (`over_others` writes over it), or
     its topic was made anew, or the old offset is not in the log any more (`outside_log` restores it all the same).
+    Commits of a topic that is gone went with it, and are left out.
     """
     edits = []
     for seen, change in _pairs(record, observed):
-        _check_topic(seen, change)
+        if seen.identity.topic_id != change.topic_id:
+            raise RefusedError(
+                f"{seen.partition}: its topic was made anew since the edit", hint="the old offset is void: use reset"
+            )
         if same_commit(seen.committed, change.old):
             edits.append(_edit(seen, seen.committed, "is as it was before the edit"))
             continue
@@ -47,31 +51,49 @@ def undo_plan(
 
 
 def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
-    """Write what an interrupted edit did not get to write; `RefusedError` where somebody else's commit stands."""
+    """Write what an interrupted edit did not get to write, and leave alone what is somebody else's by now.
+
+    Every interrupted edit has its way to an end by this; one that ended is not made again (`RefusedError`).
+    """
     edits = []
     for seen, change in _pairs(record, observed):
-        _check_topic(seen, change)
-        if same_commit(seen.committed, change.new):
+        if seen.identity.topic_id != change.topic_id:
+            edits.append(_left(seen, "its topic was made anew since the edit"))
+        elif same_commit(seen.committed, change.new):
             edits.append(_edit(seen, seen.committed, "is written already"))
         elif same_commit(seen.committed, change.old):
             edits.append(_edit(seen, change.new))
         else:
-            raise RefusedError(
-                f"{seen.partition}: its commit is neither the old one nor the edit's ({_words(seen.committed)})",
-                hint="plan the edit anew",
-            )
-    return _plan(record.opening.verb, record, observed, edits, undoes=record.opening.undoes)
+            edits.append(_left(seen, f"somebody else committed since the edit ({_words(seen.committed)})"))
+    plan = _plan(record.opening.verb, record, observed, edits, undoes=record.opening.undoes)
+    if plan.changes and record.verdict not in (Verdict.OPEN, Verdict.INCOMPLETE):
+        raise RefusedError(f"there is nothing to finish: {record.story}", hint="plan the edit anew")
+    return plan
+
+
+def standings_after(plan: EditPlan, record: EditRecord) -> dict[TopicPartition, Standing]:
+    """What stands of an edit once the plan is carried out, by the plan alone; OTHER where it leaves a commit alone."""
+    led = {edit.partition: edit for edit in plan.edits}
+    return {
+        key: Standing.NEW
+        if key in led and led[key].topic_id == change.topic_id and same_commit(led[key].after, change.new)
+        else Standing.OTHER
+        for key, change in sorted(record.changes.items())
+    }
 
 
 def _pairs(record: EditRecord, observed: Observed) -> list[tuple[SeenPartition, Change]]:
     seen: Mapping[TopicPartition, SeenPartition] = {item.partition: item for item in observed.partitions}
-    return [(seen[key], change) for key, change in sorted(record.changes.items())]
+    return [(seen[key], change) for key, change in sorted(record.changes.items()) if key in seen]
 
 
 def _plan(
     verb: str, record: EditRecord, observed: Observed, edits: list[PartitionEdit], undoes: str | None
 ) -> EditPlan:
     at: datetime = record.at
+    words = [f"{record.opening.verb} of {at.isoformat(timespec='seconds')} by {record.opening.who}", record.story]
+    seen = {item.partition for item in observed.partitions}
+    words += [f"{key}: its topic is not there any more, left out" for key in sorted(record.changes) if key not in seen]
     return EditPlan(
         verb=verb,
         cluster_id=observed.cluster_id,
@@ -79,15 +101,14 @@ def _plan(
         taken_at=observed.taken_at,
         limit_chars=observed.limit_chars,
         edits=tuple(edits),
-        words=(f"{record.opening.verb} of {at.isoformat(timespec='seconds')} by {record.opening.who}", record.story),
+        words=tuple(words),
         request_id=record.opening.request_id,
         undoes=undoes,
     )
 
 
-def _check_topic(seen: SeenPartition, change: Change) -> None:
-    if seen.identity.topic_id != change.topic_id:
-        raise RefusedError(f"{seen.partition}: its topic was made anew since the edit", hint="the old offset is void")
+def _left(seen: SeenPartition, why: str) -> PartitionEdit:
+    return replace(_edit(seen, seen.committed), warnings=(f"{why}: left as it is",))
 
 
 def _edit(seen: SeenPartition, after: CommittedOffset | None, note: str = "") -> PartitionEdit:

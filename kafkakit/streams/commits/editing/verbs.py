@@ -57,6 +57,8 @@ def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wan
     notes = []
     if idle := verb.offsets.intersection(done):
         notes.append(f"{ranges_text(idle)}: done already, nothing to do for {_them(idle)}")
+    if not acted:
+        return Wanted(state=state, notes=tuple(notes))
     kind = MarkState.REJECTED if isinstance(verb, Reject) else MarkState.SKIPPED
     marks = marked(state.marks, acted, kind)
     held = held_back(done.union(acted), marks)
@@ -79,6 +81,8 @@ def _unack(state: CommitState, offsets: OffsetRanges) -> Wanted:
     notes: tuple[str, ...] = ()
     if idle := offsets.minus(done):
         notes = (f"{ranges_text(idle)}: pending already, nothing to do for {_them(idle)}",)
+    if not acted:
+        return Wanted(state=state, notes=notes)
     return Wanted(state=state_of(done.minus(acted), state, marked(state.marks, acted, None)), notes=notes)
 
 
@@ -135,6 +139,7 @@ def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
         count = before.done.within(offset, NO_END).count
         notes.append(f"{counted(count, 'done offset')} above it will be delivered again (--keep-done keeps them)")
     after = state_of(below.union(kept), before, before.marks if verb.keep_done else ())
+    after = after if verb.keep_done else replace(after, forgotten=0)
     if gone := in_state(before.marks, MarkState.REJECTED).minus(in_state(after.marks, MarkState.REJECTED)):
         notes.append(f"{ranges_text(gone)}: rejected, which nothing will have on record any more")
     return Wanted(state=after, may_pass=OffsetRanges.of([(0, NO_END)]), notes=tuple(notes))

@@ -62,6 +62,8 @@ def finish(
 ) -> None:
     """Finish an edit that was interrupted: write what it did not get to write, and look whether all of it stands.
 
+    Commits that somebody else made since are left as they are. `last` is the newest edit, or undo, that is not whole.
+
     Examples:
 
     \b
@@ -80,7 +82,7 @@ def _take_back(
 
     check_consent(kit, consent)
     with open_desk(kit, writes=consent.apply) as desk:
-        found = _journal(desk, name, group)
+        found = desk.edits.last(group or None) if name == "last" else desk.edits.named(name)
         with alone(desk, _record(found, desk).opening.group, consent):
             journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
             record = _record(journal, desk)
@@ -100,11 +102,11 @@ def _take_back(
 def _go_on(kit: Kit, name: str, group: str, consent: Consent) -> None:
     """Finish an interrupted edit by its journal."""
     from kafkakit.streams.commits.editing.journal import Standing, Verdict
-    from kafkakit.streams.commits.editing.undoing import finish_plan
+    from kafkakit.streams.commits.editing.undoing import finish_plan, standings_after
 
     check_consent(kit, consent)
     with open_desk(kit, writes=consent.apply) as desk:
-        found = _journal(desk, name, group)
+        found = desk.edits.last_unfinished(group or None) if name == "last" else desk.edits.named(name)
         with alone(desk, _record(found, desk).opening.group, consent):
             journal = desk.edits.named(found.name)  # anew: until the lock was ours, another process may have added
             record = _record(journal, desk)
@@ -113,14 +115,12 @@ def _go_on(kit: Kit, name: str, group: str, consent: Consent) -> None:
             check_expected(plan, consent)
             outcome = settle(desk, plan, consent, journal, None)
             if outcome is not None and not plan.changes and record.is_open:
-                journal.found(dict.fromkeys(record.changes, Standing.NEW))
-                journal.end(Verdict.COMPLETE)
+                standings = standings_after(plan, record)
+                journal.found(standings)
+                is_whole = set(standings.values()) <= {Standing.NEW}
+                journal.end(Verdict.COMPLETE if is_whole else Verdict.INCOMPLETE)
     if outcome is not None:
         tell(kit, outcome)
-
-
-def _journal(desk: Desk, name: str, group: str) -> EditJournal:
-    return desk.edits.last(group or None) if name == "last" else desk.edits.named(name)
 
 
 def _record(journal: EditJournal, desk: Desk) -> EditRecord:
