@@ -108,15 +108,25 @@ class ClusterMonitor:
     def table(self) -> LagTable:
         """The lag of everything, now; see `measure` for the cost."""
         with self._guard:
-            as_of = self._tail.as_of_ms()
-            needed = self.book.keys.capacity
-            if len(as_of) < needed:
-                import numpy as np
-
-                as_of = np.concatenate((as_of, np.full(needed - len(as_of), -1, np.int64)))
             return measure(
-                self.book, cluster=self.name, now_ms=self._now_ms(), commits_as_of_ms=as_of, rules=self._rules
+                self.book,
+                cluster=self.name,
+                now_ms=self._now_ms(),
+                commits_as_of_ms=self._commits_as_of_ms(),
+                rules=self._rules,
             )
+
+    def _commits_as_of_ms(self) -> "NDArray[np.int64]":
+        """By row: until when its commits are known; a commit that came in an answer is newer than the request."""
+        import numpy as np
+
+        as_of = self._tail.as_of_ms()
+        rows = max(len(as_of), self.book.keys.capacity, len(self.book.seen_ms))
+        found = np.full(rows, -1, np.int64)
+        found[: len(as_of)] = as_of
+        seen = np.full(rows, -1, np.int64)
+        seen[: len(self.book.seen_ms)] = self.book.seen_ms
+        return np.where(found >= 0, np.maximum(found, seen), found)
 
     @property
     def is_live(self) -> bool:

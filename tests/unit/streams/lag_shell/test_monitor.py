@@ -1,5 +1,7 @@
 """The monitor of one cluster on a cluster in memory: the past, the present, and every fault on the way."""
 
+from typing import Any
+
 import pytest
 
 from kafkakit.errors import TryLaterError
@@ -215,6 +217,25 @@ def test_a_group_that_died_before_the_monitor_began_is_stopped_not_well(rig: Rig
     rig.run(3)
     found = {key[0]: row.status for key, row in rig.rows().items()}
     assert found == {"dead": Status.STOPPED, "done": Status.OK, "busy": Status.OK}
+
+
+def test_a_commit_made_while_a_fetch_waits_is_not_dated_back(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.run(3)
+    real, made = rig.reader.fetch, []
+
+    def waiting(offsets: Any, **options: Any) -> Any:
+        if not made and OFFSETS_TOPIC in {key.topic for key in offsets}:
+            rig.clock.advance(0.09)
+            made.append(rig.now_ms)
+            rig.commit("g", 100)
+        return real(offsets, **options)
+
+    monkeypatch.setattr(rig.reader, "fetch", waiting)
+    rig.monitor.tick()
+    assert rig.row("g").committed == 100
+    assert rig.row("g").backlog.as_of_ms >= made[0]
 
 
 def test_nobody_has_committed_yet(rig: Rig) -> None:
