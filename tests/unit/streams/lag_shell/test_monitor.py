@@ -223,7 +223,8 @@ def test_a_commit_made_while_a_fetch_waits_is_not_dated_back(rig: Rig, monkeypat
     rig.produce(100)
     rig.commit("g", 10)
     rig.run(3)
-    real, made = rig.reader.fetch, []
+    real = rig.reader.fetch
+    made: list[int] = []
 
     def waiting(offsets: Any, **options: Any) -> Any:
         if not made and OFFSETS_TOPIC in {key.topic for key in offsets}:
