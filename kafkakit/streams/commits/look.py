@@ -9,7 +9,7 @@ from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.commits.facts import CommitFacts
 from kafkakit.streams.commits.headroom import Limits
-from kafkakit.streams.commits.printable import printable
+from kafkakit.streams.commits.printable import amount, printable
 from kafkakit.streams.ports import GroupMember, GroupState, GroupType
 
 NEAR_NAMES = 3
@@ -63,7 +63,8 @@ def holders_of(members: Iterable[GroupMember]) -> dict[TopicPartition, GroupMemb
 def no_such_group(group: str, known: Collection[str], program: str) -> OperationFailedError:
     """The failure for a group that is not there, with names that are like it."""
     near = get_close_matches(group, sorted(known), n=NEAR_NAMES)
-    like = f"is it {' or '.join(printable(name) for name in near)}?" if near else f"the cluster has {len(known)} groups"
+    names = " or ".join(printable(name) for name in near)
+    like = f"is it {names}?" if near else f"the cluster has {amount(len(known), 'group')};"
     return OperationFailedError(
         f"group {printable(group)} does not exist",
         hint=f"{like} {program} streams commits limits lists all that commit",
