@@ -158,7 +158,7 @@ def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> N
         second.tick()
         assert set(first.seen().carried).isdisjoint(second.seen().carried)
         time.sleep(0.01)
-    until(lambda: len(first.seen().tables) == 2, "no figures")
+    until_ticked(first, lambda: len(first.seen().tables) == 2, "no figures")
     text = exposition(all_families(first.seen(), 100))
     found = parse(text)
     assert found["kafkakit_lag_carried", (("cluster", "a"),)] == 1
