@@ -50,7 +50,7 @@ class DiskFile:
         try:
             new = not self.path.exists()
             if new:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _make_folder(self.path.parent)
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 _write_all(fd, line)
@@ -80,6 +80,14 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def _make_folder(folder: Path) -> None:
+    """With the folders above it, each of them on disk: a journal in a folder that a power cut takes is none."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for place in missing:
+        _sync_folder(place.parent)
 
 
 def _sync_folder(folder: Path) -> None:

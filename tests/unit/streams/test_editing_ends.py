@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import OperationFailedError, RefusedError, UsageError
+from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.journals import store_lines
 from kafkakit.journals.store_lines import DiskFile
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
-from kafkakit.streams.commit import CommitState, Spill, Watermark, Writer
+from kafkakit.streams.commit import CommitState, Dialect, Spill, Watermark, Writer
+from kafkakit.streams.commits.editing.gate import check_quiet, settled
 from kafkakit.streams.commits.editing.journal import EditRecord, Standing, Verdict
 from kafkakit.streams.commits.editing.plan import EditPlan
-from kafkakit.streams.commits.editing.request import Landing, Reset, Skip, Unack
+from kafkakit.streams.commits.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
 from kafkakit.streams.commits.editing.store_journal import EditJournal, Edits, edits_folder
 from kafkakit.streams.commits.editing.undoing import finish_plan, undo_plan
+from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
 from kafkakit.streams.ports import CommittedOffset
 from tests.edit_rig import CLUSTER, GROUP, START_MS, TOPIC, Rig, only, ranges
 
@@ -238,3 +241,47 @@ def test_the_newest_done_time_goes_back_with_the_records(rig: Rig) -> None:
     rig.clock.advance(1)
     rig.do(Reset(landing=Landing.OFFSET, value=10), 0)
     assert rig.state(rig.keys[0]).watermark == Watermark(oldest_ms=START_MS + 10_000, newest_done_ms=START_MS + 9_000)
+
+
+@pytest.mark.parametrize("dialect", [Dialect.PARALLEL_CONSUMER, Dialect.KKM1])
+def test_done_offsets_beyond_the_log_are_not_written_anew(rig: Rig, dialect: Dialect) -> None:
+    """A copied map, or a log that was cut: what it says of offsets to come would be bound, and skip those records."""
+    state = CommitState(base=100, done=ranges((101, 103), (290, 310)))
+    if dialect is Dialect.KKM1:
+        rig.commit_kkm1(rig.keys[0], state)
+    else:
+        rig.groups.seed(GROUP, rig.keys[0], 100, write_parallel_consumer(state) or "")
+    verbs = (Skip(offsets=only(100)), Unack(offsets=only(101)), Replay(request_id=1, offsets=only(50)))
+    for verb in verbs:
+        with pytest.raises(RefusedError, match=r"up to 309 are done, but the log ends at 300"):
+            rig.plan(verb, 0)
+    if dialect is Dialect.PARALLEL_CONSUMER:
+        with pytest.raises(RefusedError, match="the log ends at 300"):
+            rig.plan(Translate(to=Dialect.KKM1), 0)
+    assert len(rig.plan(verbs[0], 0, outside_log=True).changes) == 1
+    assert len(rig.plan(Translate(to=Dialect.PLAIN), 0).changes) == 1
+    assert len(rig.plan(Reset(landing=Landing.OFFSET, value=100), 0).changes) == 1
+
+
+def test_a_map_that_is_bound_for_the_first_time_is_warned_of(rig: Rig) -> None:
+    state = CommitState(base=100, done=ranges((101, 103)))
+    rig.groups.seed(GROUP, rig.keys[0], 100, write_parallel_consumer(state) or "")
+    (edit,) = rig.plan(Translate(to=Dialect.KKM1), 0).changes
+    assert any("bound to nothing" in words for words in edit.warnings)
+
+
+def test_to_try_later_is_only_said_where_it_may_help(rig: Rig) -> None:
+    denied, busy = ItemError(name="GroupAuthorizationFailedError"), ItemError(name="KafkaTimeoutError", retriable=True)
+    for answer, kind in ((denied, OperationFailedError), (busy, TryLaterError)):
+        with pytest.raises(kind):
+            check_quiet(GROUP, answer)
+        with pytest.raises(kind):
+            settled(GROUP, {rig.keys[0]: answer})
+
+
+def test_every_folder_that_a_journal_made_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(store_lines, "_sync_folder", synced.append)
+    file = DiskFile(tmp_path / "commit-edits" / "cluster" / "one.journal")
+    file.append(b"x")
+    assert set(synced) == {tmp_path, tmp_path / "commit-edits", tmp_path / "commit-edits" / "cluster"}

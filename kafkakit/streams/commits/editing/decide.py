@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from kafkakit.errors import OperationFailedError, RefusedError
 from kafkakit.model import TopicPartition
 from kafkakit.quantities import counted
-from kafkakit.streams.commit import CommitState, Dialect, Problem, Watermark
+from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading, Watermark
 from kafkakit.streams.commits.editing.changes import all_done, redated
 from kafkakit.streams.commits.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit
@@ -101,6 +101,7 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
         notes=(*notes, *text.notes),
         warnings=(
             *_unusable(seen),
+            *_newly_bound(seen, found),
             *aim.warnings,
             *_missed(request, aim, found.state),
             *text.warnings,
@@ -108,6 +109,7 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
         ),
     )
     _check_sound(seen, aim, state, found.state)
+    _check_in_log(seen, found.state, request)
     return edit
 
 
@@ -134,6 +136,16 @@ def _check_sound(seen: SeenPartition, aim: Wanted, meant: CommitState, found: Co
     passed = all_done(found).minus(_done(seen.state)).minus(aim.may_pass)
     if surplus or (passed and seen.state is not None):
         raise OperationFailedError(f"{seen.partition}: the payload would pass pending records; nothing was written")
+
+
+def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest) -> None:
+    """What is done beyond the end of the log would be written anew, and bound: records that come there are skipped."""
+    if found.end > seen.span.end and not request.outside_log:
+        raise RefusedError(
+            f"{seen.partition}: its commit says that offsets up to {found.end - 1} are done, but the log ends at "
+            f"{seen.span.end}: it was copied here, or the log was cut",
+            hint="records that are still to come would be skipped; translate --to plain or reset drops what is done",
+        )
 
 
 def _unchanged(seen: SeenPartition, aim: Wanted) -> PartitionEdit:
@@ -172,6 +184,12 @@ def _unusable(seen: SeenPartition) -> tuple[str, ...]:
     if reading.claimed is not None and reading.claimed.done:
         claimed = f"; what it claims done ({counted(reading.claimed.done.count, 'offset')}) is not used"
     return (f"its present payload is not usable: {reading.problem}{claimed}",)
+
+
+def _newly_bound(seen: SeenPartition, found: Reading) -> tuple[str, ...]:
+    if seen.dialect is not Dialect.PARALLEL_CONSUMER or found.dialect is not Dialect.KKM1 or not found.state.done:
+        return ()
+    return ("a map of parallel-consumer is bound to nothing: make sure that it was written here, and not copied",)
 
 
 def _missed(request: EditRequest, aim: Wanted, found: CommitState) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kafkakit.errors import RefusedError, TryLaterError
+from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.quantities import counted
@@ -15,10 +15,12 @@ MOST_NAMED = 3
 
 
 def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescription:
-    """The description of a group without members; raises `RefusedError` for a live one and for share groups."""
+    """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
+    `TryLaterError` or `OperationFailedError` where nobody tells."""
     name = printable(group)
     if isinstance(told, ItemError):
-        raise TryLaterError(f"group {name} cannot be described: {told}")
+        words = f"group {name} cannot be described: {told}"
+        raise TryLaterError(words) if told.retriable else OperationFailedError(words)
     if told.type is GroupType.SHARE:
         raise RefusedError(f"group {name} is a share group: brokers keep its state, not commits")
     if told.members or told.state not in QUIET:
@@ -34,13 +36,14 @@ def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescript
 def settled(
     group: str, told: Mapping[TopicPartition, CommittedOffset | ItemError]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable."""
+    """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable, and
+    `OperationFailedError` where waiting does not help."""
     errors = {key: answer for key, answer in sorted(told.items()) if isinstance(answer, ItemError)}
     if errors:
         key, error = next(iter(errors.items()))
-        reason = "is in an open transaction" if error.name in UNSTABLE_NAMES else f"cannot be read: {error}"
+        is_unstable = error.name in UNSTABLE_NAMES
+        reason = "is in an open transaction" if is_unstable else f"cannot be read: {error}"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise TryLaterError(
-            f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed"
-        )
+        kind = TryLaterError if error.retriable or is_unstable else OperationFailedError
+        raise kind(f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed")
     return {key: answer for key, answer in sorted(told.items()) if not isinstance(answer, ItemError)}
