@@ -65,7 +65,8 @@ class BinaryForm:
     @property
     def most_chars(self) -> int:
         """See `Form`."""
-        return chars_of(self.alphabet, HEADER_BYTES + MAX_BODY_BYTES)
+        # Wide text may be read back with one zero byte more, which has to fit the reader's limit too.
+        return chars_of(self.alphabet, HEADER_BYTES + MAX_BODY_BYTES - 1)
 
     def render(self, state: CommitState, limit_chars: int) -> Payload | None:
         """See `Form`. Cost: the runs, and compressing at most 64 KiB twice."""

@@ -1,6 +1,7 @@
 """Writers of KKM1: the limit, the alphabets, what is given up first, and the ladder's advice."""
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -118,6 +119,16 @@ def test_the_wide_alphabet_is_taken_only_where_the_first_does_not_hold_the_state
     assert [one.alphabet for one in (narrow, wide, short)] == ["b", "w", "w"]
     assert [one.is_lossy for one in (narrow, wide, short)] == [False, False, True]
     assert narrow.raw_bytes == wide.raw_bytes
+
+
+def test_the_longest_wide_text_can_be_read_back() -> None:
+    """Its last character may hold a byte more than was written, which must not be one too many for the reader."""
+    bits = random.Random(1).getrandbits(524_217) | 1 << 524_216
+    runs = [(n.start(), n.end()) for n in re.finditer("1+", f"{bits & ~1:b}"[::-1])]
+    state = CommitState(base=0, done=OffsetRanges(tuple(runs)))
+    encoded = encode_commit(state, IDENTITY, limit_chars=100_000, alphabets=("w",))
+    reading = read_kkm1(encoded.text, 0, IDENTITY)
+    assert (reading.problem, reading.state) == (None, encoded.written)
 
 
 def test_a_pattern_that_repeats_is_compressed_and_a_random_one_is_not() -> None:
