@@ -2,11 +2,11 @@
 
 Run: python bench/lag_monitor.py [--records 5000000] [--groups 500] [--seconds 20]
 
-A sandbox of one broker gets a compacted topic that looks like `__consumer_offsets`, filled by confluent-kafka with commits
-as Kafka 4.1 and later write them (half with a topic id, half with metadata), in batches of about 16 KiB. Then, each in processes of
-their own: reading all of it by raw fetch, decode, book and lag, with one process and with two that split the
-partitions; the memory with 100,000 group-partitions, their ends sampled and their lag measured; and, with real
-commits to the real topic, the time from the call of commit to a table that shows it. Prints one JSON object.
+A sandbox of one broker gets a compacted topic that looks like `__consumer_offsets`, filled by confluent-kafka with
+commits as Kafka 4.1 and later write them (half with a topic id, half with metadata), in batches of about 16 KiB. Then,
+each in processes of their own: reading all of it by raw fetch, decode, book and lag, with one process and with two that
+split the partitions; the memory with 100,000 group-partitions, their ends sampled and their lag measured; and, with
+real commits to the real topic, the time from the call of commit to a table that shows it. Prints one JSON object.
 """
 
 import argparse
@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 LOOKALIKE = "lookalike-offsets"
 PARTITIONS = 8
 TOPICS, TOPIC_PARTITIONS = 20, 10
-METADATA = "~bEMBI7WoCCLawy6eWM-gHBAIHAg".encode()
+METADATA = b"~bEMBI7WoCCLawy6eWM-gHBAIHAg"
 
 
 def keys_of(groups: int) -> list[bytes]:
@@ -120,8 +120,11 @@ def hold(servers: str) -> dict[str, object]:
     table = monitor.table()
     took = time.perf_counter() - started
     return {
-        "group_partitions": len(table), "table_seconds": round(took, 3), "rss_mib": rss_mib(), "peak_rss_mib": peak_mib()
-    }  # fmt: skip
+        "group_partitions": len(table),
+        "table_seconds": round(took, 3),
+        "rss_mib": rss_mib(),
+        "peak_rss_mib": peak_mib(),
+    }
 
 
 def latency(servers: str, seconds: float) -> dict[str, object]:
@@ -156,9 +159,11 @@ def latency(servers: str, seconds: float) -> dict[str, object]:
     consumer.close()
     found.sort()
     return {
-        "commits": len(found), "p50_ms": round(found[len(found) // 2], 1), "p99_ms": round(found[len(found) * 99 // 100], 1),
+        "commits": len(found),
+        "p50_ms": round(found[len(found) // 2], 1),
+        "p99_ms": round(found[len(found) * 99 // 100], 1),
         "max_ms": round(found[-1], 1),
-    }  # fmt: skip
+    }
 
 
 def peak_mib() -> float:
@@ -189,7 +194,9 @@ def sandbox() -> Iterator[str]:
         env = {**os.environ, "XDG_STATE_HOME": f"{folder}/state", "XDG_CONFIG_HOME": f"{folder}/config"}
         tool = [sys.executable, "-m", "kafkakit"]
         name = f"bench{os.getpid()}"
-        subprocess.run([*tool, "sandbox", "up", "--brokers", "1", "--name", name], env=env, check=True, cwd=ROOT, stdout=2)
+        subprocess.run(
+            [*tool, "sandbox", "up", "--brokers", "1", "--name", name], env=env, check=True, cwd=ROOT, stdout=2
+        )
         try:
             ran = subprocess.run(
                 [*tool, "--profile", name, "profile", "show", "-o", "json"],
@@ -218,7 +225,9 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--servers", help="a running broker instead of a sandbox; its topics must be there")
-    parser.add_argument("--job", choices=["fill", "read", "hold", "latency"], help="one part alone, for the parts' processes")
+    parser.add_argument(
+        "--job", choices=["fill", "read", "hold", "latency"], help="one part alone, for the parts' processes"
+    )
     parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("--part", type=int, default=0)
     given = parser.parse_args()
