@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NO_SLOT = -2
 """A row whose partition was not looked up yet; NONE when the limit of partitions is reached."""
 
+ANY_SKEW_MS = 60_000
+"""More than clocks differ by: a commit of so long around a topic's new beginning proves nothing afterwards."""
+
 DIALECTS = tuple(Dialect)
 PROBLEMS = tuple(Problem)
 
@@ -237,6 +240,8 @@ class LagBook:
         ends = self.ends
         limit, before_ms = ends.end[slot], ends.before_ms[slot]
         at_tail = (slot >= 0) & (limit >= 0) & (self.offset[key] >= limit) & (self.seen_ms[key] <= before_ms)
+        if at_tail.any():
+            at_tail &= ~self.is_of_other_topic(key, ANY_SKEW_MS)
         self.quiet_ms[key] = np.where(at_tail, before_ms, self.quiet_ms[key])
 
     def _keep_metadata(self, key: "Ints", metadata: "NDArray[np.object_]") -> None:

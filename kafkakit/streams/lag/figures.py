@@ -67,7 +67,8 @@ NO_FLAGS = Flag(0)
 class TimeLag:
     """The lag at `as_of_ms`, by the monitor's clock: surely at least `low_ms` and, where known, at most `high_ms`.
 
-    `estimate_ms` lies inside, None where nothing is known.
+    Of a commit that was seen later than that, it is the lag at a moment between the two. `estimate_ms` lies inside,
+    None where nothing is known.
     """
 
     estimate_ms: int | None

@@ -23,6 +23,9 @@ What each source proves:
   CreateTime a record may be older than its appending, yet not younger: a low bound. Both need a record at the
   position, thus a dense topic.
 
+A commit that came in an answer to a request of before was made while that request was under way: its figure holds for
+a moment between the as-of, which is that of the request, and the answer, and its interval covers both.
+
 `skew_ms` is how far the clocks of brokers, producers and the monitor may differ, the time until a record is
 replicated included. A log that is cut, or made anew, between the sample of its ends and a newer commit is noticed by
 the next sample only.
@@ -97,6 +100,7 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
         is_quiet & (e.committed > e.end)
     )
     ladder.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
+    ladder.widen(~is_quiet, e.seen_ms)
     return ladder.figures(flags)
 
 
@@ -134,6 +138,7 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     _offer_samples(ladder, e.at_last_done, e.done_end - 1, has_done & is_behind, rises, has_done & newer, skew_ms)
     ladder.offer(has_done & is_behind, Source.BOUNDS, at - e.committed_ms)
     ladder.offer(is_at_tail & ~is_quiet, Source.CAUGHT_UP, 0 * at)
+    ladder.widen(~is_quiet, e.seen_ms)
     return ladder.figures(int(Flag.HELD_BACK) * (hidden & is_behind))
 
 
@@ -203,6 +208,14 @@ class _Ladder:
             self.low[rows] = np.maximum(self.low, low)[rows]
         if high is not None:
             self.high[rows] = np.minimum(self.high, np.maximum(high, 0))[rows]
+
+    def widen(self, rows: "Bools", seen_ms: "Ints") -> None:
+        """Let the high ends hold until the commits of these rows were seen."""
+        import numpy as np
+
+        late = np.where(rows, np.maximum(0, seen_ms - self.as_of), 0)
+        for high in (self.high, self.own_high):
+            high[:] = np.where(high == UNBOUNDED, high, high + late)
 
     def disclaim(self, rows: "Bools") -> None:
         """Prove nothing for these rows: the log was cut between the moment that the figure is of and the sample."""
