@@ -323,6 +323,44 @@ def test_an_undo_that_was_interrupted_is_repeated_and_then_nothing_is_open(
     assert again.code == 0, again.stderr
 
 
+def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
+    skipped = dict(stored(desk))
+    desk.clock.advance(1)
+    (first,) = journals(desk)
+    monkeypatch.chdir(first.parent)
+    assert desk.run("undo", first.name, "--apply", "--yes").code == 0
+    (_, second) = journals(desk)
+    assert f'"undoes":"{first}"' in second.read_text()
+    first.unlink()
+    desk.clock.advance(1)
+    ran = desk.run("undo", second.name, "--apply", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert "the old commits are back, but an older journal cannot tell so: there is no journal" in ran.stderr
+    assert dict(stored(desk)) == skipped
+
+
+def test_finish_last_finishes_an_undo_that_was_interrupted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    assert desk.run("finish", "last").code == 2
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
+    assert desk.run("finish", "last").code == 2
+    desk.clock.advance(1)
+
+    def go_away(group: str, offsets: object) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr(desk.groups, "commit", go_away)
+        assert desk.run("undo", "last", "--apply", "--yes").code == 130
+    ran = desk.run("finish", "last", "--apply", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert dict(stored(desk)) == before
+    assert desk.run("finish", "last").code == 2
+
+
 def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))

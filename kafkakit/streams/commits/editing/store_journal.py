@@ -102,7 +102,7 @@ class Edits:
         """The journal of a file, by path or by name in the folder; `UsageError` when there is none."""
         for path in (Path(name), self._folder / name, self._folder / f"{name}{SUFFIX}"):
             if path.is_file():
-                journal = EditJournal(self._open_file(path), self._clock)
+                journal = EditJournal(self._open_file(path.absolute()), self._clock)  # other journals name it
                 if journal.record is None:
                     raise InputError(str(path), "holds no edit: it was stopped before its first line was written")
                 return journal

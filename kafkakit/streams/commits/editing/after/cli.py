@@ -77,7 +77,6 @@ def _take_back(
     kit: Kit, name: str, group: str, consent: Consent, *, over_others: bool = False, outside_log: bool = False
 ) -> None:
     """Undo an edit by its journal."""
-    from kafkakit.streams.commits.editing.journal import Verdict
     from kafkakit.streams.commits.editing.undoing import undo_plan
 
     check_consent(kit, consent)
@@ -91,10 +90,7 @@ def _take_back(
             check_expected(plan, consent)
             outcome = settle(desk, plan, consent, desk.edits.begin("undo", plan.group), opening_of(desk, plan, consent))
             if outcome is not None and not outcome.declined and not outcome.failed:
-                journal.end(Verdict.UNDONE)
-                _end_other_undos(desk, journal, record.opening.group)
-                if record.opening.undoes is not None:
-                    desk.edits.named(record.opening.undoes).end(Verdict.COMPLETE)
+                _note_undone(desk, journal, record)
     if outcome is not None:
         tell(kit, outcome)
 
@@ -138,11 +134,19 @@ def _record(journal: EditJournal, desk: Desk) -> EditRecord:
     return record
 
 
-def _end_other_undos(desk: Desk, undone: EditJournal, group: str) -> None:
-    """An earlier undo of the same edit that was interrupted wanted just what stands now."""
+def _note_undone(desk: Desk, undone: EditJournal, record: EditRecord) -> None:
+    """Tell the other journals what came of their edits: the commits stand, and the undo's own journal has it all."""
+    from kafkakit.errors import KafkakitError
     from kafkakit.streams.commits.editing.journal import Verdict
 
-    for name in desk.edits.interrupted(group):
-        other = desk.edits.named(name)
-        if other.record is not None and other.record.opening.undoes == undone.name:
-            other.end(Verdict.COMPLETE)
+    try:
+        undone.end(Verdict.UNDONE)
+        for name in desk.edits.interrupted(record.opening.group):
+            other = desk.edits.named(name)
+            # An earlier undo of the same edit that was interrupted wanted just what stands now.
+            if other.record is not None and other.record.opening.undoes == undone.name:
+                other.end(Verdict.COMPLETE)
+        if record.opening.undoes is not None:
+            desk.edits.named(record.opening.undoes).end(Verdict.COMPLETE)
+    except KafkakitError as error:
+        desk.kit.output.warn(f"the old commits are back, but an older journal cannot tell so: {error.message}")
