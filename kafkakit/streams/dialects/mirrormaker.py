@@ -126,14 +126,6 @@ def skipped_by_copy(reading: Reading, source_offset: int, target_offset: int) ->
     return taken.intersection(done.gaps(source_offset, end))
 
 
-def copy_warning(skipped: OffsetRanges) -> str:
-    """The hazard of a copied map in words; "" for none."""
-    if not skipped:
-        return ""
-    records = f"{skipped.count:,} unprocessed record{'' if skipped.count == 1 else 's'}"
-    return f"the map was copied onto another offset: parallel-consumer would skip {records}"
-
-
 def _moved(ranges: OffsetRanges, by: int) -> OffsetRanges:
     return OffsetRanges(tuple((start + by, end + by) for start, end in ranges))
 

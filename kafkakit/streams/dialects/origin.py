@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.streams.commit import Dialect, Reading
 from kafkakit.streams.dialects.bind_search import KnownTopic, Owner, OwnerSearch, find_owners
 from kafkakit.streams.identity import CommitIdentity, topic_id_text
 from kafkakit.streams.kkm1.decode import Opened, open_text
-from kafkakit.streams.ports import LogSpan
 
 MAX_NAMED = 3
 """Owners that a sentence names."""
@@ -37,45 +35,6 @@ def find_origin(text: str, here: CommitIdentity, topics: Iterable[KnownTopic], g
     owners = tuple(sorted(near or search.owners, key=lambda owner: (-_nearness(owner, here), _place(owner))))
     is_here = any(owner.identity == here for owner in owners)
     return Origin(owners=owners, is_here=is_here, sentence=_sentence(owners, search, here, is_here), search=search)
-
-
-def doubts(reading: Reading, *, span: LogSpan, newest_record_ms: int | None, now_ms: int) -> tuple[str, ...]:
-    """What shows that a payload without a binding is not of the commit that it stands in, or will not help it.
-
-    `span` is of the partition's log, `newest_record_ms` the time of its newest record where it is known. Findings
-    are facts in words; none is no proof that all is well.
-    """
-    if reading.dialect is Dialect.KAFKA_STREAMS:
-        return tuple(_time_doubts(reading, newest_record_ms, now_ms))
-    if reading.dialect is Dialect.PARALLEL_CONSUMER:
-        return tuple(_map_doubts(reading, span))
-    return ()
-
-
-def _map_doubts(reading: Reading, span: LogSpan) -> Iterable[str]:
-    state = reading.claimed or reading.state
-    if not state.done:
-        return
-    if span.end >= 0 and state.end > span.end:
-        yield (
-            f"its map says that offsets up to {state.end - 1:,} are done, but the log ends at {span.end:,}: "
-            f"it was not written for offset {state.base:,} of this partition"
-        )
-    if state.end <= span.start:
-        yield f"all of its map lies below the log's first offset {span.start:,}"
-
-
-def _time_doubts(reading: Reading, newest_record_ms: int | None, now_ms: int) -> Iterable[str]:
-    time_ms = reading.stream_time_ms
-    if time_ms is None:
-        return
-    if newest_record_ms is not None and time_ms > newest_record_ms:
-        yield (
-            f"its stream time is {time_ms - newest_record_ms:,} ms later than the partition's newest record: "
-            "it is of other records, or of times that the application takes from elsewhere"
-        )
-    if time_ms > now_ms:
-        yield f"its stream time is {time_ms - now_ms:,} ms in the future"
 
 
 def _sentence(owners: tuple[Owner, ...], search: OwnerSearch, here: CommitIdentity, is_here: bool) -> str:

@@ -8,14 +8,11 @@ import pytest
 
 from kafkakit.streams.dialects import bind_search
 from kafkakit.streams.dialects.bind_search import KnownTopic, find_owners
-from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.dialects.origin import Origin, doubts, find_origin
-from kafkakit.streams.dialects.sniff import read_metadata
+from kafkakit.streams.dialects.origin import Origin, find_origin
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.crc32c import crc32c
 from kafkakit.streams.kkm1.envelope import Flag, bind_of, identity_bytes, seal
 from kafkakit.streams.kkm1.text import Alphabet, to_text
-from kafkakit.streams.ports import LogSpan
 
 SOURCE = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
 HERE = CommitIdentity(cluster_id="prod-b-0002", topic_id=bytes(range(16, 32)), partition=3, group="orders")
@@ -24,8 +21,6 @@ EMPTY = "~bEMBI7WoCCLawy6eWM-gHBAIHAg"
 LOGS_A = KnownTopic(cluster_id="prod-a-0001", topic="logs", topic_id=bytes(range(16)), partitions=12)
 LOGS_B = KnownTopic(cluster_id="prod-b-0002", topic="a.logs", topic_id=bytes(range(16, 32)), partitions=12)
 GROUPS = ("billing", "orders", "audit")
-SPAN = LogSpan(start=50, stable=200, end=200)
-NOW = 1_758_335_270_000
 
 
 def written_for(identity: CommitIdentity, alphabet: Alphabet = Alphabet.BASE64) -> str:
@@ -176,49 +171,6 @@ def test_many_owners_are_counted_not_listed() -> None:
     found = origin(VECTOR, topics=topics)
     assert len(found.owners) == 5
     assert "; or for 2 others (" in found.sentence
-
-
-def test_a_map_past_the_end_of_the_log_is_of_another_offset() -> None:
-    reading = read_metadata("ZQAAAAEAAMNL", 100)
-    assert doubts(reading, span=SPAN, newest_record_ms=None, now_ms=NOW) == (
-        "its map says that offsets up to 50,095 are done, but the log ends at 200: "
-        "it was not written for offset 100 of this partition",
-    )
-
-
-def test_a_map_that_ends_with_the_log_is_not_doubted() -> None:
-    reading = read_metadata("bAAK5gMA", 100)
-    for end, count in ((110, 0), (109, 1), (-1, 0)):
-        span = LogSpan(start=50, stable=end, end=end)
-        assert len(doubts(reading, span=span, newest_record_ms=None, now_ms=NOW)) == count
-
-
-def test_a_map_below_the_log_is_told() -> None:
-    span = LogSpan(start=110, stable=900, end=900)
-    (doubt,) = doubts(read_metadata("bAAK5gMA", 100), span=span, newest_record_ms=None, now_ms=NOW)
-    assert doubt == "all of its map lies below the log's first offset 110"
-
-
-@pytest.mark.parametrize(
-    ("time_ms", "newest_ms", "words"),
-    [
-        (NOW - 5, NOW - 5, ()),
-        (NOW - 5, None, ()),
-        (NOW - 5, NOW - 9, ("4 ms later than the partition's newest record",)),
-        (NOW + 7, None, ("7 ms in the future",)),
-        (NOW + 7, NOW, ("7 ms later", "7 ms in the future")),
-        (None, NOW, ()),
-    ],
-)
-def test_a_stream_time_that_cannot_be(time_ms: int | None, newest_ms: int | None, words: tuple[str, ...]) -> None:
-    found = doubts(read_metadata(write_kafka_streams(time_ms), 100), span=SPAN, newest_record_ms=newest_ms, now_ms=NOW)
-    assert len(found) == len(words)
-    assert all(word in doubt for word, doubt in zip(words, found, strict=True))
-
-
-def test_other_dialects_are_not_doubted() -> None:
-    for text in ("", "note", VECTOR):
-        assert doubts(read_metadata(text, 100), span=SPAN, newest_record_ms=0, now_ms=0) == ()
 
 
 def test_the_checksum_runs_backwards() -> None:
