@@ -285,3 +285,18 @@ def test_every_folder_that_a_journal_made_is_on_disk(tmp_path: Path, monkeypatch
     file = DiskFile(tmp_path / "commit-edits" / "cluster" / "one.journal")
     file.append(b"x")
     assert set(synced) == {tmp_path, tmp_path / "commit-edits", tmp_path / "commit-edits" / "cluster"}
+
+
+def test_hints_name_what_will_work(rig: Rig) -> None:
+    rig.groups.seed(GROUP, rig.keys[0], 400, "")
+    with pytest.raises(RefusedError) as beyond:
+        rig.plan(Translate(to=Dialect.KKM1), 0)
+    assert (beyond.value.hint or "").endswith("skipped; reset drops what is done")
+    rig.log.trim(rig.keys[1], 50)
+    rig.groups.seed(GROUP, rig.keys[1], 20, "")
+    with pytest.raises(RefusedError) as below:
+        rig.plan(Skip(offsets=ranges((50, 60))), 1)
+    assert (below.value.hint or "").endswith("or commits reset --to 50, where the log begins, and then skip")
+    rig.do(Reset(landing=Landing.OFFSET, value=50), 1)
+    rig.clock.advance(1)
+    assert rig.do(Skip(offsets=ranges((50, 60))), 1).failed == ()

@@ -144,7 +144,9 @@ def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest)
         raise RefusedError(
             f"{seen.partition}: its commit says that offsets up to {found.end - 1} are done, but the log ends at "
             f"{seen.span.end}: it was copied here, or the log was cut",
-            hint="records that are still to come would be skipped; translate --to plain or reset drops what is done",
+            hint="records that are still to come would be skipped; "
+            + ("reset" if found.base > seen.span.end else "translate --to plain, or reset,")
+            + " drops what is done",
         )
 
 

@@ -109,6 +109,8 @@ def _without_payload(seen: SeenPartition, state: CommitState, dialect: Dialect) 
 def _without_payload_hint(seen: SeenPartition, state: CommitState, dialect: Dialect) -> str:
     back = seen.committed is None or state.base < seen.committed.offset
     instead = f"commits reset --to {state.base}" if back else f"skip everything from {state.base} on"
+    if not back and state.base < seen.span.start:
+        instead = f"commits reset --to {seen.span.start}, where the log begins, and then skip"
     if dialect is Dialect.KAFKA_STREAMS:
         return f"Kafka Streams tracks one offset; what it can do is: {instead}"
     return f"--dialect kkm1 or pc, when the application reads it; or {instead}"
