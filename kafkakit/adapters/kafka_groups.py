@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafkakit.adapters import kafka_groups_read as read
@@ -99,7 +100,8 @@ class KafkaGroups:
     ) -> Mapping[TopicPartition, ItemResult]:
         """See `streams.ports.GroupAdmin`; many partitions go in several requests, one after the other.
 
-        A retriable error of a connection leaves open whether the commit was written: read it back.
+        A retriable error of a connection leaves open whether the commit was written: read it back. A coordinator that
+        moved since it was last asked for this group is not followed, for others may have committed there.
         """
         told: dict[TopicPartition, ItemResult] = {}
         usable: dict[TopicPartition, CommittedOffset] = {}
@@ -108,8 +110,18 @@ class KafkaGroups:
                 usable[key] = offset
             else:
                 told[key] = ItemError(name="InvalidRequestError", message="the metadata is not valid Unicode text")
+        trouble: ItemError | None = None
         for part in requests.pieces(usable):
-            told |= self._commit(group, part)
+            if trouble is None:
+                answer = self._session.ask_coordinator(
+                    group, partial(requests.commit_request, group, part), _commit_codes, repeat=False
+                )
+                if isinstance(answer, ItemError):
+                    trouble = answer
+                else:
+                    told |= read.results_of(answer.topics, part)
+            if trouble is not None:
+                told |= dict.fromkeys(part, trouble)
         return dict(sorted(told.items()))
 
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
@@ -124,16 +136,6 @@ class KafkaGroups:
             return dict.fromkeys(wanted, answer)
         error = error_of(answer.error_code)
         return dict.fromkeys(wanted, error) if error is not None else read.results_of(answer.topics, wanted)
-
-    def _commit(
-        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
-    ) -> dict[TopicPartition, ItemResult]:
-        answer = self._session.ask_coordinator(
-            group, lambda: requests.commit_request(group, offsets), _commit_codes, repeat=False
-        )
-        if isinstance(answer, ItemError):
-            return dict.fromkeys(offsets, answer)
-        return read.results_of(answer.topics, offsets)
 
     def _listed(self, brokers: Collection[int]) -> dict[int, list[GroupListing] | ItemError]:
         """The groups of each coordinator, asked side by side; one that still loads is waited for."""

@@ -60,9 +60,11 @@ class Coordinators(KafkaSession):
     def ask_coordinator(self, group: str, request: Callable[[], Any], codes: Codes, *, repeat: bool) -> Any | ItemError:
         """Ask the coordinator of a group, wherever it moves; returns the response or why there is none.
 
-        With `repeat` False a request is sent again only when it is known that it had no effect.
+        With `repeat` False a request is sent again only when it is known that it had no effect, and only where no
+        coordinator was known before: who has read from one that is gone must read again before it writes.
         """
         deadline = time.monotonic() + self.request_timeout_s
+        follows = repeat or group not in self._coordinators
         while True:
             broker = self.find([group])[group]
             if isinstance(broker, ItemError):
@@ -80,7 +82,7 @@ class Coordinators(KafkaSession):
                     self.forget([group])
                     return error
             self.forget([group])
-            if not error.retriable or time.monotonic() > deadline:
+            if not follows or not error.retriable or time.monotonic() > deadline:
                 return error
             time.sleep(PAUSE_S)
 

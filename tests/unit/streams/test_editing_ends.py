@@ -115,6 +115,26 @@ def test_a_write_that_lands_late_is_not_called_nothing(rig: Rig) -> None:
     assert [edit.after and edit.after.offset for edit in plan.changes] == [100]
 
 
+@pytest.mark.parametrize("stolen", [False, True])
+def test_a_coordinator_that_moves_is_read_again_before_it_is_written(rig: Rig, stolen: bool) -> None:
+    seed(rig)
+    real, moved = rig.groups.commit, ItemError(name="NotCoordinatorError", retriable=True)
+
+    def move(
+        group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Mapping[TopicPartition, ItemError | None]:
+        rig.groups.commit = real  # type: ignore[method-assign]
+        if stolen:
+            rig.groups.seed(GROUP, rig.keys[0], 200, "")
+        return dict.fromkeys(offsets, moved)
+
+    rig.groups.commit = move  # type: ignore[method-assign]
+    outcome = rig.do(Skip(offsets=only(100)), 0)
+    held = rig.committed(rig.keys[0])
+    assert held is not None
+    assert (outcome.verdict, held.offset) == ((Verdict.INCOMPLETE, 200) if stolen else (Verdict.COMPLETE, 103))
+
+
 def test_last_passes_over_an_edit_that_wrote_nothing(rig: Rig) -> None:
     seed(rig)
     first = rig.do(Skip(offsets=only(100)), 0)

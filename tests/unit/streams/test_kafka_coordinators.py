@@ -90,6 +90,27 @@ def test_a_commit_waits_for_a_coordinator_that_can_be_reached() -> None:
     assert (len(script.requests), script.found) == (1, 3)
 
 
+def test_a_coordinator_that_moved_since_it_was_read_is_not_followed_blindly() -> None:
+    """Somebody may have committed at the new one: who writes has to read there first."""
+    script = Script(SimpleNamespace(error_code=0, topics=[]), committed(16), committed(0))
+    groups = groups_over(script)
+    groups.committed("g")
+    error = commit(groups)
+    assert error is not None
+    assert (error.name, len(script.requests)) == ("NotCoordinatorError", 2)
+
+
+def test_what_follows_a_request_that_failed_is_not_sent() -> None:
+    script = Script(SimpleNamespace(error_code=0, topics=[]), committed(16), committed(0))
+    groups = groups_over(script)
+    groups.committed("g")
+    told = groups.commit(
+        "g", {TopicPartition("t", n): CommittedOffset(offset=1, metadata="x" * 300_000) for n in (0, 1)}
+    )
+    assert {error and error.name for error in told.values()} == {"NotCoordinatorError"}
+    assert len(script.requests) == 2
+
+
 def test_a_refusal_is_final() -> None:
     script = Script(committed(25))
     error = commit(groups_over(script))

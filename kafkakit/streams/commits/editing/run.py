@@ -15,6 +15,8 @@ from kafkakit.streams.commits.editing.undoing import standings_after
 from kafkakit.streams.ports import CommittedOffset, GroupAdmin, LogReader
 
 AT_ONCE = 500
+ATTEMPTS = 4
+MOVED_NAMES = ("CoordinatorLoadInProgressError", "CoordinatorNotAvailableError", "NotCoordinatorError")
 Answers = dict[TopicPartition, ItemError | None]
 
 
@@ -63,14 +65,12 @@ class Editor:
         refusal: KafkakitError | None = None
         for start in range(0, len(edits), AT_ONCE):
             part = edits[start : start + AT_ONCE]
-            try:
-                self._check_as_planned(plan.group, part)
-            except KafkakitError as error:
-                refusal = error
+            told, refusal = self._write_part(plan.group, part)
+            if told:
+                journal.answered(intent, told)
+                answers |= told
+            if refusal is not None:
                 break
-            told = self._write(plan.group, part)
-            journal.answered(intent, told)
-            answers |= told
         if refusal is not None and not answers:
             journal.answered(intent, {edit.partition: f"not written: {refusal.message}" for edit in edits})
             if ended is not Verdict.OPEN:  # one that goes on may have written before
@@ -89,7 +89,22 @@ class Editor:
             verdict=verdict,
         )
 
-    def _check_as_planned(self, group: str, edits: Sequence[PartitionEdit]) -> None:
+    def _write_part(self, group: str, edits: Sequence[PartitionEdit]) -> tuple[Answers, KafkakitError | None]:
+        """Look and write; both again where the coordinator moved in between, for others may have committed there."""
+        answers: Answers = {}
+        left = edits
+        for _ in range(ATTEMPTS):
+            try:
+                self._check_as_planned(group, left, is_again=bool(answers))
+            except KafkakitError as error:
+                return answers, error
+            answers |= self._write(group, left)
+            left = [edit for edit in left if _moved(answers.get(edit.partition))]
+            if not left:
+                break
+        return answers, None
+
+    def _check_as_planned(self, group: str, edits: Sequence[PartitionEdit], *, is_again: bool) -> None:
         check_quiet(group, self._groups.describe([group])[group])
         places = self._log.places({edit.partition.topic for edit in edits})
         for edit in edits:
@@ -98,10 +113,10 @@ class Editor:
                 raise RefusedError(f"{edit.partition}: its topic was deleted or made anew since the plan")
         now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
         for edit in edits:
-            if not same_commit(now.get(edit.partition), edit.before):
+            held = now.get(edit.partition)
+            if not same_commit(held, edit.before) and not (is_again and same_commit(held, edit.after)):
                 raise RefusedError(
-                    f"{edit.partition}: the commit changed since the plan ({_at(edit.before)}, now "
-                    f"{_at(now.get(edit.partition))})",
+                    f"{edit.partition}: the commit changed since the plan ({_at(edit.before)}, now {_at(held)})",
                     hint="somebody else commits for this group; look again and plan anew",
                 )
 
@@ -153,6 +168,10 @@ def _verdict(
 def _may_come(answer: ItemError | None) -> bool:
     """A request without an answer may be carried out after it was looked."""
     return answer is not None and answer.retriable
+
+
+def _moved(answer: ItemError | None) -> bool:
+    return answer is not None and answer.name in MOVED_NAMES
 
 
 def _result(
