@@ -47,7 +47,7 @@ class Condition:
 
     `as_of_ms` is until when all commits of all partitions are known, -1 while they are not; `ends_as_of_ms` the same
     of the logs' ends. `done` and `total` are offsets of the past of the commit log. `end_errors` counts partitions
-    without an answer about their end, by reason; `missing_topics` have commits, yet do not exist.
+    without an answer about their end, by reason; `missing_topics` have commits, yet do not exist or are hidden.
     """
 
     cluster: str
@@ -102,9 +102,8 @@ def _notes(c: Condition) -> "list[str]":
         number = c.held_back_count
         found.append(f"{number} open transaction{'s hold' if number != 1 else ' holds'} back {commits}{named}")
     if c.missing_topics_count:
-        found.append(
-            f"commits for {c.missing_topics_count} topics that do not exist: {', '.join(c.missing_topics[:3])}"
-        )
+        some = ", ".join(c.missing_topics[:3])
+        found.append(f"commits for {c.missing_topics_count} topics that do not exist or are hidden: {some}")
     if c.end_errors:
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(c.end_errors.items()))
         found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {reasons}")
@@ -117,5 +116,5 @@ def _notes(c: Condition) -> "list[str]":
     if left_out:
         found.append(f"{left_out:,} commits are beyond what may be held and were left out")
     if c.clock_steps:
-        found.append(f"this machine's clock went back {c.clock_steps} times; samples from before were dropped")
+        found.append(f"this machine's clock was set {c.clock_steps} times; samples from before were dropped")
     return found

@@ -28,7 +28,7 @@ class Cursor:
     `first` is where reading began, `target` the end that was seen then: below it the past is read. `began` counts how
     often the partition was read from its start, `is_sweeping` is True while it is. `as_of_ms` is until when surely all
     commits have been seen, by our clock, -1 while unknown; `asked_ms` when the request on its way was sent. `error` is
-    why the last fetch brought nothing, since `error_ms`.
+    why the last fetch brought nothing; `is_whole` is True while the last answer went to the end of the log.
     """
 
     partition: int
@@ -42,6 +42,7 @@ class Cursor:
     as_of_ms: int = -1
     asked_ms: int = -1
     error: ItemError | None = None
+    is_whole: bool = False
     empty_tries: int = 0
     stopped_tries: int = 0
     open_transactions: tuple[OpenTransaction, ...] = ()

@@ -117,7 +117,10 @@ class ClusterMonitor:
             )
 
     def _commits_as_of_ms(self) -> "NDArray[np.int64]":
-        """By row: until when its commits are known; a commit that came in an answer is newer than the request."""
+        """By row: until when its commits are known; a commit that came in an answer is newer than the request.
+
+        Not so while a partition is being caught up with: then newer commits than those at hand are still to be read.
+        """
         import numpy as np
 
         as_of = self._tail.as_of_ms()
@@ -126,7 +129,9 @@ class ClusterMonitor:
         found[: len(as_of)] = as_of
         seen = np.full(rows, -1, np.int64)
         seen[: len(self.book.seen_ms)] = self.book.seen_ms
-        return np.where(found >= 0, np.maximum(found, seen), found)
+        is_whole = np.zeros(rows, bool)
+        is_whole[: len(as_of)] = self._tail.is_whole()
+        return np.where((found >= 0) & is_whole, np.maximum(found, seen), found)
 
     @property
     def is_live(self) -> bool:
@@ -198,7 +203,7 @@ class ClusterMonitor:
         """What another run can go on from; None before all commits are known."""
         with self._guard:
             points = self._tail.resume_points()
-            if not self.is_live or len(points) < len(self._tail.cursors):
+            if not self.is_live or not self._tail.topic_id or len(points) < len(self._tail.cursors):
                 return None
             return state_of(
                 self.book,
@@ -269,9 +274,10 @@ class ClusterMonitor:
         return True
 
     def _check_clock(self) -> None:
-        """A wall clock that went back: samples with later times would be taken for the newest for as long."""
+        """A wall clock that was set: samples of later times would be taken for the newest for as long, and those of
+        before a step ahead would make records older than they are."""
         ratio = self._clock.monotonic() - self._clock.now().timestamp()
-        if (ratio - self._ratio) * 1000 > CLOCK_STEP_MS:
+        if abs(ratio - self._ratio) * 1000 > CLOCK_STEP_MS:
             self._clock_steps += 1
             self._sampler.drop()
             self._due.pop("ends", None)

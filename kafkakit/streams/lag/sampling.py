@@ -1,9 +1,10 @@
 """Asking the brokers where the logs end that groups read, a part at a time, so that commits never wait long."""
 
 from collections import Counter
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
+from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
 from kafkakit.streams.lag.book import LagBook
 from kafkakit.streams.ports import LogReader, LogSpan, TopicPlaces
@@ -62,7 +63,9 @@ class EndSampler:
             names = [table.names[n] for n in numbers]
         found: dict[str, TopicPlaces] = {}
         for at in range(0, len(names), TOPICS_PER_REQUEST):
-            found.update(self._reader.places(names[at : at + TOPICS_PER_REQUEST]))
+            # Refused is what asks for topics none of which may be described; others have their figures.
+            with suppress(OperationFailedError):
+                found.update(self._reader.places(names[at : at + TOPICS_PER_REQUEST]))
         seen_ms = self._now_ms()
         gone = [number for number, name in zip(numbers, names, strict=True) if name not in found]
         with self._guard:

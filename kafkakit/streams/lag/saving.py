@@ -48,6 +48,7 @@ def state_of(
         "commit.topic_id": np.array([_id_of(book, int(n)) for n in book.id_number[rows]], np.uint8).reshape(-1, 16),
         "end.topic": table.topic_of[slots],
         "end.partition": table.partition_of[slots],
+        "topic.since_ms": table.since_ms[: len(table.names)],
         "topic.id": np.array([list(table.topic_id(n)) for n in range(len(table.names))], np.uint8).reshape(-1, 16),
         "points": np.array([(p, *point) for p, point in sorted(points.items())], np.int64).reshape(-1, 4),
     }
@@ -78,6 +79,7 @@ def check_state(state: SavedState, source: str) -> None:
         aligned += [arrays[f"window.{n}"] for n in WINDOW_COLUMNS]
         fits = len(texts["commit.metadata"]) == rows and all(len(column) == rows for column in aligned)
         fits &= all(len(arrays[f"end.{n}"]) == slots for n in (*END_COLUMNS, "topic", "partition"))
+        fits &= arrays["topic.since_ms"].shape == (topics,)
         fits &= arrays["topic.id"].shape == (topics, 16) and arrays["commit.topic_id"].shape == (rows, 16)
         fits &= arrays["points"].shape[1] == len(POINT_COLUMNS)
         fits &= not slots or 0 <= int(arrays["end.topic"].min()) <= int(arrays["end.topic"].max()) < topics
@@ -95,6 +97,10 @@ def restore_into(book: LagBook, state: SavedState) -> "tuple[Ints, NDArray[np.in
     names = [name.decode("utf-8", "replace") for name in texts["topic.name"]]
     for name, topic_id in zip(names, arrays["topic.id"], strict=True):
         book.ends.see_topic(name, topic_id.tobytes(), state.saved_ms)
+    table = book.ends.topics
+    for name, since_ms in zip(names, arrays["topic.since_ms"].tolist(), strict=True):
+        # Commits of the topic that was there before are in the state, too.
+        table.since_ms[table.number(name)] = since_ms
     _restore_ends(book, names, arrays)
     numbers = [book.keys.intern(key) for key in texts["commit.key"]]
     known = np.array([isinstance(n, int) for n in numbers], bool)

@@ -108,26 +108,28 @@ class Watcher:
 
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S
-        while not self._stop.is_set():
-            try:
-                reader = self._source.open_reader()
-            except KafkakitError as error:
-                self._fail(error)
-            else:
+        try:
+            while not self._stop.is_set():
                 try:
-                    self._connected(reader)
+                    self._one_connection()
                 except KafkakitError as error:
                     self._fail(error)
                 except Exception as error:  # a fault of ours must not end the service silently
                     self._fail(KafkakitError(f"unexpected {type(error).__name__}: {error}"))
                     pause_s = AFTER_FAULT_S
-                finally:
-                    self._put_away()
-                    with suppress(KafkakitError):
-                        reader.close()
-            self._stop.wait(pause_s)
-            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
-        self.is_over = True
+                self._stop.wait(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+        finally:
+            self.is_over = True
+
+    def _one_connection(self) -> None:
+        reader = self._source.open_reader()
+        try:
+            self._connected(reader)
+        finally:
+            self._put_away()
+            with suppress(Exception):
+                reader.close()
 
     def _connected(self, reader: LogReader) -> None:
         pause_s = FIRST_PAUSE_S
@@ -201,9 +203,11 @@ class Watcher:
     def _put_away(self) -> None:
         """Let go of the monitor, with its state saved."""
         if self.monitor is not None:
-            self._save()
-            with self._lock:
-                self._monitor = None
+            try:
+                self._save()
+            finally:
+                with self._lock:
+                    self._monitor = None
 
     def _save(self) -> None:
         monitor = self.monitor

@@ -90,11 +90,11 @@ class OffsetsTail:
     def poll(self, wait_ms: int, now_ms: int) -> int:
         """One fetch from all partitions that are to be read, begun at `now_ms`; returns how many records it brought.
 
-        While the past is read, partitions at their target wait for the others. Raises `TryLaterError` when no broker
-        can be reached.
+        While the past is read, partitions at their target wait for the others, but for none that has a fault. Raises
+        `TryLaterError` when no broker can be reached.
         """
         wanted = [c for c in self.cursors.values() if c.next is not None]
-        behind = [c for c in wanted if c.is_behind]
+        behind = [c for c in wanted if c.is_behind and c.error is None]
         if not wanted:
             return 0
         for cursor in behind or wanted:
@@ -106,12 +106,16 @@ class OffsetsTail:
         for cursor in chosen:
             with self._guard:
                 count += self._take(cursor, found.get(self._key(cursor)))
+        # Brokers are asked outside the guard: whoever waits for figures must not wait for them.
+        for cursor in chosen:
+            if cursor.empty_tries >= STUCK_TRIES:
+                count += self._pass_hole(cursor)
         return count
 
     @property
     def is_caught_up(self) -> bool:
-        """True when the past of every partition that could be located was read."""
-        return not any(c.is_behind for c in self.cursors.values() if c.next is not None)
+        """True when the past of every partition that can be read was read."""
+        return not any(c.is_behind and c.error is None for c in self.cursors.values() if c.next is not None)
 
     def progress(self) -> tuple[int, int]:
         """How many offsets of the past were read in this pass over it, and how many there are."""
@@ -141,6 +145,15 @@ class OffsetsTail:
             by_partition[partition] = cursor.as_of_ms
         return by_partition[self._source]
 
+    def is_whole(self) -> "NDArray[np.bool_]":
+        """By key number: whether the last answer of its partition went to the end of the log."""
+        import numpy as np
+
+        by_partition = np.zeros(max(self.cursors, default=0) + 2, bool)
+        for partition, cursor in self.cursors.items():
+            by_partition[partition] = cursor.is_whole
+        return by_partition[np.minimum(self._source, len(by_partition) - 1)]
+
     def _half(self, behind: list[Cursor]) -> list[Cursor]:
         """A half of the partitions in turn, the other half being asked for ahead: brokers work while we decode."""
         if len(behind) < 2:
@@ -164,24 +177,28 @@ class OffsetsTail:
         if not cursors:
             return
         spans = self._reader.spans([self._key(c) for c in cursors])
-        for cursor in cursors:
-            span = spans.get(self._key(cursor))
-            if not isinstance(span, LogSpan):
-                cursor.error = span
-                continue
-            at, known_to, as_of_ms = self._resume.get(cursor.partition, ResumePoint(-1, -1, -1))
-            # A log that lost the place where an earlier run stopped is read whole.
-            is_warm = span.start <= at <= known_to <= span.end and not cursor.began
-            cursor.next = cursor.first = at if is_warm else span.start
-            cursor.feed = OffsetsFeed(
-                cursor.partition, self._keys, next_offset=cursor.next, known_to=known_to if is_warm else 0
-            )
-            cursor.as_of_ms = as_of_ms if is_warm else -1
-            cursor.target = cursor.end = span.end
-            cursor.began += not is_warm
-            cursor.is_sweeping = not is_warm
-            cursor.error = None
-            self._sweep_if_done(cursor)
+        with self._guard:
+            for cursor in cursors:
+                span = spans.get(self._key(cursor))
+                if isinstance(span, LogSpan):
+                    self._begin(cursor, span)
+                else:
+                    cursor.error = span
+
+    def _begin(self, cursor: Cursor, span: LogSpan) -> None:
+        at, known_to, as_of_ms = self._resume.get(cursor.partition, ResumePoint(-1, -1, -1))
+        # A log that lost the place where an earlier run stopped is read whole.
+        is_warm = span.start <= at <= known_to <= span.end and not cursor.began
+        cursor.next = cursor.first = at if is_warm else span.start
+        cursor.feed = OffsetsFeed(
+            cursor.partition, self._keys, next_offset=cursor.next, known_to=known_to if is_warm else 0
+        )
+        cursor.as_of_ms = as_of_ms if is_warm else -1
+        cursor.target = cursor.end = span.end
+        cursor.began += not is_warm
+        cursor.is_sweeping = not is_warm
+        cursor.error = None
+        self._sweep_if_done(cursor)
 
     def _take(self, cursor: Cursor, answer: Fetched | None) -> int:
         """Read one answer; returns the number of records."""
@@ -196,8 +213,11 @@ class OffsetsTail:
         asked_ms, cursor.asked_ms = cursor.asked_ms, -1
         cursor.error = None
         cursor.end = max(cursor.end, answer.span.end)
-        count = self._read(cursor, answer) if answer.records else self._pass_hole(cursor, answer.span)
-        if cursor.next is not None and cursor.next >= max(answer.span.end, cursor.target):
+        count = self._read(cursor, answer) if answer.records else 0
+        if not answer.records:
+            cursor.empty_tries += cursor.is_behind
+        cursor.is_whole = cursor.next >= max(answer.span.end, cursor.target)
+        if cursor.is_whole:
             cursor.as_of_ms = asked_ms
         return count
 
@@ -212,28 +232,29 @@ class OffsetsTail:
             self._release(self._apply(columns))
         if facts.next_offset > at:
             cursor.empty_tries = cursor.stopped_tries = 0
-        elif facts.stopped:
-            self._skip_stop(cursor, facts.stopped)
-        cursor.next = max(at, facts.next_offset)
+        elif facts.stopped or facts.unreadable_batches:
+            # Also a batch whose end cannot be told: fetching on would bring the same bytes at once, for ever.
+            self._skip_stop(cursor, facts.stopped or facts.first_reason)
+        else:
+            cursor.empty_tries += cursor.is_behind
+        cursor.next = max(at if cursor.next is None else cursor.next, facts.next_offset)
         self._sweep_if_done(cursor)
         return facts.records
 
-    def _pass_hole(self, cursor: Cursor, span: LogSpan) -> int:
+    def _pass_hole(self, cursor: Cursor) -> int:
         """Compaction can take all records below the end: then no answer ever holds one.
 
         Other partitions may have filled the answer, so only an empty answer to a request of its own proves the hole.
         """
-        cursor.empty_tries += 1
-        if not cursor.is_behind or cursor.next is None or cursor.empty_tries < STUCK_TRIES:
-            return 0
         cursor.empty_tries = 0
         alone = self._fetch([cursor], 0).get(self._key(cursor))
-        if alone is None or alone.error is not None:
+        if alone is None or alone.error is not None or cursor.next is None:
             return 0
-        if alone.records:
-            return self._read(cursor, alone)
-        cursor.next = max(cursor.next, alone.span.end)
-        self._sweep_if_done(cursor)
+        with self._guard:
+            if alone.records:
+                return self._read(cursor, alone)
+            cursor.next = max(cursor.next, alone.span.end)
+            self._sweep_if_done(cursor)
         return 0
 
     def _skip_stop(self, cursor: Cursor, reason: str) -> None:
@@ -251,13 +272,13 @@ class OffsetsTail:
         if error.name == OUT_OF_RANGE:
             # The log was cut at either end since: what it holds now is read anew, what it lost is forgotten.
             self._start_over(cursor)
-            self._find_ends([cursor])
 
     def _start_over(self, cursor: Cursor) -> None:
         self.totals.started_over += 1
         self._resume.pop(cursor.partition, None)
         cursor.next, cursor.target, cursor.as_of_ms, cursor.asked_ms = None, -1, -1, -1
         cursor.feed = OffsetsFeed(cursor.partition, self._keys)
+        cursor.is_whole = False
         cursor.open_transactions = ()
         cursor.open_transaction_count = cursor.held_back = 0
 
