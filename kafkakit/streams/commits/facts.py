@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kafkakit.model import TopicPartition
-from kafkakit.streams.commit import CommitState, Dialect, MarkState, Reading
+from kafkakit.streams.commit import CommitState, MarkState, Reading
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.text import utf16_units
 from kafkakit.streams.offset_ranges import OffsetRanges
@@ -185,8 +185,3 @@ def dialect_words(reading: Reading) -> str:
     if reading.is_lossy:
         words.append("coarsened")
     return ", ".join(words)
-
-
-def holds_many(reading: Reading) -> bool:
-    """True for the dialects that can carry more than one offset."""
-    return reading.dialect in (Dialect.KKM1, Dialect.PARALLEL_CONSUMER)

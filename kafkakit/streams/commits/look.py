@@ -105,8 +105,3 @@ def only_commit(look: GroupLook) -> CommitFacts:
         f"group {printable(look.group)} has {len(keys)} commits: {printable(', '.join(keys[:NEAR_NAMES]))}{more}",
         hint="name one with --topic and --partition",
     )
-
-
-def commits_at_all(looks: Iterable[GroupLook]) -> tuple[CommitFacts, ...]:
-    """All commits of several groups, in order of group and partition."""
-    return tuple(facts for look in looks for facts in look.commits)

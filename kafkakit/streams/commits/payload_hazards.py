@@ -50,13 +50,14 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
         "an unknown number of done records" if again.high is None else f"up to {amount(again.high, 'done record')}"
     )
     reason = f" ({reading.reason})" if reading.reason else ""
+    adopt = " --adopt" if rule == "newer-payload" else ""
     yield Hazard(
         rule=rule,
         severity=severity,
         message=f"the {reading.dialect.value} payload is not used: {reading.problem.value}{reason}{told}; a restart "
         f"begins at {facts.offset} and delivers {again_words} again",
         hint="the next commit by its own client clears it, and so does "
-        + command_for(facts, "reset", f"--to {facts.offset}"),
+        + command_for(facts, "reset", f"--to {facts.offset}{adopt}"),
     )
 
 
@@ -163,7 +164,7 @@ def _clocks(facts: CommitFacts) -> Iterator[Hazard]:
                 severity=Severity.WARNING,
                 message=f"the payload dates the record at {facts.first_pending} {utc_text(mark.oldest_ms)}, the log "
                 f"{utc_text(span.low_ms)}: lag in time from the payload is wrong",
-                hint="the log was rewritten, or the writer dates records by another clock",
+                hint="the log was rewritten, the offset was moved by hand, or the writer has another clock",
             )
 
 

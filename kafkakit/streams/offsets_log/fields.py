@@ -41,10 +41,6 @@ class Fields:
         """A signed big-endian number."""
         return int.from_bytes(self.take(size, name), "big", signed=True)
 
-    def boolean(self, name: str) -> bool:
-        """One byte, not zero for true."""
-        return self.integer(1, name) != 0
-
     def uvarint(self, name: str) -> int:
         """An unsigned varint of at most 32 bits."""
         value = 0

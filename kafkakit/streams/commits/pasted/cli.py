@@ -11,6 +11,7 @@ from kafkakit.streams.commits import options
 from kafkakit.streams.commits.pasted.form import Form
 
 if TYPE_CHECKING:
+    from kafkakit.streams.commit import CommitState
     from kafkakit.streams.commits.change_text import Change
     from kafkakit.streams.commits.facts import CommitFacts
     from kafkakit.streams.identity import CommitIdentity
@@ -172,7 +173,6 @@ def _changes(before: str, after: str) -> tuple[Change, ...]:
     from kafkakit.errors import UsageError
     from kafkakit.streams.commits.document import read_shown
     from kafkakit.streams.commits.pasted.comparing import compare_shown, compare_states, split_pasted
-    from kafkakit.streams.dialects.sniff import read_metadata
     from kafkakit.wiring import read_input
 
     old, new = split_pasted(before), split_pasted(after)
@@ -181,10 +181,26 @@ def _changes(before: str, after: str) -> tuple[Change, ...]:
             "a string is compared with a string, a file with a file", hint="write strings as OFFSET:STRING"
         )
     if old is not None and new is not None:
-        return compare_states(read_metadata(old[1], old[0]).state, read_metadata(new[1], new[0]).state)
+        return compare_states(_state(before, *old), _state(after, *new))
     return compare_shown(
         read_shown(read_input(before, MAX_INPUT), before), read_shown(read_input(after, MAX_INPUT), after)
     )
+
+
+def _state(given: str, offset: int, metadata: str) -> CommitState:
+    """What a string says; one that says nothing that can be used is refused, since it would look all forgotten."""
+    from kafkakit.errors import InputError
+    from kafkakit.streams.dialects.sniff import read_metadata
+
+    reading = read_metadata(metadata, offset)
+    if reading.problem is not None:
+        reason = f" ({reading.reason})" if reading.reason else ""
+        raise InputError(
+            f"{given:.60}",
+            f"the {reading.dialect.value} payload cannot be used: {reading.problem.value}{reason}",
+            hint=f"look at it with: kafkakit streams commits decode {metadata:.60} --offset {offset}",
+        )
+    return reading.state
 
 
 def _pasted(metadata: str) -> str:
