@@ -21,6 +21,17 @@ from kafkakit.streams.lag.options import (
     sources_of,
 )
 from kafkakit.streams.lag.thresholds import Judge
+from kafkakit.streams.lag.verdict.options import (
+    CritLag,
+    CritRetention,
+    CritStatus,
+    CritTime,
+    JudgeBy,
+    WarnLag,
+    WarnRetention,
+    WarnStatus,
+    WarnTime,
+)
 
 if TYPE_CHECKING:
     from kafkakit.errors import KafkakitError
@@ -37,49 +48,15 @@ def check(
     group: GroupGlobs = None,
     topic: TopicGlobs = None,
     internal: Internal = False,
-    warn_lag: Annotated[
-        str | None,
-        typer.Option(
-            "--warn-lag",
-            metavar="N",
-            help="Warn above so many records of a group in a topic (10k, 1.5M).",
-            show_default=False,
-        ),
-    ] = None,
-    crit_lag: Annotated[
-        str | None, typer.Option("--crit-lag", metavar="N", help="The same, critical.", show_default=False)
-    ] = None,
-    warn_time: Annotated[
-        str | None,
-        typer.Option(
-            "--warn-time", metavar="DURATION", help="Warn above this time lag of a partition.", show_default=False
-        ),
-    ] = None,
-    crit_time: Annotated[
-        str | None, typer.Option("--crit-time", metavar="DURATION", help="The same, critical.", show_default=False)
-    ] = None,
-    warn_retention: Annotated[
-        str | None,
-        typer.Option(
-            "--warn-retention",
-            metavar="DURATION",
-            help="Warn when records will be deleted undone within this time.",
-            show_default=False,
-        ),
-    ] = None,
-    crit_retention: Annotated[
-        str | None, typer.Option("--crit-retention", metavar="DURATION", help="The same, critical.", show_default=False)
-    ] = None,
-    warn_status: Annotated[
-        str, typer.Option("--warn-status", metavar="STATUS,...", help="Statuses to warn of; none for none.")
-    ] = "stalled,rewind",
-    crit_status: Annotated[
-        str, typer.Option("--crit-status", metavar="STATUS,...", help="Statuses that are critical; none for none.")
-    ] = "stopped,lost",
-    judge: Annotated[
-        Judge,
-        typer.Option("--judge", help="Which end of a time lag's interval counts; low never calls anybody for nothing."),
-    ] = Judge.LOW,
+    warn_lag: WarnLag = None,
+    crit_lag: CritLag = None,
+    warn_time: WarnTime = None,
+    crit_time: CritTime = None,
+    warn_retention: WarnRetention = None,
+    crit_retention: CritRetention = None,
+    warn_status: WarnStatus = "stalled,rewind",
+    crit_status: CritStatus = "stopped,lost",
+    judge: JudgeBy = Judge.LOW,
     nagios: Annotated[
         bool, typer.Option("--nagios", help="Exit as monitoring plugins do: 0 ok, 1 warning, 2 critical, 3 unknown.")
     ] = False,
