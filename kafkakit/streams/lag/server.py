@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 from kafkakit.errors import UsageError
 
 MAX_AT_ONCE = 16
+MAX_CONNECTIONS = 64
+"""More are closed at once: each takes a thread, for as long as its client likes to dawdle."""
 MAX_QUERY = 2000
 IDLE_S = 10.0
 
@@ -50,6 +52,19 @@ class LagServer:
             address_family = family
             daemon_threads = True
             request_queue_size = 64
+            places = BoundedSemaphore(MAX_CONNECTIONS)
+
+            def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+                if self.places.acquire(blocking=False):
+                    super().process_request(request, client_address)
+                else:
+                    self.shutdown_request(request)
+
+            def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+                try:
+                    super().process_request_thread(request, client_address)
+                finally:
+                    self.places.release()
 
             def server_bind(self) -> None:
                 # The parent's looks up the host's name, which can take seconds where there is no DNS.

@@ -1,0 +1,36 @@
+"""Connections that say nothing must not grow the service without bound."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from kafkakit.streams.lag.server import MAX_CONNECTIONS, LagServer, Page
+
+
+@pytest.fixture
+def server() -> Iterator[LagServer]:
+    made = LagServer("127.0.0.1:0", {"/x": lambda _: Page(body=b"x", media="text/plain")})
+    yield made
+    made.close()
+
+
+def test_silent_clients_take_a_bounded_number_of_threads_and_free_them(server: LagServer) -> None:
+    host, _, port = server.address.rpartition(":")
+    before = threading.active_count()
+    with ExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=5)).send(b"GET /x")
+        late = stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+        assert late.recv(10) == b"", "one too many is let go of at once"
+        assert threading.active_count() - before <= MAX_CONNECTIONS
+    for _ in range(100):
+        with socket.create_connection((host, int(port)), timeout=5) as again:
+            again.sendall(b"GET /x HTTP/1.0\r\n\r\n")
+            if again.recv(12) == b"HTTP/1.0 200":
+                return
+        time.sleep(0.01)
+    pytest.fail("places were not freed")
