@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafkakit.control.lease import Holder, Life
 from kafkakit.control.store_lease import Lease
-from kafkakit.errors import ConflictError, KafkakitError, LeaseLostError, TryLaterError
+from kafkakit.errors import ConflictError, InputError, KafkakitError, TryLaterError
 from kafkakit.ports import Clock, ControlStore, Versioned
 from kafkakit.streams.lag.shares import (
     MAX_CLUSTERS,
@@ -74,6 +74,7 @@ class Shares:
         self._own_version: int | None = None
         self._settled_s = clock.monotonic()
         self._store_was_away = False
+        self._unreadable: set[str] = set()
 
     @property
     def instances(self) -> int:
@@ -96,18 +97,20 @@ class Shares:
         away costs the leases once their time is over, as it must: nobody can tell who else took them.
         """
         lost = self._renew(reached)
+        before = set(self._held)
         try:
             self._announce(reached)
             self._look_around()
-            taken = self._take(reached)
+            self._take(reached)
             lost += self._give(reached)
             self._store_was_away = False
-        except TryLaterError as error:
-            taken = ()
+        except KafkakitError as error:
             if not self._store_was_away:
-                self._say(f"the control store does not answer ({error.message}); clusters are neither taken nor given")
+                what = "does not answer" if isinstance(error, TryLaterError) else "cannot be used"
+                self._say(f"the control store {what} ({error.message}); clusters are neither taken nor given")
             self._store_was_away = True
-        return Changes(taken=taken, lost=tuple(lost))
+        # Whatever was taken before a fault is ours, and nobody else carries it.
+        return Changes(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
 
     def close(self) -> None:
         """Give everything back, so that the others take over at once; what fails runs out by itself."""
@@ -130,7 +133,8 @@ class Shares:
                 continue
             try:
                 self._leases[cluster_id].require_held()
-            except LeaseLostError as error:
+            except KafkakitError as error:
+                # Also a lease that somebody overwrote with what cannot be read.
                 lost.append((cluster_id, error.message))
                 self._held.discard(cluster_id)
         return lost
@@ -188,20 +192,23 @@ class Shares:
             and self._life_of(seen.instance.holder) is not Life.GONE
         }
 
-    def _take(self, reached: Collection[str]) -> tuple[str, ...]:
+    def _take(self, reached: Collection[str]) -> None:
         living = self._living()
         known = set(reached).union(*(set(o.reaches) | set(o.carries) for o in living.values()))
         share = fair_share(len(known), 1 + len(living))
-        taken: list[str] = []
         # Every cluster that we do not have is looked at, so that the time of a silent holder runs from now on.
         for cluster_id in in_own_order(self._name, set(reached) - self._held):
             lease = self._lease(cluster_id)
-            if len(self._held) >= share:
-                lease.look()
-            elif lease.attempt(self._ttl_s):
-                self._held.add(cluster_id)
-                taken.append(cluster_id)
-        return tuple(sorted(taken))
+            try:
+                if len(self._held) >= share:
+                    lease.look()
+                elif lease.attempt(self._ttl_s):
+                    self._held.add(cluster_id)
+                self._unreadable.discard(cluster_id)
+            except InputError as error:
+                if cluster_id not in self._unreadable:
+                    self._say(f"the lease of cluster {cluster_id} cannot be read ({error.message}); it is not carried")
+                self._unreadable.add(cluster_id)
 
     def _give(self, reached: Collection[str]) -> list[tuple[str, str]]:
         """One at most in a tick, and only while nobody came or went for a while: restarts are not to shuffle."""

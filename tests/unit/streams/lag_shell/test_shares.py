@@ -1,10 +1,13 @@
 """Several instances share clusters: one carrier each, fair, taken over in seconds, and silent once in doubt."""
 
+from typing import Any
+
 import pytest
 
 from kafkakit.control.lease import Holder, Life
+from kafkakit.errors import OperationFailedError, TryLaterError
 from kafkakit.streams.lag.shares import Instance, fair_share, to_give
-from kafkakit.streams.lag.store_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, Shares
+from kafkakit.streams.lag.store_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, Shares, share_path
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeClock
 
@@ -182,3 +185,55 @@ def test_only_what_the_other_reaches_is_given() -> None:
     assert to_give(FOUR, {"b": other((), ("c9",))}) is None
     assert to_give(FOUR[:2], {"b": other(("c4",), FOUR)}) is None
     assert to_give(FOUR, {}) is None
+
+
+def test_a_lease_that_cannot_be_read_costs_its_own_cluster_only(world: World) -> None:
+    world.store.cas(share_path("c2"), b"of a version to come", None)
+    only = world.start("a")
+    world.run(5, only)
+    assert only.carried() == ("c1", "c3", "c4")
+    assert sum("c2" in line for line in world.said) == 1
+
+
+def test_a_lease_that_was_overwritten_is_lost_and_ends_nothing(world: World) -> None:
+    only = world.start("a")
+    world.run(2, only)
+    found = world.store.get(share_path("c2"))
+    assert found is not None
+    world.store.cas(share_path("c2"), b"of a version to come", found.version)
+    world.run(TTL_S + 2, only)
+    assert only.carried() == ("c1", "c3", "c4")
+
+
+def test_a_store_that_refuses_costs_the_leases_and_not_the_service(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = world.start("a")
+    world.run(2, only)
+
+    def refused(*_: object) -> None:
+        raise OperationFailedError("the control store refuses")
+
+    for name in ("get", "cas", "children"):
+        monkeypatch.setattr(world.store, name, refused)
+    world.run(TTL_S + 2, only)
+    assert only.carried() == ()
+    monkeypatch.undo()
+    world.run(3, only)
+    assert only.carried() == FOUR
+
+
+def test_what_was_taken_before_the_store_went_away_is_carried(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    only = world.start("a")
+    real, left = world.store.cas, [1, 1, 1]
+
+    def failing(*args: Any) -> int:
+        if not left:
+            raise TryLaterError("the store is away")
+        left.pop()
+        return real(*args)
+
+    monkeypatch.setattr(world.store, "cas", failing)
+    taken = only.tick(FOUR).taken
+    assert taken == only.carried()
+    assert len(taken) == 2
