@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kafkakit.streams.commit import CommitState, Watermark
 from kafkakit.streams.identity import NO_TOPIC_ID, CommitIdentity
 from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.lag.book import LagBook
-from kafkakit.streams.lag.ends import EndSamples
-from kafkakit.streams.lag.metrics_text import exposition, families
-from kafkakit.streams.lag.table import measure
-from kafkakit.streams.lag.views import Level, view
+from kafkakit.streams.lag.joined.metrics_text import exposition, families
+from kafkakit.streams.lag.joined.views import Level, view
+from kafkakit.streams.lag.measure.book import LagBook
+from kafkakit.streams.lag.measure.ends import EndSamples
+from kafkakit.streams.lag.measure.table import measure
 from kafkakit.streams.offsets_log.facts import CommitColumns
 from kafkakit.streams.offsets_log.key_table import KeyTable
 

@@ -87,7 +87,7 @@ def monitor_of(servers: str, only: Any = None, topic: str = LOOKALIKE) -> Any:
     from kafkakit.adapters.clock import SystemClock
     from kafkakit.adapters.kafka_log import KafkaLog
     from kafkakit.security import Protocol, Security
-    from kafkakit.streams.lag.run import ClusterMonitor
+    from kafkakit.streams.lag.monitor.run import ClusterMonitor
 
     reader = KafkaLog(servers, Security(protocol=Protocol("PLAINTEXT")))
     return ClusterMonitor(reader, SystemClock(), "bench", reader.cluster_id(), topic=topic, only=only)

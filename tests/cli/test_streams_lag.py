@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 
 from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.run import Pace
-from kafkakit.streams.lag.status import Status
-from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.lag.measure.status import Status
+from kafkakit.streams.lag.measure.topics import TopicFacts
+from kafkakit.streams.lag.monitor.run import Pace
 from tests.command_line import Home
 from tests.fake_log_reader import FakeLogReader
 from tests.streams_batches import Rec, batch, commit

@@ -11,12 +11,12 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka_log import KafkaLog
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ResourceKind
-from kafkakit.streams.lag.figures import TimeLag
-from kafkakit.streams.lag.run import ClusterMonitor, Pace
+from kafkakit.streams.lag.measure.figures import TimeLag
+from kafkakit.streams.lag.measure.status import Status
+from kafkakit.streams.lag.measure.topic_facts import BROKER_KEYS, facts_of
+from kafkakit.streams.lag.measure.topics import TopicFacts
+from kafkakit.streams.lag.monitor.run import ClusterMonitor, Pace
 from kafkakit.streams.lag.service import Means, Source, Watcher
-from kafkakit.streams.lag.status import Status
-from kafkakit.streams.lag.topic_facts import BROKER_KEYS, facts_of
-from kafkakit.streams.lag.topics import TopicFacts
 from tests.integration.conftest import SandboxCluster
 
 PACE = Pace(ends_s=0.3, records_s=0.1)

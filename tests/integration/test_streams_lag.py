@@ -13,7 +13,7 @@ from kafkakit.adapters.kafka_log import KafkaLog
 from kafkakit.model import TopicPartition
 from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.lag.figures import Flag, Source
+from kafkakit.streams.lag.measure.figures import Flag, Source
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import Watch, make_topic, new_topic, watching
 from tests.integration.stream_clients import (

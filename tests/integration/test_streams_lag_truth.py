@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.figures import Source
+from kafkakit.streams.lag.measure.figures import Source
 from tests.integration.conftest import SandboxCluster
 from tests.integration.lag_watch import Row, new_topic, watching
 from tests.integration.stream_clients import Member, loner, produce

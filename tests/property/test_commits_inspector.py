@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from kafkakit.model import TopicPartition
 from kafkakit.streams.commit import CommitState, Mark, MarkState
-from kafkakit.streams.commits.data import commit_data, state_data
 from kafkakit.streams.commits.difference import difference
 from kafkakit.streams.commits.document import CommitDocument, state_of
 from kafkakit.streams.commits.duplicates import duplicates_of
 from kafkakit.streams.commits.explanation import explain
 from kafkakit.streams.commits.facts import CommitFacts, tally_of
-from kafkakit.streams.commits.picture import ASCII, draw
-from kafkakit.streams.commits.render import commit_text
-from kafkakit.streams.commits.table import COMMIT_COLUMNS, commit_row
+from kafkakit.streams.commits.shown.data import commit_data, state_data
+from kafkakit.streams.commits.shown.picture import ASCII, draw
+from kafkakit.streams.commits.shown.render import commit_text
+from kafkakit.streams.commits.shown.table import COMMIT_COLUMNS, commit_row
 from kafkakit.streams.dialects.sniff import read_metadata
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.offset_ranges import OffsetRanges

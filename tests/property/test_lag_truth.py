@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.streams.identity import NO_TOPIC_ID
-from kafkakit.streams.lag import table as table_module
-from kafkakit.streams.lag.book import LagBook
-from kafkakit.streams.lag.ends import EndSamples
-from kafkakit.streams.lag.evidence import Evidence
-from kafkakit.streams.lag.records import ReadRecord
-from kafkakit.streams.lag.table import LagTable, MeasureRules, measure, positions
-from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.lag.measure import table as table_module
+from kafkakit.streams.lag.measure.book import LagBook
+from kafkakit.streams.lag.measure.ends import EndSamples
+from kafkakit.streams.lag.measure.evidence import Evidence
+from kafkakit.streams.lag.measure.records import ReadRecord
+from kafkakit.streams.lag.measure.table import LagTable, MeasureRules, measure, positions
+from kafkakit.streams.lag.measure.topics import TopicFacts
 from kafkakit.streams.offsets_log.facts import CommitColumns, CommitRow
 from kafkakit.streams.offsets_log.key_table import KeyTable
 from tests.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World

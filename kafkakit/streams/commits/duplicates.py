@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafkakit.streams.commit import Dialect
 from kafkakit.streams.commits.facts import CommitFacts, tally_of
-from kafkakit.streams.commits.printable import amount
+from kafkakit.streams.commits.shown.printable import amount
 from kafkakit.streams.offset_ranges import OffsetRanges
 
 READERS = {

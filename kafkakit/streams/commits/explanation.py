@@ -7,7 +7,7 @@ from kafkakit.quantities import format_rough_time
 from kafkakit.streams.commit import CommitState, Dialect, Mark, MarkState
 from kafkakit.streams.commits.duplicates import READERS, duplicates_of
 from kafkakit.streams.commits.facts import CommitFacts, TimeSpan, reach_of
-from kafkakit.streams.commits.times import age_text, interval_text
+from kafkakit.streams.commits.shown.times import age_text, interval_text
 
 
 class Standing(StrEnum):

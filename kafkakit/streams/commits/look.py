@@ -9,7 +9,7 @@ from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.commits.facts import CommitFacts
 from kafkakit.streams.commits.headroom import Limits
-from kafkakit.streams.commits.printable import amount, printable
+from kafkakit.streams.commits.shown.printable import amount, printable
 from kafkakit.streams.ports import GroupMember, GroupState, GroupType
 
 NEAR_NAMES = 3

@@ -10,7 +10,7 @@ import typer
 from kafkakit.command import Kit
 
 if TYPE_CHECKING:
-    from kafkakit.streams.commits.picture import Style
+    from kafkakit.streams.commits.shown.picture import Style
     from kafkakit.streams.identity import CommitIdentity
 
 Offset = Annotated[
@@ -73,7 +73,7 @@ def height() -> int:
 
 def style_of(kit: Kit, ascii_only: bool) -> Style:
     """The characters to draw with: blocks where stdout takes them, ASCII elsewhere and where it was asked for."""
-    from kafkakit.streams.commits.picture import ASCII, BLOCKS
+    from kafkakit.streams.commits.shown.picture import ASCII, BLOCKS
 
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     return ASCII if ascii_only or kit.terminal.is_dumb or encoding != "utf8" else BLOCKS

@@ -22,7 +22,9 @@ from kafkakit.streams.commits.assembly import (
     with_logs,
     with_times,
 )
-from kafkakit.streams.commits.copies import (
+from kafkakit.streams.commits.dating.run import RecordTimes
+from kafkakit.streams.commits.facts import CopiedFrom, TimeSpan
+from kafkakit.streams.commits.hazards.copies import (
     Checkpoints,
     checkpoint_topics,
     copied_from,
@@ -31,8 +33,6 @@ from kafkakit.streams.commits.copies import (
     read_syncs,
     sync_topics,
 )
-from kafkakit.streams.commits.dating.run import RecordTimes
-from kafkakit.streams.commits.facts import CopiedFrom, TimeSpan
 from kafkakit.streams.commits.headroom import LIMIT_KEY, Limits, read_limits
 from kafkakit.streams.commits.look import ALL, GroupLook, Scope, refused_group
 from kafkakit.streams.dialects.bind_search import KnownTopic

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafkakit.output import Result, Screen
-    from kafkakit.streams.lag.changes import Statuses
+    from kafkakit.streams.lag.joined.changes import Statuses
+    from kafkakit.streams.lag.joined.views import View
     from kafkakit.streams.lag.look.run import Look
-    from kafkakit.streams.lag.views import View
 
 app = new_group("Measure how far consumer groups are behind, in records and in time.")
 
@@ -151,8 +151,8 @@ class _Shown:
         self._notes: frozenset[str] = frozenset()
 
     def show(self, look: Look) -> None:
-        from kafkakit.streams.lag.changes import change_lines, statuses_of
-        from kafkakit.streams.lag.shown import view_text
+        from kafkakit.streams.lag.joined.changes import change_lines, statuses_of
+        from kafkakit.streams.lag.joined.shown import view_text
 
         found = self._chosen(look)
         if self._is_screen:
@@ -167,8 +167,8 @@ class _Shown:
 def _view(
     look: Look, by: By, sort: SortBy, groups: Sequence[str], topics: Sequence[str], top: int, internal: bool
 ) -> View:
-    from kafkakit.streams.lag.selecting import selected, sorted_by
-    from kafkakit.streams.lag.views import Level, view
+    from kafkakit.streams.lag.joined.selecting import selected, sorted_by
+    from kafkakit.streams.lag.joined.views import Level, view
 
     tables = [selected(t, groups=groups, topics=topics, internal=internal or bool(topics)) for t in look.tables]
     level = Level(by.value.replace("-", "_"))
@@ -177,7 +177,7 @@ def _view(
 
 def _result(command: str, look: Look, view: View) -> Result:
     from kafkakit.output import Result
-    from kafkakit.streams.lag.shown import COLUMNS, view_data, view_rows, view_text
+    from kafkakit.streams.lag.joined.shown import COLUMNS, view_data, view_rows, view_text
 
     return Result(
         command=command,

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from kafkakit.kit import Kit
     from kafkakit.settings import Settings
-    from kafkakit.streams.lag.run import Pace
+    from kafkakit.streams.lag.measure.topics import TopicFacts
+    from kafkakit.streams.lag.monitor.run import Pace
     from kafkakit.streams.lag.service import Means, Source
-    from kafkakit.streams.lag.topics import TopicFacts
 
 
 CLOSE_S = 3.0
@@ -124,9 +124,9 @@ def means_of(kit: Kit, skew: str, pace: Pace | None = None) -> Means:
     from pathlib import Path
 
     from kafkakit.durations import parse_duration_or_zero
+    from kafkakit.streams.lag.kept.store_state import StateFiles
+    from kafkakit.streams.lag.measure.table import MeasureRules
     from kafkakit.streams.lag.service import Means
-    from kafkakit.streams.lag.store_state import StateFiles
-    from kafkakit.streams.lag.table import MeasureRules
     from kafkakit.wiring import read_input, system_clock, write_file
 
     def read(path: Path, limit_bytes: int) -> bytes:
@@ -145,7 +145,7 @@ def _facts_of(settings: Settings, topics: Sequence[str]) -> Mapping[str, TopicFa
     from contextlib import closing
 
     from kafkakit.ports import ResourceKind
-    from kafkakit.streams.lag.topic_facts import BROKER_KEYS, facts_of
+    from kafkakit.streams.lag.measure.topic_facts import BROKER_KEYS, facts_of
     from kafkakit.wiring import open_admin
 
     with closing(open_admin(settings, read_only=True, check_pin=False)) as admin:

@@ -7,11 +7,11 @@ from threading import Event, Lock, Thread
 
 from kafkakit.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.ports import Clock
-from kafkakit.streams.lag.condition import Condition, Phase
-from kafkakit.streams.lag.run import ClusterMonitor, FactsOf, Pace
-from kafkakit.streams.lag.saving import check_state
-from kafkakit.streams.lag.store_state import StateFiles
-from kafkakit.streams.lag.table import LagTable, MeasureRules
+from kafkakit.streams.lag.kept.saving import check_state
+from kafkakit.streams.lag.kept.store_state import StateFiles
+from kafkakit.streams.lag.measure.table import LagTable, MeasureRules
+from kafkakit.streams.lag.monitor.condition import Condition, Phase
+from kafkakit.streams.lag.monitor.run import ClusterMonitor, FactsOf, Pace
 from kafkakit.streams.ports import LogReader
 
 FIRST_PAUSE_S = 0.5

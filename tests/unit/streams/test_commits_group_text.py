@@ -6,10 +6,10 @@ from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.commit import CommitState, Dialect, Reading
 from kafkakit.streams.commits.facts import CommitFacts
-from kafkakit.streams.commits.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
 from kafkakit.streams.commits.headroom import Limits
 from kafkakit.streams.commits.look import GroupLook
-from kafkakit.streams.commits.picture import ASCII
+from kafkakit.streams.commits.shown.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
+from kafkakit.streams.commits.shown.picture import ASCII
 from kafkakit.streams.commits.watching.run import Shown
 from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import GroupState, GroupType, LogSpan

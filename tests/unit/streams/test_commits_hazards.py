@@ -19,12 +19,12 @@ from kafkakit.streams.commit import (
 from kafkakit.streams.commits.duplicates import duplicates_of
 from kafkakit.streams.commits.explanation import Standing, explain, standing_of
 from kafkakit.streams.commits.facts import CommitFacts, CopiedFrom, TimeSpan
-from kafkakit.streams.commits.findings_of import ABOUT
-from kafkakit.streams.commits.hazards import hazards_of
+from kafkakit.streams.commits.hazards.every import hazards_of
+from kafkakit.streams.commits.hazards.findings_of import ABOUT
+from kafkakit.streams.commits.hazards.log_hazards import skipped_at_most
 from kafkakit.streams.commits.headroom import by_fullness, headroom_of, read_limits
-from kafkakit.streams.commits.log_hazards import skipped_at_most
-from kafkakit.streams.commits.table import oldest_age_s
-from kafkakit.streams.commits.times import age_text, interval_text, utc_text
+from kafkakit.streams.commits.shown.table import oldest_age_s
+from kafkakit.streams.commits.shown.times import age_text, interval_text, utc_text
 from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import LogSpan
 

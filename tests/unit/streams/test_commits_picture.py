@@ -3,7 +3,7 @@
 import pytest
 
 from kafkakit.streams.commit import CommitState, Mark, MarkState
-from kafkakit.streams.commits.picture import ASCII, BLOCKS, MAX_ROWS, draw
+from kafkakit.streams.commits.shown.picture import ASCII, BLOCKS, MAX_ROWS, draw
 from kafkakit.streams.offset_ranges import OffsetRanges
 
 

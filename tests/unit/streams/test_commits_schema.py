@@ -23,9 +23,9 @@ from kafkakit.streams.commit import (
     Watermark,
     Writer,
 )
-from kafkakit.streams.commits.data import commit_data
 from kafkakit.streams.commits.document import CommitDocument, StateDocument, identity_of, read_commit, state_of
 from kafkakit.streams.commits.facts import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.commits.shown.data import commit_data
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import GroupMember, LogSpan

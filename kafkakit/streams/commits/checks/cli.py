@@ -52,7 +52,7 @@ def verify(
     from kafkakit.findings import COLUMNS, fails, finding_rows, findings_data, findings_text
     from kafkakit.output import Result
     from kafkakit.quantities import counted
-    from kafkakit.streams.commits.findings_of import ABOUT, findings_of
+    from kafkakit.streams.commits.hazards.findings_of import ABOUT, findings_of
     from kafkakit.streams.commits.live.cli import open_inspector
 
     kit = kit_of(ctx)
@@ -98,8 +98,8 @@ def limits(ctx: typer.Context, groups: Groups = None) -> None:
     """
     from kafkakit.output import Result
     from kafkakit.streams.commits.headroom import by_fullness, headroom_of
-    from kafkakit.streams.commits.limits_text import HEADROOM_COLUMNS, headroom_row, limits_data, limits_text
     from kafkakit.streams.commits.live.cli import open_inspector
+    from kafkakit.streams.commits.shown.limits_text import HEADROOM_COLUMNS, headroom_row, limits_data, limits_text
 
     kit = kit_of(ctx)
     with open_inspector(kit) as inspector:

@@ -12,7 +12,7 @@ from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit
 from kafkakit.streams.commits.editing.request import EditRequest, Reject, Replay, Reset, Skip, Translate, verb_name
 from kafkakit.streams.commits.editing.verbs import Wanted, wanted
 from kafkakit.streams.commits.editing.writing import Written, dialect_for, losses, written
-from kafkakit.streams.commits.printable import ranges_text
+from kafkakit.streams.commits.shown.printable import ranges_text
 from kafkakit.streams.dialects.sniff import read_metadata
 from kafkakit.streams.offset_ranges import OffsetRanges
 from kafkakit.streams.ports import CommittedOffset

@@ -6,7 +6,7 @@ from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.quantities import counted
-from kafkakit.streams.commits.printable import printable
+from kafkakit.streams.commits.shown.printable import printable
 from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupState, GroupType
 
 QUIET = (GroupState.EMPTY, GroupState.DEAD)

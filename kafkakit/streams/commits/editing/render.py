@@ -6,7 +6,7 @@ from kafkakit.quantities import counted
 from kafkakit.streams.commit import CommitState
 from kafkakit.streams.commits.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit
-from kafkakit.streams.commits.printable import printable, ranges_text
+from kafkakit.streams.commits.shown.printable import printable, ranges_text
 from kafkakit.streams.identity import topic_id_text
 from kafkakit.streams.kkm1.text import utf16_units
 from kafkakit.streams.offset_ranges import OffsetRanges

@@ -25,7 +25,7 @@ from kafkakit.streams.commits.editing.journal import (
     opening_data,
     replay_lines,
 )
-from kafkakit.streams.commits.printable import printable
+from kafkakit.streams.commits.shown.printable import printable
 
 SUFFIX = ".journal"
 OpenFile = Callable[[Path], LineFile]

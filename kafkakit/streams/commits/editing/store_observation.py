@@ -13,8 +13,8 @@ from kafkakit.model import TopicPartition
 from kafkakit.ports import ItemError
 from kafkakit.streams.commits.editing.gate import check_quiet, settled
 from kafkakit.streams.commits.editing.observed import Observed, SeenPartition
-from kafkakit.streams.commits.printable import printable
 from kafkakit.streams.commits.record_time import time_at
+from kafkakit.streams.commits.shown.printable import printable
 from kafkakit.streams.dialects.sniff import read_metadata
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.ports import CommittedOffset, GroupAdmin, GroupDescription, LogReader, LogSpan, TopicPlaces

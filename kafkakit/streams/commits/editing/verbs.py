@@ -17,7 +17,7 @@ from kafkakit.streams.commits.editing.request import (
     Translate,
     Unack,
 )
-from kafkakit.streams.commits.printable import ranges_text
+from kafkakit.streams.commits.shown.printable import ranges_text
 from kafkakit.streams.offset_ranges import OffsetRanges
 
 

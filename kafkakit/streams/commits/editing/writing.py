@@ -7,7 +7,7 @@ from kafkakit.quantities import counted
 from kafkakit.streams.commit import CommitState, Dialect, MarkState, Reading
 from kafkakit.streams.commits.editing.changes import in_state
 from kafkakit.streams.commits.editing.observed import Observed, SeenPartition
-from kafkakit.streams.commits.printable import ranges_text
+from kafkakit.streams.commits.shown.printable import ranges_text
 from kafkakit.streams.dialects.parallel_consumer_write import CLIENT_LIMIT_CHARS, write_parallel_consumer
 from kafkakit.streams.kkm1.encode import encode_commit
 

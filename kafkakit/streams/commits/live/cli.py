@@ -62,9 +62,9 @@ def show(
     kafkakit --profile prod streams commits show payments --topic orders --partition 3 -o json
     """
     from kafkakit.output import Result
-    from kafkakit.streams.commits.group_text import group_data, group_text
     from kafkakit.streams.commits.look import Scope
-    from kafkakit.streams.commits.table import COMMIT_COLUMNS, commit_row
+    from kafkakit.streams.commits.shown.group_text import group_data, group_text
+    from kafkakit.streams.commits.shown.table import COMMIT_COLUMNS, commit_row
 
     kit = kit_of(ctx)
     with open_inspector(kit, also) as inspector:
@@ -103,9 +103,9 @@ def explain(
     kafkakit --profile prod streams commits explain payments 1048576 --topic orders --partition 3
     """
     from kafkakit.output import Result
-    from kafkakit.streams.commits.explained import EXPLAINED_COLUMNS, explained_data, explained_text
     from kafkakit.streams.commits.explanation import explain as explain_offset
     from kafkakit.streams.commits.look import Scope, only_commit
+    from kafkakit.streams.commits.shown.explained import EXPLAINED_COLUMNS, explained_data, explained_text
 
     kit = kit_of(ctx)
     with open_inspector(kit) as inspector:
@@ -149,9 +149,9 @@ def watch(
     """
     from kafkakit.durations import parse_duration
     from kafkakit.output import Result
-    from kafkakit.streams.commits.group_text import group_data, group_text
     from kafkakit.streams.commits.look import Scope
-    from kafkakit.streams.commits.table import COMMIT_COLUMNS, commit_row
+    from kafkakit.streams.commits.shown.group_text import group_data, group_text
+    from kafkakit.streams.commits.shown.table import COMMIT_COLUMNS, commit_row
     from kafkakit.streams.commits.watching.run import Shown, watch_group
     from kafkakit.wiring import system_clock
 

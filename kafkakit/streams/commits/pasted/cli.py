@@ -12,8 +12,8 @@ from kafkakit.streams.commits.pasted.form import Form
 
 if TYPE_CHECKING:
     from kafkakit.streams.commit import CommitState
-    from kafkakit.streams.commits.change_text import Change
     from kafkakit.streams.commits.facts import CommitFacts
+    from kafkakit.streams.commits.shown.change_text import Change
     from kafkakit.streams.identity import CommitIdentity
 
 MAX_INPUT = 16 << 20
@@ -55,9 +55,9 @@ def decode(
     kafkakit streams commits decode - --offset 5 -o json < metadata.txt
     """
     from kafkakit.output import Result
-    from kafkakit.streams.commits.data import commit_data
-    from kafkakit.streams.commits.render import commit_text
-    from kafkakit.streams.commits.table import COMMIT_COLUMNS, commit_row
+    from kafkakit.streams.commits.shown.data import commit_data
+    from kafkakit.streams.commits.shown.render import commit_text
+    from kafkakit.streams.commits.shown.table import COMMIT_COLUMNS, commit_row
 
     kit = kit_of(ctx)
     identity = options.identity_from(cluster_id, topic_id, partition, group)
@@ -154,7 +154,7 @@ def diff(
     kafkakit streams commits diff before.json after.json
     """
     from kafkakit.output import Result
-    from kafkakit.streams.commits.change_text import CHANGE_COLUMNS, change_data, change_rows, changes_text
+    from kafkakit.streams.commits.shown.change_text import CHANGE_COLUMNS, change_data, change_rows, changes_text
 
     kit = kit_of(ctx)
     changes = _changes(before, after)

@@ -4,8 +4,8 @@ import re
 
 from kafkakit.errors import UsageError
 from kafkakit.streams.commit import CommitState
-from kafkakit.streams.commits.change_text import Change
 from kafkakit.streams.commits.document import ShownDocument, state_of
+from kafkakit.streams.commits.shown.change_text import Change
 
 _PASTED = re.compile(r"([0-9]{1,19}):(.*)", re.DOTALL)
 

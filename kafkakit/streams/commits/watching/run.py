@@ -12,11 +12,11 @@ from kafkakit.errors import (
 )
 from kafkakit.model import TopicPartition
 from kafkakit.ports import Clock
-from kafkakit.streams.commits.change_text import Change, change_line
 from kafkakit.streams.commits.facts import CommitFacts
-from kafkakit.streams.commits.group_text import screen_text
 from kafkakit.streams.commits.look import GroupLook
-from kafkakit.streams.commits.times import utc_text
+from kafkakit.streams.commits.shown.change_text import Change, change_line
+from kafkakit.streams.commits.shown.group_text import screen_text
+from kafkakit.streams.commits.shown.times import utc_text
 
 
 class Voice(Protocol):

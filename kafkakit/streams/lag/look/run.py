@@ -6,10 +6,10 @@ from typing import Protocol
 
 from kafkakit.errors import UsageError
 from kafkakit.ports import Clock
-from kafkakit.streams.lag.condition import Condition, Phase
-from kafkakit.streams.lag.run import Pace
+from kafkakit.streams.lag.measure.table import LagTable
+from kafkakit.streams.lag.monitor.condition import Condition, Phase
+from kafkakit.streams.lag.monitor.run import Pace
 from kafkakit.streams.lag.service import Fleet, Watcher
-from kafkakit.streams.lag.table import LagTable
 
 ONCE_PACE = Pace(ends_s=1.0, records_s=0.1)
 ROUNDS = 2

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.lag.serve.run import Service
     from kafkakit.streams.lag.serve.seen import Seen
     from kafkakit.streams.lag.server import Page, Query
-    from kafkakit.streams.lag.store_shares import Shares
+    from kafkakit.streams.lag.sharing.store_shares import Shares
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 JSON_MEDIA = "application/json"
@@ -97,15 +97,15 @@ def serve(
 def _shares(kit: Kit, store: ControlStore, clock: Clock) -> Shares:
     """This instance's part in the sharing; its name is that of the process, so that it never comes again."""
     from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.streams.lag.shares import instance_name
-    from kafkakit.streams.lag.store_shares import Shares
+    from kafkakit.streams.lag.sharing.shares import instance_name
+    from kafkakit.streams.lag.sharing.store_shares import Shares
 
     holder = this_holder("kafkakit streams lag serve")
     return Shares(store, clock, holder, instance_name(holder), life_of=life_of, say=kit.output.warn)
 
 
 def _pages(service: Service, series: int) -> dict[str, Callable[[Query], Page]]:
-    from kafkakit.streams.lag.metrics_text import exposition
+    from kafkakit.streams.lag.joined.metrics_text import exposition
     from kafkakit.streams.lag.serve.metrics import all_families, instance_data
     from kafkakit.streams.lag.serve.pages import health_page, json_page
     from kafkakit.streams.lag.server import Page
@@ -134,7 +134,7 @@ def _pages(service: Service, series: int) -> dict[str, Callable[[Query], Page]]:
 
 
 def _send_to(send: Callable[[Iterable[bytes]], None], series: int) -> Callable[[Seen], None]:
-    from kafkakit.streams.lag.metrics_text import datagrams
+    from kafkakit.streams.lag.joined.metrics_text import datagrams
     from kafkakit.streams.lag.serve.metrics import all_families
 
     def publish(seen: Seen) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from kafkakit.streams.lag.condition import Condition, Phase
-from kafkakit.streams.lag.metrics_text import Family, SeriesRules, families
+from kafkakit.streams.lag.joined.metrics_text import Family, SeriesRules, families
+from kafkakit.streams.lag.monitor.condition import Condition, Phase
 from kafkakit.streams.lag.serve.seen import Seen
 
 Value = Callable[[Condition], float | None]

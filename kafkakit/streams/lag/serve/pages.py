@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from kafkakit.documents import encode_json
 from kafkakit.errors import UsageError
-from kafkakit.streams.lag.selecting import selected
-from kafkakit.streams.lag.shown import view_data
-from kafkakit.streams.lag.views import Level, view
+from kafkakit.streams.lag.joined.selecting import selected
+from kafkakit.streams.lag.joined.shown import view_data
+from kafkakit.streams.lag.joined.views import Level, view
 from kafkakit.tables import plain_value
 
 if TYPE_CHECKING:
-    from kafkakit.streams.lag.condition import Condition
-    from kafkakit.streams.lag.table import LagTable
+    from kafkakit.streams.lag.measure.table import LagTable
+    from kafkakit.streams.lag.monitor.condition import Condition
 
 DEFAULT_TOP = 500
 MAX_TOP = 20_000

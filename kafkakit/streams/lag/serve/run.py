@@ -7,7 +7,7 @@ from kafkakit.errors import TerminatedRunError, TerminationRequested
 from kafkakit.ports import Clock
 from kafkakit.streams.lag.serve.seen import Seen
 from kafkakit.streams.lag.service import Fleet, Watcher
-from kafkakit.streams.lag.store_shares import Shares
+from kafkakit.streams.lag.sharing.store_shares import Shares
 
 TICK_S = 1.0
 SUMMARY_EVERY_S = 60.0

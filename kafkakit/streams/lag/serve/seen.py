@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from kafkakit.streams.lag.condition import Condition
-from kafkakit.streams.lag.table import LagTable
+from kafkakit.streams.lag.measure.table import LagTable
+from kafkakit.streams.lag.monitor.condition import Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

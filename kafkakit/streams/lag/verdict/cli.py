@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.command import kit_of
+from kafkakit.streams.lag.joined.thresholds import Judge
 from kafkakit.streams.lag.options import (
     CLOSE_S,
     Clusters,
@@ -20,7 +21,6 @@ from kafkakit.streams.lag.options import (
     settings_of,
     sources_of,
 )
-from kafkakit.streams.lag.thresholds import Judge
 from kafkakit.streams.lag.verdict.options import (
     CritLag,
     CritRetention,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kafkakit.errors import KafkakitError
     from kafkakit.kit import Kit
     from kafkakit.output import Result
+    from kafkakit.streams.lag.joined.thresholds import CheckResult, Limits, Verdict
     from kafkakit.streams.lag.look.run import Look
-    from kafkakit.streams.lag.thresholds import CheckResult, Limits, Verdict
 
 
 def check(
@@ -76,9 +76,9 @@ def check(
     kafkakit streams lag check --clusters prod-a,prod-b --crit-time 10m -o json
     """
     from kafkakit.errors import KafkakitError
-    from kafkakit.streams.lag.selecting import selected
-    from kafkakit.streams.lag.thresholds import Thresholds
-    from kafkakit.streams.lag.thresholds import check as judged
+    from kafkakit.streams.lag.joined.selecting import selected
+    from kafkakit.streams.lag.joined.thresholds import Thresholds
+    from kafkakit.streams.lag.joined.thresholds import check as judged
 
     kit = kit_of(ctx)
     try:
@@ -119,8 +119,8 @@ def _look(kit: Kit, clusters: str | None, wait: str, skew: str) -> Look:
 def _limits(side: str, lag: str | None, time: str | None, retention: str | None, statuses: str) -> Limits:
     from kafkakit.durations import parse_duration
     from kafkakit.errors import UsageError
-    from kafkakit.streams.lag.status import Status
-    from kafkakit.streams.lag.thresholds import Limits, parse_count
+    from kafkakit.streams.lag.joined.thresholds import Limits, parse_count
+    from kafkakit.streams.lag.measure.status import Status
 
     words = [word.strip() for word in statuses.split(",") if word.strip() not in ("", "none")]
     known = {status.word: status for status in Status}
@@ -141,7 +141,7 @@ def _limits(side: str, lag: str | None, time: str | None, retention: str | None,
 
 def _result(found: CheckResult, look: Look) -> Result:
     from kafkakit.output import Result
-    from kafkakit.streams.lag.shown import condition_data
+    from kafkakit.streams.lag.joined.shown import condition_data
 
     summary = _summary(found, look)
     columns = ("verdict", "cluster", "group", "topic", "partition", "reason")
@@ -167,7 +167,7 @@ def _result(found: CheckResult, look: Look) -> Result:
 
 def _verdict(found: CheckResult, look: Look) -> Verdict:
     """The verdict over all clusters: one that is not known may be critical, so it outweighs a warning."""
-    from kafkakit.streams.lag.thresholds import GRAVITY, Verdict
+    from kafkakit.streams.lag.joined.thresholds import GRAVITY, Verdict
 
     verdict = Verdict.UNKNOWN if look.missing else Verdict.OK
     return max(found.verdict, verdict, key=GRAVITY.index)
@@ -184,7 +184,7 @@ def _summary(found: CheckResult, look: Look) -> str:
 
 def _exit_code(found: CheckResult, look: Look, *, nagios: bool) -> int:
     from kafkakit.errors import ExitCode
-    from kafkakit.streams.lag.thresholds import Verdict
+    from kafkakit.streams.lag.joined.thresholds import Verdict
 
     verdict = _verdict(found, look)
     if nagios:

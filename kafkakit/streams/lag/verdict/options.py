@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.streams.lag.thresholds import Judge
+from kafkakit.streams.lag.joined.thresholds import Judge
 
 WarnLag = Annotated[
     str | None,

@@ -5,10 +5,10 @@ import struct
 import numpy as np
 
 from kafkakit.streams.identity import NO_TOPIC_ID
-from kafkakit.streams.lag.book import BookLimits, LagBook
-from kafkakit.streams.lag.ends import EndSamples
-from kafkakit.streams.lag.table import LagTable, MeasureRules, measure
-from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.lag.measure.book import BookLimits, LagBook
+from kafkakit.streams.lag.measure.ends import EndSamples
+from kafkakit.streams.lag.measure.table import LagTable, MeasureRules, measure
+from kafkakit.streams.lag.measure.topics import TopicFacts
 from kafkakit.streams.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
 from kafkakit.streams.offsets_log.key_table import KeyTable
 

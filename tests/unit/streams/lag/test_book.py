@@ -5,11 +5,11 @@ from kafkakit.streams.commit import CommitState, Dialect, Problem, Watermark
 from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.identity import CommitIdentity
 from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.lag.book import DIALECTS, PROBLEMS, BookLimits
-from kafkakit.streams.lag.figures import Flag, Source
-from kafkakit.streams.lag.records import ReadRecord
-from kafkakit.streams.lag.table import positions
-from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.lag.measure.book import DIALECTS, PROBLEMS, BookLimits
+from kafkakit.streams.lag.measure.figures import Flag, Source
+from kafkakit.streams.lag.measure.records import ReadRecord
+from kafkakit.streams.lag.measure.table import positions
+from kafkakit.streams.lag.measure.topics import TopicFacts
 from kafkakit.streams.offset_ranges import OffsetRanges
 from tests.unit.streams.lag.rows import T0, Bench
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.figures import TimeLag
-from kafkakit.streams.lag.run import ClusterMonitor, Pace
-from kafkakit.streams.lag.status import Status
-from kafkakit.streams.lag.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.topics import TopicFacts
+from kafkakit.streams.lag.measure.figures import TimeLag
+from kafkakit.streams.lag.measure.status import Status
+from kafkakit.streams.lag.measure.topics import TopicFacts
+from kafkakit.streams.lag.monitor.run import ClusterMonitor, Pace
+from kafkakit.streams.lag.monitor.tail import OFFSETS_TOPIC
 from tests.fake_log_reader import FakeLogReader
 from tests.fakes import FakeClock
 from tests.streams_batches import Rec, batch, commit, tombstone

@@ -9,11 +9,11 @@ import pytest
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.errors import OperationFailedError
 from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.condition import Phase
-from kafkakit.streams.lag.figures import Flag
+from kafkakit.streams.lag.kept.state import decode_state, encode_state
+from kafkakit.streams.lag.measure.figures import Flag
+from kafkakit.streams.lag.monitor.condition import Phase
+from kafkakit.streams.lag.monitor.tail import OFFSETS_TOPIC
 from kafkakit.streams.lag.service import Means, Source, Watcher
-from kafkakit.streams.lag.state import decode_state, encode_state
-from kafkakit.streams.lag.tail import OFFSETS_TOPIC
 from kafkakit.streams.ports import LogReader
 from tests.unit.streams.lag_shell.rig import PARTITIONS, Rig
 
@@ -120,7 +120,7 @@ def test_what_is_read_after_an_outage_is_not_of_now_before_all_is_read(
     for offset in range(11, 40):
         rig.commit("g", offset)
     rig.clock.advance(3600)
-    monkeypatch.setattr("kafkakit.streams.lag.tail.PARTITION_BYTES", 1)
+    monkeypatch.setattr("kafkakit.streams.lag.monitor.tail.PARTITION_BYTES", 1)
     rig.monitor.tick()
     assert 10 < rig.row("g").committed < 39
     assert rig.row("g").backlog.as_of_ms <= before

@@ -6,12 +6,12 @@ import pytest
 
 from kafkakit.errors import TryLaterError
 from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.condition import Phase
-from kafkakit.streams.lag.figures import Flag, Source
-from kafkakit.streams.lag.saving import check_state
-from kafkakit.streams.lag.state import decode_state, encode_state
-from kafkakit.streams.lag.status import Status
-from kafkakit.streams.lag.tail import OFFSETS_TOPIC
+from kafkakit.streams.lag.kept.saving import check_state
+from kafkakit.streams.lag.kept.state import decode_state, encode_state
+from kafkakit.streams.lag.measure.figures import Flag, Source
+from kafkakit.streams.lag.measure.status import Status
+from kafkakit.streams.lag.monitor.condition import Phase
+from kafkakit.streams.lag.monitor.tail import OFFSETS_TOPIC
 from tests.streams_batches import Rec, commit, marker
 from tests.unit.streams.lag_shell.rig import Rig
 

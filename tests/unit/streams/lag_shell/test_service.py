@@ -10,15 +10,15 @@ import pytest
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.control.lease import Holder, Life
 from kafkakit.errors import TerminatedRunError, TerminationRequested
-from kafkakit.streams.lag.condition import Phase
-from kafkakit.streams.lag.metrics_text import exposition
-from kafkakit.streams.lag.run import Pace
+from kafkakit.streams.lag.joined.metrics_text import exposition
+from kafkakit.streams.lag.kept.store_state import StateFiles
+from kafkakit.streams.lag.monitor.condition import Phase
+from kafkakit.streams.lag.monitor.run import Pace
 from kafkakit.streams.lag.serve.metrics import all_families
 from kafkakit.streams.lag.serve.pages import health_page, json_page
 from kafkakit.streams.lag.serve.run import Service, serve
 from kafkakit.streams.lag.service import Fleet, Means, Source
-from kafkakit.streams.lag.store_shares import Shares
-from kafkakit.streams.lag.store_state import StateFiles
+from kafkakit.streams.lag.sharing.store_shares import Shares
 from kafkakit.streams.ports import LogReader
 from kafkakit.wiring import read_input, write_file
 from tests.exposition import parse

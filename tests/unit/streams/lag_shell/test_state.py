@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kafkakit.errors import InputError, KafkakitError
-from kafkakit.streams.lag.state import SavedState, decode_state, encode_state
-from kafkakit.streams.lag.store_state import MAX_AGE_MS, StateFiles
+from kafkakit.streams.lag.kept.state import SavedState, decode_state, encode_state
+from kafkakit.streams.lag.kept.store_state import MAX_AGE_MS, StateFiles
 from kafkakit.wiring import read_input, write_file
 
 STATE = SavedState(

@@ -192,7 +192,7 @@ def alone(desk: Desk, group: str, consent: Consent) -> Iterator[None]:
     from kafkakit.adapters.lock import FileLock
     from kafkakit.adapters.own_process import this_holder
     from kafkakit.streams.commits.editing.store_journal import short_name
-    from kafkakit.streams.commits.printable import printable
+    from kafkakit.streams.commits.shown.printable import printable
 
     path = desk.kit.settings.state_dir / "locks" / f"{desk.cluster_id}.commits-{short_name(group)}.lock"
     with FileLock(path, f"commits of group {printable(group)}", str(this_holder("streams commits"))):
@@ -231,7 +231,7 @@ def check_expected(plan: EditPlan, consent: Consent) -> None:
 
 def _check_no_interrupted(desk: Desk, group: str, consent: Consent) -> None:
     from kafkakit.errors import RefusedError
-    from kafkakit.streams.commits.printable import printable
+    from kafkakit.streams.commits.shown.printable import printable
 
     interrupted = desk.edits.interrupted(group)
     if not interrupted:
