@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.durations import format_duration
 from kafkakit.errors import UsageError
+from kafkakit.streams.lag.joined.shown import span_text
 from kafkakit.streams.lag.joined.views import Level, Line, view
 from kafkakit.streams.lag.measure.figures import Flag, TimeLag
 from kafkakit.streams.lag.measure.status import Status
@@ -142,7 +143,7 @@ def _of_partition(line: Line, thresholds: Thresholds) -> Iterator[Breach]:
     for verdict, limits in _sides(thresholds):
         limit, left = limits.min_retention_left_ms, line.retention_left_ms
         if limit is not None and left is not None and left < limit:
-            soon = format_duration(left // 1000)
+            soon = span_text(left)
             yield _breach(line, verdict, f"records are lost in {soon}, below {format_duration(limit / 1000)}")
             break
     for verdict, limits in _sides(thresholds):
@@ -159,9 +160,9 @@ def _judged(lag: TimeLag, judge: Judge) -> int | None:
 
 def _told(lag: TimeLag) -> str:
     if lag.is_exact:
-        return format_duration(lag.low_ms / 1000)
-    high = "unknown" if lag.high_ms is None else format_duration(lag.high_ms / 1000)
-    return f"from {format_duration(lag.low_ms / 1000)} to {high}"
+        return span_text(lag.low_ms)
+    high = "unknown" if lag.high_ms is None else span_text(lag.high_ms)
+    return f"from {span_text(lag.low_ms)} to {high}"
 
 
 def _sides(thresholds: Thresholds) -> tuple[tuple[Verdict, Limits], ...]:
