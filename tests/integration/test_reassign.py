@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -328,15 +328,6 @@ def test_stop_says_what_still_runs_and_the_lock_keeps_others_out(
     assert undone.returncode == 0, undone.stderr
     assert throttles(admin, topic) == {}
     assert replicas(admin, topic) == {0: (A, B)}
-
-
-@pytest.mark.zookeeper
-def test_in_zookeeper_mode_too(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
-    cluster = sandbox_cluster(brokers=4, racks=2, mode="zookeeper")
-    with closing(cluster.open_admin()) as admin:
-        test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(cluster, admin, tmp_path)
-        test_destination_killed_mid_move_is_told_and_rolled_back_without_losing_a_record(cluster, admin, tmp_path)
-    cluster.down()
 
 
 @contextmanager

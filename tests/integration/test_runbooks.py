@@ -92,6 +92,7 @@ def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None
         assert any(1004 in state.replicas for state in back.values())
     finally:
         admin.close()
+    cluster.down()
 
 
 def _load(cluster: SandboxCluster) -> None:
@@ -138,6 +139,7 @@ def test_rebalance_a_cluster(sandbox_cluster: StartCluster, tmp_path: Path) -> N
         admin.close()
     undone = run_blocks([steps[0], *blocks("rebalance-a-cluster.md", undo=True)], tmp_path, env)
     assert undone.returncode == 0, undone.stdout + undone.stderr
+    cluster.down()
 
 
 @pytest.fixture(scope="module")

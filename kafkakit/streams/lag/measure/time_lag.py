@@ -155,7 +155,8 @@ def _offer_samples(
     ladder.bound(came_before, low=at - near.high_after_ms - skew_ms)
     ladder.bound(rises & has_low, high=at - near.low_before_ms + skew_ms)
     span = np.maximum(1, near.high_end - near.low_end)
-    part = (offset - near.low_end) / span
+    # Without both samples the numbers mean nothing, and their product may pass 64 bits.
+    part = np.where(has_low & has_high, (offset - near.low_end) / span, 0.0)
     between = near.low_before_ms + ((near.high_after_ms - near.low_before_ms) * part).astype(np.int64)
     ladder.offer(asked & has_low & has_high, Source.INTERPOLATED, at - between)
     ladder.offer(asked & has_high, Source.BOUNDS, at - near.high_after_ms)
