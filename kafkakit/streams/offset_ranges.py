@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 Range = tuple[int, int]
+MAX_OFFSET = (1 << 63) - 1
+"""The highest offset that Kafka's protocol can name."""
 
 
 @dataclass(frozen=True, slots=True)

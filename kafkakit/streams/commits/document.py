@@ -18,9 +18,8 @@ from kafkakit.streams.commit import (
     Writer,
 )
 from kafkakit.streams.identity import CommitIdentity, topic_id_bytes
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.offset_ranges import MAX_OFFSET, OffsetRanges
 
-MAX_OFFSET = (1 << 63) - 1
 DIGEST_BYTES = 8
 READ_SCHEMA = 1
 

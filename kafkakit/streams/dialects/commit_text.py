@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading
 from kafkakit.streams.kkm1.text import utf16_units
 
-MAX_OFFSET = 2**63 - 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitText:

@@ -11,8 +11,7 @@ from enum import Enum
 
 from kafkakit.streams.commit import Problem
 from kafkakit.streams.dialects.bitmap import done_in_bitmap, has_bits_from
-from kafkakit.streams.dialects.commit_text import MAX_OFFSET
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.offset_ranges import MAX_OFFSET, OffsetRanges
 
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 MAX_BODY = 1 << 20

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, uvarint, uvarint_size
-from kafkakit.streams.offset_ranges import OffsetRanges, Range
+from kafkakit.streams.kkm1.varint import BadBodyError, Cursor, uvarint, uvarint_size
+from kafkakit.streams.offset_ranges import MAX_OFFSET, OffsetRanges, Range
 
 FEW_BYTES = 8
 _MAX_PARAMETER = 63

@@ -9,9 +9,9 @@ from kafkakit.streams.commit import CommitState, Mark, MarkState, ReplayWindow, 
 from kafkakit.streams.kkm1.envelope import Envelope, Flag
 from kafkakit.streams.kkm1.packing import Encoding, unpack
 from kafkakit.streams.kkm1.sections import Tag
-from kafkakit.streams.kkm1.varint import MAX_OFFSET, BadBodyError, Cursor, unzigzag
+from kafkakit.streams.kkm1.varint import BadBodyError, Cursor, unzigzag
 from kafkakit.streams.kkm1.writable import DIGEST_BYTES, MAX_DEFERRED_S, is_real, without_contradictions
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.offset_ranges import MAX_OFFSET, OffsetRanges
 
 T = TypeVar("T")
 

@@ -1,7 +1,6 @@
 """Unsigned integers of seven bits a byte (LEB128), zigzag for signed ones, and a cursor that reads them safely."""
 
 MAX_UVARINT = (1 << 64) - 1
-MAX_OFFSET = (1 << 63) - 1
 
 
 class BadBodyError(ValueError):

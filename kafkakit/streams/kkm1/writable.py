@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from kafkakit.streams.commit import CommitState, Mark, MarkState, ReplayWindow, Watermark
 from kafkakit.streams.kkm1.sections import MAX_COUNT
-from kafkakit.streams.kkm1.varint import MAX_OFFSET, MAX_UVARINT
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.kkm1.varint import MAX_UVARINT
+from kafkakit.streams.offset_ranges import MAX_OFFSET, OffsetRanges
 
 DIGEST_BYTES = 8
 MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999

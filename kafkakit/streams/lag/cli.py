@@ -21,6 +21,7 @@ from kafkakit.streams.lag.options import (
     Top,
     TopicGlobs,
     WaitFor,
+    look_of,
     means_of,
     settings_of,
     sources_of,
@@ -65,21 +66,10 @@ def once(
     kafkakit --profile prod streams lag once 'orders-*' --by partition
     kafkakit streams lag once --clusters prod-a,prod-b --by stream -o json
     """
-    from kafkakit.durations import parse_duration
     from kafkakit.errors import TryLaterError
-    from kafkakit.streams.lag.look.run import ONCE_PACE, look_once
-    from kafkakit.streams.lag.service import Fleet
 
     kit = kit_of(ctx)
-    wait_s = parse_duration(wait, "--wait")
-    means = means_of(kit, skew, ONCE_PACE)
-    fleet = Fleet(sources_of(settings_of(kit, clusters)), means)
-    try:
-        with kit.output.progress("reading commits") as bar:
-            fleet.start(carrying=True)
-            look = look_once(fleet, means.clock, bar, wait_s=wait_s)
-    finally:
-        fleet.close(CLOSE_S)
+    look = look_of(kit, clusters, wait, skew)
     view = _view(look, by, sort, [*(groups or []), *(group or [])], topic or [], top, internal)
     kit.output.result(_result("streams lag once", look, view))
     if look.missing:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kafkakit.kit import Kit
     from kafkakit.settings import Settings
+    from kafkakit.streams.lag.look.run import Look
     from kafkakit.streams.lag.measure.topics import TopicFacts
     from kafkakit.streams.lag.monitor.run import Pace
     from kafkakit.streams.lag.service import Means, Source
@@ -139,6 +140,23 @@ def means_of(kit: Kit, skew: str, pace: Pace | None = None) -> Means:
         pace=pace,
         rules=MeasureRules(skew_ms=round(parse_duration_or_zero(skew, "--skew") * 1000)),
     )
+
+
+def look_of(kit: Kit, clusters: str | None, wait: str, skew: str) -> Look:
+    """One look at the clusters asked for, when all is known or `--wait` is over."""
+    from kafkakit.durations import parse_duration
+    from kafkakit.streams.lag.look.run import ONCE_PACE, look_once
+    from kafkakit.streams.lag.service import Fleet
+
+    wait_s = parse_duration(wait, "--wait")
+    means = means_of(kit, skew, ONCE_PACE)
+    fleet = Fleet(sources_of(settings_of(kit, clusters)), means)
+    try:
+        with kit.output.progress("reading commits") as bar:
+            fleet.start(carrying=True)
+            return look_once(fleet, means.clock, bar, wait_s=wait_s)
+    finally:
+        fleet.close(CLOSE_S)
 
 
 def _facts_of(settings: Settings, topics: Sequence[str]) -> Mapping[str, TopicFacts]:

@@ -148,11 +148,6 @@ class ClusterMonitor:
         """True when the last look found no record that had to be read."""
         return self._reads_idle
 
-    def sample_now(self) -> None:
-        """Let the next ticks sample all ends and read records, whatever is due."""
-        self._due.pop("ends", None)
-        self._due.pop("records", None)
-
     def condition(self) -> Condition:
         """How the monitor is doing."""
         with self._guard:

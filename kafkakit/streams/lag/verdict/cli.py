@@ -9,7 +9,6 @@ import typer
 from kafkakit.command import kit_of
 from kafkakit.streams.lag.joined.thresholds import Judge
 from kafkakit.streams.lag.options import (
-    CLOSE_S,
     Clusters,
     GroupGlobs,
     Groups,
@@ -17,9 +16,7 @@ from kafkakit.streams.lag.options import (
     Skew,
     TopicGlobs,
     WaitFor,
-    means_of,
-    settings_of,
-    sources_of,
+    look_of,
 )
 from kafkakit.streams.lag.verdict.options import (
     CritLag,
@@ -35,7 +32,6 @@ from kafkakit.streams.lag.verdict.options import (
 
 if TYPE_CHECKING:
     from kafkakit.errors import KafkakitError
-    from kafkakit.kit import Kit
     from kafkakit.output import Result
     from kafkakit.streams.lag.joined.thresholds import CheckResult, Limits, Verdict
     from kafkakit.streams.lag.look.run import Look
@@ -87,7 +83,7 @@ def check(
             warning=_limits("warn", warn_lag, warn_time, warn_retention, warn_status),
             judge=judge,
         )
-        look = _look(kit, clusters, wait, skew)
+        look = look_of(kit, clusters, wait, skew)
         globs = [*(groups or []), *(group or [])]
         tables = [selected(t, groups=globs, topics=topic or [], internal=internal or bool(topic)) for t in look.tables]
         found = judged(tables, thresholds)
@@ -98,22 +94,6 @@ def check(
         raise typer.Exit(3) from None
     kit.output.result(_result(found, look))
     raise typer.Exit(_exit_code(found, look, nagios=nagios))
-
-
-def _look(kit: Kit, clusters: str | None, wait: str, skew: str) -> Look:
-    from kafkakit.durations import parse_duration
-    from kafkakit.streams.lag.look.run import ONCE_PACE, look_once
-    from kafkakit.streams.lag.service import Fleet
-
-    wait_s = parse_duration(wait, "--wait")
-    means = means_of(kit, skew, ONCE_PACE)
-    fleet = Fleet(sources_of(settings_of(kit, clusters)), means)
-    try:
-        with kit.output.progress("reading commits") as bar:
-            fleet.start(carrying=True)
-            return look_once(fleet, means.clock, bar, wait_s=wait_s)
-    finally:
-        fleet.close(CLOSE_S)
 
 
 def _limits(side: str, lag: str | None, time: str | None, retention: str | None, statuses: str) -> Limits:
