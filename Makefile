@@ -44,6 +44,6 @@ bench: $(STAMP)
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
 
 docs: $(STAMP)
-	$(BIN)/python -c 'import sys; from kafkakit import cli, command_reference; \
-	sys.stdout.write(command_reference.reference_markdown(cli.build_root()))' > docs/commands.md.part
+	$(BIN)/python -c 'import sys; from kafkakit.cli import command_reference, root; \
+	sys.stdout.write(command_reference.reference_markdown(root.build_root()))' > docs/commands.md.part
 	mv docs/commands.md.part docs/commands.md

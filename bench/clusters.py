@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
 
 GIB = 1 << 30
 TOPIC_SIZES = (8, 16, 32, 64, 128, 256, 512)

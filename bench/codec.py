@@ -19,13 +19,13 @@ from functools import partial
 
 from machine import shape as machine_shape
 
-from kafkakit.streams.commit import CommitState, RouteMark, Watermark
-from kafkakit.streams.done_set import DoneSet
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.decode import read_kkm1
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.kkm1.varint import uvarint_size
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.commit import CommitState, RouteMark, Watermark
+from kafkakit.streams.formats.done_set import DoneSet
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.decode import read_kkm1
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.kkm1.varint import uvarint_size
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 BASE = 1_000_000_000
 LIMIT = 4095

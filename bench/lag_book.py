@@ -18,16 +18,16 @@ from machine import shape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafkakit.streams.commit import CommitState, Watermark
-from kafkakit.streams.identity import NO_TOPIC_ID, CommitIdentity
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.lag.joined.metrics_text import exposition, families
-from kafkakit.streams.lag.joined.views import Level, view
-from kafkakit.streams.lag.measure.book import LagBook
-from kafkakit.streams.lag.measure.ends import EndSamples
-from kafkakit.streams.lag.measure.table import measure
-from kafkakit.streams.offsets_log.facts import CommitColumns
-from kafkakit.streams.offsets_log.key_table import KeyTable
+from kafkakit.streams.formats.commit import CommitState, Watermark
+from kafkakit.streams.formats.identity import NO_TOPIC_ID, CommitIdentity
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.offsets_log.facts import CommitColumns
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.lag.decide.measure.book import LagBook
+from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.table import measure
+from kafkakit.streams.lag.decide.views.views import Level, view
+from kafkakit.streams.lag.show.metrics_text import exposition, families
 
 NOW_MS = 1_758_335_260_726
 CLUSTER = "bench-cluster-0001"

@@ -85,9 +85,9 @@ def hash_of(key: bytes) -> int:
 
 def monitor_of(servers: str, only: Any = None, topic: str = LOOKALIKE) -> Any:
     from kafkakit.adapters.clock import SystemClock
-    from kafkakit.adapters.kafka_log import KafkaLog
-    from kafkakit.security import Protocol, Security
-    from kafkakit.streams.lag.monitor.run import ClusterMonitor
+    from kafkakit.adapters.kafka.log import KafkaLog
+    from kafkakit.config.security import Protocol, Security
+    from kafkakit.streams.lag.act.monitor import ClusterMonitor
 
     reader = KafkaLog(servers, Security(protocol=Protocol("PLAINTEXT")))
     return ClusterMonitor(reader, SystemClock(), "bench", reader.cluster_id(), topic=topic, only=only)

@@ -13,9 +13,9 @@ from collections import Counter
 import clusters
 from machine import shape as machine_shape
 
-from kafkakit.topicmappr.leadership.decide import decide_leaders
-from kafkakit.topicmappr.leadership.request import LeadersRequest
-from kafkakit.topicmappr.run import without_collector
+from kafkakit.topicmappr.act.cluster import without_collector
+from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
 
 PEER = {
     "s": {"seconds": 1.19, "leaders_min_max": [16, 140]},

@@ -18,12 +18,12 @@ from pathlib import Path
 import clusters
 from machine import shape as machine_shape
 
-from kafkakit.documents import decode_plan, decode_snapshot, encode_snapshot
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.run import without_collector
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import decode_plan, decode_snapshot, encode_snapshot
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.act.cluster import without_collector
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 
 PEER = {
     "xl/replace": {"seconds": 0.62},

@@ -19,10 +19,10 @@ from machine import shape
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.work import Limits
-from kafkakit.reassign.status.look import KnownRun
-from kafkakit.reassign.watch.run import Observer
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.status_loop import Observer
+from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.execution.decide.status.looks import KnownRun
 from tests.fakes import FakeClock, FakeCluster
 from tests.plans import make_plan
 from tests.reassign_bench import Bench

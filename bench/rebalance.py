@@ -63,10 +63,10 @@ def one(case: str) -> dict[str, object]:
     import ortools.graph.python.min_cost_flow
     import ortools.sat.python.cp_model  # noqa: F401
 
-    from kafkakit.topicmappr.broker_list import BrokerList
-    from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-    from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.core.broker_list import BrokerList
+    from kafkakit.topicmappr.act.cluster import without_collector
+    from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+    from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
     imported = time.perf_counter()
     name, _, goal = case.partition("/")

@@ -19,9 +19,9 @@ from fractions import Fraction
 import clusters
 from machine import shape as machine_shape
 
-from kafkakit.model import ClusterSnapshot, Partition, TopicPartition
-from kafkakit.reassign.schedule.decide import plan_schedule
-from kafkakit.reassign.schedule.work import Disk, Limits, Place, Rates, Speeds, Task
+from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
+from kafkakit.execution.decide.schedule.scheduler import plan_schedule
+from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Rates, Speeds, Task
 
 CASES = (
     "m/band-5",
@@ -50,10 +50,10 @@ def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[Task]:
 
 
 def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> list[Task]:
-    from kafkakit.topicmappr.broker_list import BrokerList
-    from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-    from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.core.broker_list import BrokerList
+    from kafkakit.topicmappr.act.cluster import without_collector
+    from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+    from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
     scale = goal == "scale"
     ids = [*clusters.old_brokers(shape), *(clusters.new_brokers(shape) if scale else [])]
@@ -67,10 +67,10 @@ def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> 
 
 
 def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> list[Task]:
-    from kafkakit.topicmappr.broker_list import BrokerList
-    from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-    from kafkakit.topicmappr.rebuild.request import RebuildRequest
-    from kafkakit.topicmappr.run import without_collector
+    from kafkakit.core.broker_list import BrokerList
+    from kafkakit.topicmappr.act.cluster import without_collector
+    from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+    from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 
     request = RebuildRequest(
         brokers=BrokerList(ids=tuple(clusters.old_brokers(shape))), topics=(".*",), force_rebuild=True, words={}

@@ -15,7 +15,7 @@ import time
 import numpy as np
 from machine import shape as machine_shape
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from kafkakit.simulator.simulation import Simulation
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import yaml
 from machine import shape
 
-from kafkakit.adapters.kafka_admin import KafkaAdmin
-from kafkakit.documents import decode_snapshot
-from kafkakit.security import Security
+from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.config.security import Security
+from kafkakit.core.documents import decode_snapshot
 
 NAME = "bench-snapshot"
 

@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run the command line and give the exit code."""
     try:
-        from kafkakit.cli import run
+        from kafkakit.cli.root import run
 
         return run(sys.argv[1:])
     except KeyboardInterrupt:  # before the run could take care of it

@@ -5,18 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.errors import RefusedError, UsageError
+from kafkakit.core.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkakit.control.store_lease import Lease
-    from kafkakit.doctor.facts import Listener
-    from kafkakit.ports import Clock, ClusterAdmin, ControlStore, DataPlane, StorageMetrics
-    from kafkakit.security import Security
-    from kafkakit.settings import Settings
-    from kafkakit.streams.ports import GroupAdmin, LogReader
-    from kafkakit.version.facts import Versions
+    from kafkakit.config.listeners import Listener
+    from kafkakit.config.read.settings import Settings
+    from kafkakit.config.security import Security
+    from kafkakit.core.versions import Versions
+    from kafkakit.execution.act.leases import Lease
+    from kafkakit.ports.admin import ClusterAdmin
+    from kafkakit.ports.clock import Clock
+    from kafkakit.ports.control import ControlStore
+    from kafkakit.ports.data import DataPlane
+    from kafkakit.ports.groups import GroupAdmin
+    from kafkakit.ports.log import LogReader
+    from kafkakit.ports.metrics import StorageMetrics
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -25,7 +30,7 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
     A profile that pins `cluster_id` is compared with the live cluster first (one request);
     `RefusedError` when they differ. Only a caller that judges the pin itself passes `check_pin=False`.
     """
-    from kafkakit.adapters.kafka_admin import KafkaAdmin
+    from kafkakit.adapters.kafka.admin import KafkaAdmin
     from kafkakit.adapters.read_only import ReadOnlyAdmin
 
     admin: ClusterAdmin = KafkaAdmin(
@@ -45,14 +50,14 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
 
 def open_data(settings: Settings) -> DataPlane:
     """Connect to the cluster's data side (producer, consumer)."""
-    from kafkakit.adapters.kafka_data import KafkaData
+    from kafkakit.adapters.kafka.data import KafkaData
 
     return KafkaData(_address(settings), usable_security(settings))
 
 
 def open_log(settings: Settings) -> LogReader:
     """Raw reads of the cluster's partitions; connects on first use."""
-    from kafkakit.adapters.kafka_log import KafkaLog
+    from kafkakit.adapters.kafka.log import KafkaLog
 
     return KafkaLog(
         _address(settings),
@@ -65,8 +70,8 @@ def open_log(settings: Settings) -> LogReader:
 
 def open_groups(settings: Settings, *, read_only: bool = False) -> GroupAdmin:
     """The cluster's consumer groups; connects on first use. `read_only` gives a client that refuses to write."""
-    from kafkakit.adapters.kafka_groups import KafkaGroups
-    from kafkakit.adapters.kafka_groups_newer import ConsumerGroupDescriber
+    from kafkakit.adapters.kafka.groups import KafkaGroups
+    from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
     from kafkakit.adapters.read_only_groups import ReadOnlyGroups
 
     address, security = _address(settings), usable_security(settings)
@@ -83,11 +88,11 @@ def open_groups(settings: Settings, *, read_only: bool = False) -> GroupAdmin:
 def open_control(settings: Settings) -> ControlStore:
     """The control store that the settings name; connects on first use."""
     if settings.control_store == "kafka":
-        from kafkakit.adapters.control_kafka import KafkaControl
+        from kafkakit.adapters.control.kafka import KafkaControl
 
         return KafkaControl(open_data(settings), lambda: open_admin(settings))
     if settings.control_store == "zookeeper":
-        from kafkakit.adapters.control_zookeeper import ZooKeeperControl
+        from kafkakit.adapters.control.zookeeper import ZooKeeperControl
 
         if not settings.zookeeper_addr:
             raise UsageError(
@@ -95,7 +100,7 @@ def open_control(settings: Settings) -> ControlStore:
                 hint="set zookeeper.addr in the profile, or KAFKAKIT_ZOOKEEPER_ADDR",
             )
         return ZooKeeperControl(settings.zookeeper_addr)
-    from kafkakit.adapters.control_file import FileControl
+    from kafkakit.adapters.control.file import FileControl
 
     return FileControl(settings.state_dir / "control", write_file)
 
@@ -103,7 +108,7 @@ def open_control(settings: Settings) -> ControlStore:
 def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str, say: Callable[[str], None]) -> Lease:
     """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets."""
     from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.control.store_lease import Lease, lease_path
+    from kafkakit.execution.act.leases import Lease, lease_path
 
     return Lease(
         store,
@@ -118,7 +123,7 @@ def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str,
 
 def open_storage_metrics(zk_addr: str, zk_metrics_prefix: str) -> StorageMetrics:
     """The sizes that kafka-kit's metricsfetcher keeps in ZooKeeper; connects on the first read."""
-    from kafkakit.adapters.zookeeper import ZooKeeperMetrics
+    from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
 
     return ZooKeeperMetrics(zk_addr, zk_metrics_prefix)
 
@@ -158,8 +163,8 @@ def installed_versions() -> Versions:
     """The versions of the kit and of what it stands on."""
     from kafkakit import __version__
     from kafkakit.adapters import installed
-    from kafkakit.documents import PLAN_KIND, SCHEMA_VERSION, SNAPSHOT_KIND
-    from kafkakit.version.facts import PACKAGES, Versions
+    from kafkakit.core.documents import PLAN_KIND, SCHEMA_VERSION, SNAPSHOT_KIND
+    from kafkakit.core.versions import PACKAGES, Versions
 
     return Versions(
         kafkakit=__version__,

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kafkakit.model import BrokerState, TopicPartition, TopicPartitionReplica
-from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica
+from kafkakit.ports.admin import ClusterAdmin
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 UNKNOWN_BROKER = 99_999

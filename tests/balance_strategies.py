@@ -6,10 +6,10 @@ from fractions import Fraction
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.strategies import TAKEN_AT
 
 IN_THE_SUITE = 500

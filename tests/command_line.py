@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kafkakit.cli import run
+from kafkakit.cli.root import run
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.control.paths import VALUE_LIMIT_BYTES
-from kafkakit.errors import ConflictError, UsageError
-from kafkakit.ports import ControlStore
+from kafkakit.core.control_paths import VALUE_LIMIT_BYTES
+from kafkakit.core.errors import ConflictError, UsageError
+from kafkakit.ports.control import ControlStore
 
 _folders = itertools.count()
 

@@ -3,15 +3,15 @@
 import sys
 from fractions import Fraction
 
-from kafkakit.documents import encode_plan
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.leadership.decide import decide_leaders
-from kafkakit.topicmappr.leadership.request import LeadersRequest
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.shapes import SHAPES, cluster
 
 EVERYBODY = BrokerList(ids=(), existing=True, everything=True)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment, Topic, TopicPartition
-from kafkakit.topicmappr.plan import Plan
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment, Topic, TopicPartition
+from kafkakit.core.plan import Plan
 from tests.strategies import TAKEN_AT
 
 UNIT = 1 << 20

@@ -4,21 +4,21 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafkakit.model import TopicPartition
-from kafkakit.streams.commit import CommitState, Dialect
-from kafkakit.streams.commits.editing.decide import decide_edit, times_wanted
-from kafkakit.streams.commits.editing.journal import Opening
-from kafkakit.streams.commits.editing.outcome import EditOutcome
-from kafkakit.streams.commits.editing.plan import EditPlan
-from kafkakit.streams.commits.editing.request import EditRequest, Verb, times_of
-from kafkakit.streams.commits.editing.run import Editor
-from kafkakit.streams.commits.editing.store_journal import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.editing.store_observation import Observer, Scope
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import CommittedOffset
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
+from kafkakit.streams.commits.act.edit_observation import Observer, Scope
+from kafkakit.streams.commits.act.editing import Editor
+from kafkakit.streams.commits.decide.editing.decision import decide_edit, times_wanted
+from kafkakit.streams.commits.decide.editing.journal import Opening
+from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
+from kafkakit.streams.commits.decide.editing.plan import EditPlan
+from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb, times_of
+from kafkakit.streams.formats.commit import CommitState, Dialect
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.fake_groups import FakeGroups
 from tests.fake_log_reader import FakeLogReader
 from tests.fakes import FakeClock

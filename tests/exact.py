@@ -5,8 +5,8 @@ from itertools import combinations
 
 from ortools.sat.python import cp_model
 
-from kafkakit.topicmappr.problem import Minimize, PlannedPartition
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.placement.problem import Minimize, PlannedPartition
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import breaks_rack_rule
 
 

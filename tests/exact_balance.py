@@ -20,8 +20,8 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kafkakit.model import Broker, ClusterSnapshot
-from kafkakit.topicmappr.rebalance.request import RebalanceRequest
+from kafkakit.core.model import Broker, ClusterSnapshot
+from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
 Set = frozenset[int]
 Limits = Mapping[int, tuple[int, int]]

@@ -1,8 +1,8 @@
 """`ports.ControlStore` in memory, with faults on demand."""
 
-from kafkakit.control.paths import check_folder, check_path, check_value, conflict
-from kafkakit.errors import TryLaterError
-from kafkakit.ports import Versioned
+from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.versioned import Versioned
 
 
 class FakeControlStore:

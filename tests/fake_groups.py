@@ -7,10 +7,9 @@ does goes through the port's own methods, and `commits` and `forgotten` remember
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.ports import (
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.group_facts import (
     CommittedOffset,
     GroupDescription,
     GroupListing,
@@ -18,6 +17,7 @@ from kafkakit.streams.ports import (
     GroupState,
     GroupType,
 )
+from kafkakit.core.model import TopicPartition
 
 DEFAULT_LIMIT = 4096
 COORDINATOR = 1

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import Record
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
 
 
 class FakeLog:

@@ -8,10 +8,10 @@ import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.ports import Fetched, LogSpan, TopicPlaces
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
+from kafkakit.core.model import TopicPartition
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 CODEC, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20

@@ -9,8 +9,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import (
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    ConfigChange,
+    ConfigOp,
+    ItemError,
+    LiveReplica,
+    PartitionState,
+    ResourceKind,
+)
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import (
     Broker,
     BrokerState,
     ClusterSnapshot,
@@ -21,19 +31,7 @@ from kafkakit.model import (
     TopicPartition,
     TopicPartitionReplica,
 )
-from kafkakit.ports import (
-    BrokerLogDirs,
-    ClusterInfo,
-    ConfigChange,
-    ConfigOp,
-    FreeStorage,
-    ItemError,
-    LiveReplica,
-    PartitionSizes,
-    PartitionState,
-    ResourceKind,
-    StorageReading,
-)
+from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from tests.fake_state import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,

@@ -3,18 +3,10 @@
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
-from kafkakit.model import Broker, PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.ports import ClusterAdmin
-from kafkakit.topicmappr.certificate import Certificate, SolverStatus
-from kafkakit.topicmappr.plan import (
-    BrokerLoad,
-    Move,
-    PlacementStats,
-    Plan,
-    PlanBroker,
-    ScopeEntry,
-    fingerprint_of,
-)
+from kafkakit.core.certificate import Certificate, SolverStatus
+from kafkakit.core.model import Broker, PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.plan import BrokerLoad, Move, PlacementStats, Plan, PlanBroker, ScopeEntry, fingerprint_of
+from kafkakit.ports.admin import ClusterAdmin
 
 MADE_AT = datetime(2026, 1, 1, tzinfo=UTC)
 NO_STATS = PlacementStats(

@@ -5,16 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkakit.control.store_lease import Lease
-from kafkakit.ports import Clock, ClusterAdmin
-from kafkakit.reassign.outcome import Commands, Outcome, Request
-from kafkakit.reassign.rates import RateRequest
-from kafkakit.reassign.run import Run
-from kafkakit.reassign.schedule.work import Limits
-from kafkakit.reassign.store_guard import GuardedAdmin, HeldClock
-from kafkakit.reassign.store_journal import Journal
-from kafkakit.reassign.store_leftovers import Leftovers
-from kafkakit.topicmappr.plan import Plan
+from kafkakit.core.plan import Plan
+from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
+from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.leftovers import Leftovers
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.decide.outcome import Commands, Outcome, Request
+from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.reassign.act.run import Run
 from tests.fakes import FakeClock, FakeCluster
 
 

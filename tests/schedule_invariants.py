@@ -6,8 +6,8 @@ It takes the steps' times as given and does its own sums of what lies in each lo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.work import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.schedule.work import (
     DirTask,
     Disk,
     Limits,

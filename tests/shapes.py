@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 
 TAKEN_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 GIB = 1 << 30

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import StorageMetrics
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.metrics import StorageMetrics
 
 SIZES = {TopicPartition("orders", 0): 1_000, TopicPartition("pay.ments", 12): 0}
 FREE = {1001: 5_000, 1002: 0}

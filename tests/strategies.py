@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 
 TAKEN_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 RACKS = st.sampled_from(["a", "b", "c", "d", None])

@@ -10,19 +10,13 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.identity import NO_TOPIC_ID
-from kafkakit.streams.ports import (
-    CommittedOffset,
-    Fetched,
-    GroupAdmin,
-    GroupDescription,
-    GroupState,
-    GroupType,
-    LogReader,
-    LogSpan,
-)
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.core.log_reads import Fetched, LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.formats.identity import NO_TOPIC_ID
 
 TP = TopicPartition
 HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 
 pytestmark = pytest.mark.network
 

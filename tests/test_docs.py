@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.cli import build_root
-from kafkakit.command_reference import CommandEntry, OptionEntry, commands, reference_markdown, root_options
-from kafkakit.config_keys import VARIABLES
-from kafkakit.errors import EXIT_CODE_MEANING
+from kafkakit.cli.command_reference import CommandEntry, OptionEntry, commands, reference_markdown, root_options
+from kafkakit.cli.root import build_root
+from kafkakit.config.keys import VARIABLES
+from kafkakit.core.errors import EXIT_CODE_MEANING
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

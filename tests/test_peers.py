@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import breaks_rack_rule, verify_plan
 
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "peer-results" / "topicmappr-rebuild.jsonl.gz"

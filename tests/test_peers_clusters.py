@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from bench.clusters import SHAPES, make_cluster, new_brokers, old_brokers
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.leadership.decide import decide_leaders
-from kafkakit.topicmappr.leadership.request import LeadersRequest
-from kafkakit.topicmappr.plan import Plan
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import Plan
+from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import breaks_rack_rule, verify_plan
 
 RESULTS = Path(__file__).resolve().parents[2] / "shared" / "peer-results" / "topicmappr-clusters.json"

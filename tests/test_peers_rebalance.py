@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.rebalance.decide import Rebalance, decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.invariants import breaks_rack_rule, verify_plan
 
 RECORDS = Path(__file__).resolve().parents[2] / "shared" / "peer-results" / "topicmappr-rebalance.jsonl.gz"

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
-from kafkakit.topicmappr.rebuild.leaders import even_leaders
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
+from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.leaders import even_leaders
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import breaks_rack_rule, verify_plan
 from tests.storage_rebuild_invariants import verify_storage_rebuild
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.reassign.goals import Goal
-from kafkakit.reassign.journal import What
-from kafkakit.reassign.precheck import Live
-from kafkakit.reassign.service import Lookout, Patient
-from kafkakit.reassign.store_journal import Journal
-from kafkakit.reassign.store_throttle import Throttles
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.goals import Goal
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.precheck import Live
 from tests.fakes import FakeClock, FakeCluster
 from tests.reassign_bench import MemoryFile, Recorder
 

@@ -4,7 +4,7 @@ import datetime
 import ipaddress
 from collections.abc import Collection, Mapping
 
-from kafkakit.errors import MissingExtraError
+from kafkakit.core.errors import MissingExtraError
 
 _LIFETIME = datetime.timedelta(days=30)
 _CLOCK_SKEW = datetime.timedelta(minutes=5)

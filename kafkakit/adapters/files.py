@@ -6,7 +6,7 @@ import stat
 import sys
 from pathlib import Path
 
-from kafkakit.errors import InputError, OperationFailedError
+from kafkakit.core.errors import InputError, OperationFailedError
 
 STDIN = "-"
 

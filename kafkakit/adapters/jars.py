@@ -15,14 +15,8 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kafkakit.errors import KafkakitError, MissingExtraError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.sandbox.coordinates import (
-    LOGGING,
-    binding_jars,
-    is_wanted,
-    kafka_coordinate,
-    wanted_coordinates,
-)
+from kafkakit.core.errors import KafkakitError, MissingExtraError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.kafka_jars import LOGGING, binding_jars, is_wanted, kafka_coordinate, wanted_coordinates
 
 _ATTEMPTS = 3
 _REQUEST_TIMEOUT_S = 60

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from kafkakit.errors import UsageError
-from kafkakit.sandbox.machine import Java
+from kafkakit.core.errors import UsageError
+from kafkakit.ports.machine import Java
 
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

@@ -9,7 +9,7 @@ import ssl
 import struct
 from contextlib import suppress
 
-from kafkakit.doctor.facts import Listener
+from kafkakit.config.listeners import Listener
 
 _SASL_HANDSHAKE = 17
 _ILLEGAL_SASL_STATE = 34

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafkakit.errors import OperationFailedError, TryLaterError
+from kafkakit.core.errors import OperationFailedError, TryLaterError
 
 _TEXT_LIMIT = 1000
 

@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from kafkakit.control.lease import Holder, Life
+from kafkakit.core.lease import Holder, Life
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _THREADS_FIELD, _START_FIELD = 17, 19  # fields 20 and 22 of proc(5), counted after the command name

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from kafkakit.errors import OperationFailedError, UsageError
-from kafkakit.sandbox.state import ProcessRecord
+from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.process_record import ProcessRecord
 
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT = 10_000

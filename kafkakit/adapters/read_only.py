@@ -3,13 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
-from kafkakit.admin_reads import AdminReads
-from kafkakit.errors import RefusedError
-from kafkakit.model import TopicPartition, TopicPartitionReplica
-from kafkakit.ports import (
-    ConfigChange,
-    ItemError,
-)
+from kafkakit.core.cluster_facts import ConfigChange, ItemError
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.ports.admin_reads import AdminReads
 
 
 class ReadOnlyAdmin(AdminReads):

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping
 from typing import NoReturn
 
-from kafkakit.errors import RefusedError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.ports import CommittedOffset, GroupAdmin, GroupDescription, GroupListing
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.groups import GroupAdmin
 
 
 class ReadOnlyGroups:

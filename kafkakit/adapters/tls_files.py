@@ -6,8 +6,8 @@ OpenSSL ask on the terminal; both are found here first.
 
 import ssl
 
-from kafkakit.errors import InputError, UsageError
-from kafkakit.security import Security
+from kafkakit.config.security import Security
+from kafkakit.core.errors import InputError, UsageError
 
 
 def check_tls_files(security: Security) -> None:

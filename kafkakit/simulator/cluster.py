@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 
 MB = 1_000_000
 DAY_S = 86_400

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kafkakit.errors import UsageError
-from kafkakit.model import TopicPartition
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import SimCluster, SimMove
 from kafkakit.simulator.state import NOBODY, State
 

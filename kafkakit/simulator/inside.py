@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from kafkakit.errors import UsageError
-from kafkakit.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import SimCluster
 from kafkakit.simulator.control import Controller
 from kafkakit.simulator.quota import UNLIMITED

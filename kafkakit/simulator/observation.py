@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import TYPE_CHECKING
 
-from kafkakit.errors import UsageError
-from kafkakit.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import DAY_S, SimCluster, SimMove
 from kafkakit.simulator.control import Controller
 from kafkakit.simulator.flows import Flows

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import SimCluster, SimPartition
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.observation import BrokerSeen, CopySeen, DiskSeen, Observation
 from kafkakit.simulator.state import NOBODY, State
 

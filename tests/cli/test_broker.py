@@ -9,8 +9,8 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.kit import Kit
-from kafkakit.ports import ClusterAdmin
+from kafkakit.cli.kit import Kit
+from kafkakit.ports.admin import ClusterAdmin
 from tests.command_line import Home, Ran
 from tests.fakes import FakeClock, FakeCluster
 from tests.journal_invariants import verify_journal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_snapshot
+from kafkakit.core.documents import encode_snapshot
 from tests.cli import test_verbs
 from tests.cli.test_rebuild import make_snapshot
 from tests.cli.test_verbs import WORLD, one_error, plan_of

@@ -13,8 +13,8 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from tests.command_line import Home
 from tests.fakes import FakeClock, FakeCluster, FakeStorageMetrics
 

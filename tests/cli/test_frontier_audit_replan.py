@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
 from tests.command_line import Home
 from tests.replan_invariants import verify_replan
 

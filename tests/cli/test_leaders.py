@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_snapshot
+from kafkakit.core.documents import encode_snapshot
 from tests.cli.test_rebuild import make_snapshot
 from tests.command_line import Home
 from tests.invariants import verify_plan

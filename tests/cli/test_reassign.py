@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.control.lease import Holder, Life
-from kafkakit.control.store_lease import Lease, lease_path
-from kafkakit.documents import encode_plan
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin
-from kafkakit.reassign.journal_state import RunState
-from kafkakit.reassign.orders.run import plan_meant
-from kafkakit.reassign.store_journal import lock_path
-from kafkakit.topicmappr.plan import Plan
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.lease import Holder, Life
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.execution.act.leases import Lease, lease_path
+from kafkakit.execution.act.run_journal import lock_path
+from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.reassign.act.control import plan_meant
 from tests.command_line import Home, Ran
 from tests.fakes import FakeClock, FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal

@@ -8,11 +8,12 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.documents import encode_plan
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.reassign.store_journal import lock_path
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.run_journal import lock_path
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.ports.admin import ClusterAdmin
 from tests.command_line import Home, Ran
 from tests.fakes import FakeClock, FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
+from kafkakit.core.documents import encode_plan, encode_snapshot
 from tests.command_line import Home, Ran
 from tests.fakes import FakeCluster
 from tests.plans import MADE_AT, make_plan

@@ -7,11 +7,11 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.documents import encode_plan
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
+from kafkakit.ports.admin import ClusterAdmin
 from tests.command_line import Home, Ran
 from tests.exposition import parse
 from tests.fakes import FakeClock, FakeCluster

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
-from kafkakit.control.store_lease import Lease, lease_path
-from kafkakit.control.store_wish import Wishes
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import FOLLOWER_RATE, LEADER_RATE
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.act.leases import Lease, lease_path
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.cli.test_reassign_cleanup import Desk
 from tests.journal_invariants import verify_effects, verify_journal
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
 from tests.command_line import Home, Ran
 from tests.invariants import verify_plan
 
@@ -587,8 +587,8 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> No
 
 SLOW = """
 import signal, sys, time
-from kafkakit import cli
-from kafkakit.topicmappr.storage import search
+from kafkakit.cli import root as cli
+from kafkakit.placement.bytes import tightening as search
 
 def waiting(function):
     found = []

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import decode_plan, encode_snapshot
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.core.documents import decode_plan, encode_snapshot
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan_rules import check_plan
 from tests.command_line import Home, Ran
 from tests.fakes import FakeCluster
 from tests.invariants import verify_plan

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.cli import run
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment, Topic
+from kafkakit.cli.root import run
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment, Topic
 from tests.invariants import verify_plan
 
 CASES = sorted((Path(__file__).parents[1] / "cases" / "rebuild").glob("*.json"))

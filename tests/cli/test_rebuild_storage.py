@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.cli import run
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.cli.root import run
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from tests.invariants import verify_plan
 from tests.storage_rebuild_invariants import verify_storage_rebuild
 

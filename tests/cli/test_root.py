@@ -16,9 +16,12 @@ import pytest
 import typer
 import yaml
 
-from kafkakit import cli, completion
-from kafkakit.command import Kit, KitCommand, kit_of, new_group
-from kafkakit.errors import (
+from kafkakit.cli import completion
+from kafkakit.cli import root as cli
+from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
+from kafkakit.cli.groups import ENTRIES, Entry
+from kafkakit.cli.output import Result
+from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
     InfeasibleError,
     InterruptedRunError,
@@ -26,8 +29,6 @@ from kafkakit.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.groups import ENTRIES, Entry
-from kafkakit.output import Result
 from tests.command_line import Home
 
 HEAVY = [
@@ -53,7 +54,7 @@ def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str
 )
 def test_help_loads_nothing_heavy(home: Home, arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom kafkakit.cli import run\n"
+        "import sys\nfrom kafkakit.cli.root import run\n"
         f"code = run({arguments!r})\n"
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)\nsys.exit(code)"
     )
@@ -313,8 +314,8 @@ def test_handlers_are_put_back(home: Home) -> None:
 
 SLEEPER = """
 import sys, time, typer
-from kafkakit import cli, command
-from kafkakit.groups import Entry
+from kafkakit.cli import command_classes as command, root as cli
+from kafkakit.cli.groups import Entry
 app = command.new_group("t")
 @app.command("wait", cls=command.KitCommand)
 def wait(ctx: typer.Context) -> None:
@@ -428,7 +429,7 @@ def test_who_may_be_asked(
 ) -> None:
     seen: list[bool] = []
     tool["act"] = lambda kit: seen.append(kit.input_allowed)
-    with mock.patch("kafkakit.settings_environment._is_terminal", return_value=True):
+    with mock.patch("kafkakit.config.read.environment._is_terminal", return_value=True):
         assert home.run("tool", "act", *arguments, env=environment).code == 0
     assert seen == [expected]
 
@@ -472,7 +473,7 @@ def complete(home: Home, line: str, **env: str) -> list[str]:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_touch_no_file(home: Home, shell: str) -> None:
-    ran = python(home, "from kafkakit.cli import run; run([])", _KAFKAKIT_COMPLETE=f"source_{shell}")
+    ran = python(home, "from kafkakit.cli.root import run; run([])", _KAFKAKIT_COMPLETE=f"source_{shell}")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "_KAFKAKIT_COMPLETE" in ran.stdout
     assert [path for path in home.folder.rglob("*") if path.is_file()] == []
@@ -502,8 +503,8 @@ def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch:
 def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics ") == []
     assert complete(home, "kafkakit topicmappr rebuild --topics ") == []
-    from kafkakit.completion import _cache_file
-    from kafkakit.settings import Given, load_settings
+    from kafkakit.cli.completion import _cache_file
+    from kafkakit.config.read.settings import Given, load_settings
 
     given = Given(flags={"bootstrap_server": ("127.0.0.1:1", "flag")})
     settings = load_settings(given, home.environment(), warn=lambda _: None, input_allowed=False)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.sandbox.demo import cli as demo_cli
+from kafkakit.sandbox.commands import demo as demo_cli
 from tests.command_line import Home
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkakit.cli import run
-from kafkakit.documents import decode_snapshot
-from kafkakit.errors import OperationFailedError, TryLaterError
-from kafkakit.model import TopicPartition
+from kafkakit.cli.root import run
+from kafkakit.core.documents import decode_snapshot
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.model import TopicPartition
 from tests.fakes import FakeCluster
 
 COMMAND = ["snapshot", "-B", "127.0.0.1:1"]

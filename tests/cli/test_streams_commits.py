@@ -13,14 +13,16 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.adapters.read_only_groups import ReadOnlyGroups
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin, ItemError
-from kafkakit.streams.commit import CommitState, Mark, MarkState, Watermark
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import GroupAdmin, GroupType
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.group_facts import GroupType
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.groups import GroupAdmin
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.command_line import Home, Ran
 from tests.fake_groups import FakeGroups
 from tests.fake_log_reader import FakeLogReader

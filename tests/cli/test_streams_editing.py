@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kafkakit import wiring
-from kafkakit.kit import Kit
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.commit import CommitState
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import CommittedOffset
+from kafkakit.cli.kit import Kit
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.cli.test_streams_commits import NOW, ORDERS, Desk, pill
 from tests.edit_journal_invariants import verify_edit_journal
 

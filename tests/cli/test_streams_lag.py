@@ -7,10 +7,10 @@ from unittest import mock
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.measure.status import Status
-from kafkakit.streams.lag.measure.topics import TopicFacts
-from kafkakit.streams.lag.monitor.run import Pace
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.act.monitor import Pace
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.command_line import Home
 from tests.fake_log_reader import FakeLogReader
 from tests.streams_batches import Rec, batch, commit
@@ -40,9 +40,10 @@ def fleet() -> Iterator[Fleet]:
 
     with (
         mock.patch("kafkakit.wiring.open_log", open_log),
-        mock.patch("kafkakit.streams.lag.look.run.ONCE_PACE", Pace(wait_ms=10, ends_s=0.02, records_s=0.01)),
+        mock.patch("kafkakit.streams.lag.act.looks.ONCE_PACE", Pace(wait_ms=10, ends_s=0.02, records_s=0.01)),
         mock.patch(
-            "kafkakit.streams.lag.options._facts_of", lambda settings, topics: {t: TopicFacts() for t in topics}
+            "kafkakit.streams.lag.commands.options._facts_of",
+            lambda settings, topics: {t: TopicFacts() for t in topics},
         ),
     ):
         yield made

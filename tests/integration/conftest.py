@@ -14,15 +14,15 @@ from typing import Protocol
 
 import pytest
 
-from kafkakit.errors import TryLaterError, UsageError
-from kafkakit.ports import ClusterAdmin
-from kafkakit.sandbox import run
-from kafkakit.sandbox.cli import this_machine
-from kafkakit.sandbox.machine import Machine
-from kafkakit.sandbox.spec import Mode, Secure, build_spec
-from kafkakit.sandbox.state import SandboxState
-from kafkakit.sandbox.store import Store
-from kafkakit.security import Security
+from kafkakit.config.security import Security
+from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.machine import Machine
+from kafkakit.sandbox import lifecycle as run
+from kafkakit.sandbox.commands.app import this_machine
+from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
+from kafkakit.sandbox.decide.state import SandboxState
+from kafkakit.sandbox.folders import Store
 
 
 class SilentReporter:

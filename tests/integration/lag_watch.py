@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ResourceKind
-from kafkakit.streams.lag.measure.figures import TimeLag
-from kafkakit.streams.lag.measure.status import Status
-from kafkakit.streams.lag.measure.topic_facts import BROKER_KEYS, facts_of
-from kafkakit.streams.lag.measure.topics import TopicFacts
-from kafkakit.streams.lag.monitor.run import ClusterMonitor, Pace
-from kafkakit.streams.lag.service import Means, Source, Watcher
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.act.clusters import Means, Source, Watcher
+from kafkakit.streams.lag.act.monitor import ClusterMonitor, Pace
+from kafkakit.streams.lag.decide.measure.figures import TimeLag
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.topic_facts import BROKER_KEYS, facts_of
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.integration.conftest import SandboxCluster
 
 PACE = Pace(ends_s=0.3, records_s=0.1)

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kafkakit.model import TopicPartition
-from kafkakit.security import to_confluent, to_kafka_python
-from kafkakit.streams.commit import CommitState, Mark, MarkState, Watermark
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.config.security import to_confluent, to_kafka_python
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.integration.conftest import SandboxCluster
 
 JOIN_LIMIT_S = 30.0

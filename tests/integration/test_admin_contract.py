@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.kafka_admin import KafkaAdmin
-from kafkakit.errors import OperationFailedError, TryLaterError
-from kafkakit.model import BrokerState
-from kafkakit.ports import ClusterAdmin, ConfigOp, ResourceKind
-from kafkakit.sandbox import run
-from kafkakit.sandbox.credentials import GUEST, client_security, password_file, principal
-from kafkakit.sandbox.spec import Mode
-from kafkakit.security import Protocol, Secret, Security, to_kafka_python
+from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.config.security import Protocol, Secret, Security, to_kafka_python
+from kafkakit.core.cluster_facts import ConfigOp, ResourceKind
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.model import BrokerState
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.sandbox import lifecycle as run
+from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
+from kafkakit.sandbox.decide.spec import Mode
 from tests.admin_contract import (
     LEADERS,
     NOW,

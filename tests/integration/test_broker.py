@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.ports import ClusterAdmin
+from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, PATIENCE_S, alive, make_topic, replicas, throttles, until
 from tests.integration.test_reassign import arguments as reassign_arguments

@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafkakit.adapters import control_kafka
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control_kafka import TOPIC, KafkaControl
-from kafkakit.adapters.control_zookeeper import ZooKeeperControl
-from kafkakit.adapters.kafka_data import KafkaData
-from kafkakit.control.lease import Holder, Life
-from kafkakit.control.store_lease import Lease
-from kafkakit.errors import ConflictError, TryLaterError, UsageError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ConfigChange, ConfigOp, ControlStore, Record, ResourceKind
-from kafkakit.sandbox import run
-from kafkakit.sandbox.nodes.run import start_node
+from kafkakit.adapters.control import kafka as control_kafka
+from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
+from kafkakit.adapters.control.zookeeper import ZooKeeperControl
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
+from kafkakit.core.lease import Holder, Life
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.execution.act.leases import Lease
+from kafkakit.ports.control import ControlStore
+from kafkakit.sandbox import lifecycle as run
+from kafkakit.sandbox.nodes import start_node
 from tests.control_contract import ControlContract, Rig, increment
 from tests.integration.conftest import SandboxCluster, StartCluster
 

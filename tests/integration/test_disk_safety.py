@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import BrokerLogDirs
-from kafkakit.sandbox import run as sandbox
-from kafkakit.sandbox.machine import Machine, Processes
-from kafkakit.sandbox.spec import Mode, Secure, build_spec
-from kafkakit.sandbox.state import ProcessRecord
+from kafkakit.core.cluster_facts import BrokerLogDirs
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.process_record import ProcessRecord
+from kafkakit.ports.machine import Machine, Processes
+from kafkakit.sandbox import lifecycle as sandbox
+from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from tests.fakes import FakeCluster
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
 from tests.integration.test_reassign import MB, A, B, C, alive, journal, kit, kit_running, make_topic, save, until

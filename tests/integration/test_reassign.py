@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_data import KafkaData
-from kafkakit.documents import encode_plan
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ResourceKind
-from kafkakit.reassign.store_journal import journal_path
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
-from kafkakit.sandbox import run as sandbox
-from kafkakit.topicmappr.plan import Plan, identity_of
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.execution.act.run_journal import journal_path
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.sandbox import lifecycle as sandbox
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.journal_invariants import verify_journal
 from tests.plans import make_plan, plan_of

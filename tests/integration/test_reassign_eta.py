@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.reassign.journal import decode_journal
-from kafkakit.reassign.journal_state import replay
+from kafkakit.execution.decide.journal import decode_journal
+from kafkakit.execution.decide.journal_state import replay
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_reassign import MB, alive, journal, kit, make_topic, replicas, save, throttles, until
 from tests.integration.writers import traffic

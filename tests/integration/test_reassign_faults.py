@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkakit.model import Reassignment, TopicPartition
-from kafkakit.ports import ClusterAdmin, ResourceKind
-from kafkakit.reassign.store_journal import journal_path
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE
-from kafkakit.sandbox import run as sandbox
-from kafkakit.topicmappr.plan import Plan, identity_of
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.model import Reassignment, TopicPartition
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.execution.act.run_journal import journal_path
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.sandbox import lifecycle as sandbox
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
     MB,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.ports import ClusterAdmin
-from kafkakit.sandbox import run as sandbox
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.sandbox import lifecycle as sandbox
 from tests.integration import test_reassign
 from tests.integration.conftest import Home, SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, alive, journal, kit_running, save, until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.ports import ClusterAdmin
+from kafkakit.ports.admin import ClusterAdmin
 from tests.exposition import parse
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, PATIENCE_S, alive, kit, kit_running, make_topic, save, until

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_data import KafkaData
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import ClusterSnapshot, TopicPartition
-from kafkakit.ports import ClusterAdmin
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.invariants import verify_plan
 

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import pytest
 
-from kafkakit.topicmappr.report.charts import FrontierPoint
-from kafkakit.topicmappr.report.page import report_page
+from kafkakit.topicmappr.show.page.charts import FrontierPoint
+from kafkakit.topicmappr.show.page.page import report_page
 from tests.unit.topicmappr.test_report import EVIL, make, move
 
 CHROMIUM = next(

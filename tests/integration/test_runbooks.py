@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.model import TopicPartition
-from kafkakit.ports import PartitionState
-from kafkakit.sandbox.grow.run import grow
-from kafkakit.sandbox.load.run import load
-from kafkakit.sandbox.spec import build_spec
-from kafkakit.sandbox.workload import build_request, plan_load
-from kafkakit.streams.identity import CommitIdentity
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.cluster_facts import PartitionState
+from kafkakit.core.model import TopicPartition
+from kafkakit.sandbox.decide.spec import build_spec
+from kafkakit.sandbox.decide.workload import build_request, plan_load
+from kafkakit.sandbox.grow import grow
+from kafkakit.sandbox.load import load
+from kafkakit.streams.formats.identity import CommitIdentity
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.stream_clients import loner, poison_pill, produce
 from tests.integration.test_streams_contract import open_groups
@@ -96,7 +96,7 @@ def test_replace_a_broker(sandbox_cluster: StartCluster, tmp_path: Path) -> None
 
 
 def _load(cluster: SandboxCluster) -> None:
-    from kafkakit.adapters.kafka_data import KafkaData
+    from kafkakit.adapters.kafka.data import KafkaData
 
     request = build_request(topics=2, partitions=6, data="20MB", seed=3, replication=3, brokers=4, prefix="load")
     loads = plan_load(request, {node.id: node.rack or "" for node in cluster.state.layout.brokers})

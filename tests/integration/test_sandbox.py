@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_data import KafkaData
-from kafkakit.model import TopicPartition
-from kafkakit.ports import Record
-from kafkakit.sandbox import run
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.sandbox import lifecycle as run
 from tests.integration.conftest import Home, SandboxCluster, StartCluster
 
 pytestmark = pytest.mark.kafka

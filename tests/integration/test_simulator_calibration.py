@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafkakit.adapters.kafka_data import KafkaData
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ResourceKind
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMove, SimPartition, efficiency_of, lump_of
 from kafkakit.simulator.simulation import Simulation
 from tests.integration.conftest import SandboxCluster, StartCluster

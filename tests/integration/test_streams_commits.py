@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.model import TopicPartition
-from kafkakit.streams.identity import CommitIdentity
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.identity import CommitIdentity
 from tests.command_line import Home, Ran
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import commit_with_kafka_python, loner, member, poison_pill, produce

@@ -10,18 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.kafka_groups import KafkaGroups
-from kafkakit.adapters.kafka_groups_newer import ConsumerGroupDescriber
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.sandbox.credentials import GUEST, client_security, password_file
-from kafkakit.sandbox.spec import Mode
-from kafkakit.security import Secret
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.decode import read_kkm1
-from kafkakit.streams.ports import CommittedOffset, GroupAdmin, LogReader, LogSpan
+from kafkakit.adapters.kafka.groups import KafkaGroups
+from kafkakit.adapters.kafka.groups_newer import ConsumerGroupDescriber
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.config.security import Secret
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.log import LogReader
+from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
+from kafkakit.sandbox.decide.spec import Mode
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.decode import read_kkm1
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import (
     OffsetsTransaction,

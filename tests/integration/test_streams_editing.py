@@ -13,16 +13,17 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.errors import ExitCode
-from kafkakit.model import TopicPartition
-from kafkakit.streams.commit import CommitState, ReplayWindow
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.log_batches import Batch, LogRecord, batches_of, records_of
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import CommittedOffset, LogSpan
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.errors import ExitCode
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.commit import CommitState, ReplayWindow
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.command_line import Home, Ran
 from tests.edit_journal_invariants import verify_edit_journal
 from tests.integration.conftest import SandboxCluster
@@ -206,8 +207,8 @@ def test_a_plain_group_is_reset_to_a_time_seeded_and_forgotten_again(scene: Scen
 
 KILLED = """
 import os, signal, sys
-from kafkakit.adapters.kafka_groups import KafkaGroups
-from kafkakit.cli import run
+from kafkakit.adapters.kafka.groups import KafkaGroups
+from kafkakit.cli.root import run
 
 real = KafkaGroups.commit
 

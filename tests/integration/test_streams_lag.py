@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.model import TopicPartition
-from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.lag.measure.figures import Flag, Source
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.lag.decide.measure.figures import Flag, Source
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import Watch, make_topic, new_topic, watching
 from tests.integration.stream_clients import (

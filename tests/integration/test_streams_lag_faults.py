@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.streams.lag.monitor.condition import Phase
+from kafkakit.streams.lag.decide.condition import Phase
 from tests.exposition import Samples, parse
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import new_topic, watching

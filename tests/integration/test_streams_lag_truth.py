@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.measure.figures import Source
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.decide.measure.figures import Source
 from tests.integration.conftest import SandboxCluster
 from tests.integration.lag_watch import Row, new_topic, watching
 from tests.integration.stream_clients import Member, loner, produce

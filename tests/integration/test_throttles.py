@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.ports import ClusterAdmin, ResourceKind
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
     MB,

@@ -14,15 +14,10 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafkakit.adapters.zookeeper import ZooKeeperMetrics
-from kafkakit.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.metricsfetcher.znodes import (
-    BROKER_STORAGE,
-    PARTITION_SIZES,
-    encode_broker_storage,
-    encode_partition_sizes,
-)
-from kafkakit.model import TopicPartition
+from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
+from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES, encode_broker_storage, encode_partition_sizes
+from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.storage_metrics_contract import StorageMetricsContract
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Lock, Thread
 
-from kafkakit.adapters.kafka_data import KafkaData
-from kafkakit.model import TopicPartition
-from kafkakit.ports import Record
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
 from tests.integration.conftest import SandboxCluster
 
 PATIENCE_S = 60.0

@@ -13,12 +13,12 @@ from fractions import Fraction
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from kafkakit.documents import decode_plan, encode_plan, encode_snapshot
-from kafkakit.errors import InfeasibleError, UsageError
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebalance.decide import Rebalance, decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
+from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
 from tests.exact_balance import (
     Balance,

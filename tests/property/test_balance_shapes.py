@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import InfeasibleError
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.balance_strategies import EVERYBODY
 from tests.invariants import verify_plan
 from tests.shapes import SHAPES

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.broker.decide import Asked, decide_operation
-from kafkakit.model import ClusterSnapshot, TopicPartition
-from kafkakit.topicmappr.plan import Plan
-from kafkakit.topicmappr.plan_rules import check_plan
-from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from kafkakit.broker.decide.plans import Asked, decide_operation
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from tests.balance_strategies import examples
 from tests.fakes import FakeCluster
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.findings import FailOn, fails, findings_data, findings_text
-from kafkakit.model import ClusterSnapshot, Partition
-from kafkakit.topicmappr.check.decide import check_cluster
-from kafkakit.topicmappr.check.request import CheckRequest
+from kafkakit.core.findings import FailOn, fails, findings_data, findings_text
+from kafkakit.core.model import ClusterSnapshot, Partition
+from kafkakit.topicmappr.decide.check.decision import check_cluster
+from kafkakit.topicmappr.decide.check.request import CheckRequest
 from tests.strategies import snapshots
 
 ROUNDS = settings(max_examples=80, deadline=None, derandomize=True)

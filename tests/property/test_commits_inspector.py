@@ -6,22 +6,22 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.model import TopicPartition
-from kafkakit.streams.commit import CommitState, Mark, MarkState
-from kafkakit.streams.commits.difference import difference
-from kafkakit.streams.commits.document import CommitDocument, state_of
-from kafkakit.streams.commits.duplicates import duplicates_of
-from kafkakit.streams.commits.explanation import explain
-from kafkakit.streams.commits.facts import CommitFacts, tally_of
-from kafkakit.streams.commits.shown.data import commit_data, state_data
-from kafkakit.streams.commits.shown.picture import ASCII, draw
-from kafkakit.streams.commits.shown.render import commit_text
-from kafkakit.streams.commits.shown.table import COMMIT_COLUMNS, commit_row
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import LogSpan
-from kafkakit.tables import plain_value
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.tables import plain_value
+from kafkakit.streams.commits.decide.difference import difference
+from kafkakit.streams.commits.decide.document import CommitDocument, state_of
+from kafkakit.streams.commits.decide.duplicates import duplicates_of
+from kafkakit.streams.commits.decide.explanation import explain
+from kafkakit.streams.commits.decide.facts import CommitFacts, tally_of
+from kafkakit.streams.commits.show.commit_text import commit_text
+from kafkakit.streams.commits.show.data import commit_data, state_data
+from kafkakit.streams.commits.show.picture import ASCII, draw
+from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 ROUNDS = settings(max_examples=300, deadline=None, derandomize=True)
 LETTERS = {MarkState.REJECTED: "x", MarkState.SKIPPED: "s", MarkState.RETRYING: "r", MarkState.DEFERRED: "d"}

@@ -7,14 +7,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.client_properties import translate_properties
-from kafkakit.config_keys import KEY_BY_NAME, KEY_BY_PROPERTY
-from kafkakit.config_merge import Entry, Layer, Rank, defaults, merge, parse_overrides
-from kafkakit.config_yaml import parse_config, parse_profile
-from kafkakit.durations import format_duration, parse_duration
-from kafkakit.errors import InputError, UsageError
-from kafkakit.java_properties import parse_properties
-from kafkakit.security import Secret
+from kafkakit.config.client_properties import translate_properties
+from kafkakit.config.java_properties import parse_properties
+from kafkakit.config.keys import KEY_BY_NAME, KEY_BY_PROPERTY
+from kafkakit.config.merge import Entry, Layer, Rank, defaults, merge, parse_overrides
+from kafkakit.config.security import Secret
+from kafkakit.config.yaml_text import parse_config, parse_profile
+from kafkakit.core.durations import format_duration, parse_duration
+from kafkakit.core.errors import InputError, UsageError
 from tests.command_line import Home
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)

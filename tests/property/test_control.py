@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.control.lease import Holder, LeaseRecord, Life, Take, Tenure, Watch, decide, watch
-from kafkakit.control.log import NEVER, LogView, encode_change, encode_confirmation
-from kafkakit.ports import Versioned
+from kafkakit.adapters.control.kafka_records import NEVER, LogView, encode_change, encode_confirmation
+from kafkakit.core.lease import Holder, LeaseRecord, Life, Take, Tenure, Watch, decide, watch
+from kafkakit.core.versioned import Versioned
 
 PATH = "a/b"
 

@@ -7,12 +7,12 @@ import zstandard
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.commit import CommitState, Dialect, Problem, Reading
-from kafkakit.streams.dialects.kafka_streams import LATEST_TIME, write_kafka_streams
-from kafkakit.streams.dialects.mirrormaker import skipped_by_copy
-from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Reading
+from kafkakit.streams.formats.dialects.kafka_streams import LATEST_TIME, write_kafka_streams
+from kafkakit.streams.formats.dialects.mirrormaker import skipped_by_copy
+from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 ROUNDS = settings(
     max_examples=250, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

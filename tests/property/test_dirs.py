@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import TryLaterError
-from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
-from kafkakit.topicmappr.broker_disks import broker_disks
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.dirs.decide import DirPlan, plan_dirs
-from kafkakit.topicmappr.dirs.rules import DirRules
-from kafkakit.topicmappr.dirs.shelf import Shelf, shelves_of
-from kafkakit.topicmappr.plan_rules import check_plan
-from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rebalance_dirs.decide import decide_rebalance_dirs
-from kafkakit.topicmappr.rebalance_dirs.request import RebalanceDirsRequest
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.placement.broker_disks import broker_disks
+from kafkakit.placement.log_dirs_balance.broker_dir_state import Shelf, shelves_of
+from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
+from kafkakit.topicmappr.decide.dirs.rebalance_dirs import decide_rebalance_dirs
+from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import verify_plan
 from tests.strategies import TAKEN_AT
 

@@ -8,11 +8,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.errors import InputError, RefusedError
-from kafkakit.journals.lines import FIRST_PREV, Line, RecordKind, line_hash
-from kafkakit.streams.commit import CommitState, Dialect, Mark, MarkState, Watermark
-from kafkakit.streams.commits.editing.changes import all_done, first_pending, fitting, marked
-from kafkakit.streams.commits.editing.journal import (
+from kafkakit.core.errors import InputError, RefusedError
+from kafkakit.core.journal_lines import FIRST_PREV, Line, RecordKind, line_hash
+from kafkakit.streams.commits.decide.editing.changes import all_done, first_pending, fitting, marked
+from kafkakit.streams.commits.decide.editing.journal import (
     Opening,
     What,
     decode_edit_lines,
@@ -20,11 +19,12 @@ from kafkakit.streams.commits.editing.journal import (
     opening_data,
     replay_lines,
 )
-from kafkakit.streams.commits.editing.plan import same_commit
-from kafkakit.streams.commits.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
-from kafkakit.streams.commits.editing.undoing import undo_plan
-from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.commits.decide.editing.plan import same_commit
+from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
+from kafkakit.streams.commits.decide.editing.undoing import undo_plan
+from kafkakit.streams.formats.commit import CommitState, Dialect, Mark, MarkState, Watermark
+from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.edit_rig import GROUP, NOW, START_MS, Rig
 
 END = 64

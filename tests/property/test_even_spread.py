@@ -12,17 +12,17 @@ from itertools import combinations, combinations_with_replacement, product
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import InfeasibleError, UsageError
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.drain.decide import decide_drain
-from kafkakit.topicmappr.drain.request import DrainRequest
-from kafkakit.topicmappr.planned.change import PlannedChange
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.placement_choices import PlaceBy
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.certificates import Racks
 from tests.exact_balance import balance_of, cheapest_in_range
 from tests.invariants import verify_plan

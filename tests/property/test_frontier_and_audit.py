@@ -8,21 +8,21 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_partition_map
-from kafkakit.errors import InputError, KafkakitError
-from kafkakit.findings import Severity
-from kafkakit.model import ClusterSnapshot, PartitionAssignment, PartitionMap
-from kafkakit.topicmappr.audit.decide import audit_map
-from kafkakit.topicmappr.audit.reading import read_map
-from kafkakit.topicmappr.audit.render import audit_data, audit_text
-from kafkakit.topicmappr.audit.request import AuditRequest
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.frontier.decide import decide_frontier, frontier_points
-from kafkakit.topicmappr.frontier.page import frontier_page
-from kafkakit.topicmappr.frontier.render import frontier_text
-from kafkakit.topicmappr.frontier.request import FrontierRequest, Metric, goal_of
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_partition_map
+from kafkakit.core.errors import InputError, KafkakitError
+from kafkakit.core.findings import Severity
+from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
+from kafkakit.topicmappr.decide.audit.decision import audit_map
+from kafkakit.topicmappr.decide.audit.reading import read_map
+from kafkakit.topicmappr.decide.audit.request import AuditRequest
+from kafkakit.topicmappr.decide.frontier.decision import decide_frontier, frontier_points
+from kafkakit.topicmappr.decide.frontier.request import FrontierRequest, Metric, goal_of
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.show.audit import audit_data, audit_text
+from kafkakit.topicmappr.show.frontier import frontier_text
+from kafkakit.topicmappr.show.frontier_page import frontier_page
 from tests.drift import UNIT, sized
 
 RUNS = settings(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.cli import run
-from kafkakit.documents import encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.cli.root import run
+from kafkakit.core.documents import encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from tests.strategies import TAKEN_AT, snapshots
 
 RUNS = settings(

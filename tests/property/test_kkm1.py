@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.commit import (
+from kafkakit.streams.formats.commit import (
     CommitState,
     Mark,
     MarkState,
@@ -16,15 +16,15 @@ from kafkakit.streams.commit import (
     Watermark,
     Writer,
 )
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.coarsen import columns, ranges_size
-from kafkakit.streams.kkm1.decode import read_kkm1
-from kafkakit.streams.kkm1.encode import Encoded, encode_commit
-from kafkakit.streams.kkm1.envelope import bind_of
-from kafkakit.streams.kkm1.ledger import ledger_record, restore, spilled
-from kafkakit.streams.kkm1.packing import pack_bitmap, pack_rice, pack_runs, runs_of, unpack
-from kafkakit.streams.kkm1.varint import Cursor, uvarint, uvarint_size
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.coarsen import columns, ranges_size
+from kafkakit.streams.formats.kkm1.decode import read_kkm1
+from kafkakit.streams.formats.kkm1.encode import Encoded, encode_commit
+from kafkakit.streams.formats.kkm1.envelope import bind_of
+from kafkakit.streams.formats.kkm1.ledger import ledger_record, restore, spilled
+from kafkakit.streams.formats.kkm1.packing import pack_bitmap, pack_rice, pack_runs, runs_of, unpack
+from kafkakit.streams.formats.kkm1.varint import Cursor, uvarint, uvarint_size
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=3, group="orders")
 TOP = 2**63 - 1

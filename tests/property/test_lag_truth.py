@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.identity import NO_TOPIC_ID
-from kafkakit.streams.lag.measure import table as table_module
-from kafkakit.streams.lag.measure.book import LagBook
-from kafkakit.streams.lag.measure.ends import EndSamples
-from kafkakit.streams.lag.measure.evidence import Evidence
-from kafkakit.streams.lag.measure.records import ReadRecord
-from kafkakit.streams.lag.measure.table import LagTable, MeasureRules, measure, positions
-from kafkakit.streams.lag.measure.topics import TopicFacts
-from kafkakit.streams.offsets_log.facts import CommitColumns, CommitRow
-from kafkakit.streams.offsets_log.key_table import KeyTable
+from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.formats.offsets_log.facts import CommitColumns, CommitRow
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.lag.decide.measure import table as table_module
+from kafkakit.streams.lag.decide.measure.book import LagBook
+from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.evidence import Evidence
+from kafkakit.streams.lag.decide.measure.records import ReadRecord
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure, positions
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World
 
 RUNS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,14 +8,14 @@ from itertools import product
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import UsageError
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.certificate import SolverStatus
-from kafkakit.topicmappr.leadership.decide import decide_leaders
-from kafkakit.topicmappr.leadership.request import LeadersRequest
-from kafkakit.topicmappr.planned.change import PlannedChange
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import SolverStatus
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from tests.invariants import verify_plan
 from tests.strategies import snapshots
 

@@ -10,23 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.streams.log_batches import (
-    Batch,
-    LogRecord,
-    RecordFault,
-    WalkEnd,
-    batches_of,
-    records_of,
-)
-from kafkakit.streams.offsets_log import rows as rows_module
-from kafkakit.streams.offsets_log.facts import TOMBSTONE, CommitColumns, FeedFacts
-from kafkakit.streams.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.offsets_log.groups import EVENT_TYPES
-from kafkakit.streams.offsets_log.key_table import KeyTable
-from kafkakit.streams.offsets_log.keys import OFFSET_TYPES, READ_TYPES, Undecodable
-from kafkakit.streams.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.offsets_log.values import OffsetCommit
-from kafkakit.streams.record_times import record_at
+from kafkakit.streams.formats.log_batches import Batch, LogRecord, RecordFault, WalkEnd, batches_of, records_of
+from kafkakit.streams.formats.offsets_log import rows as rows_module
+from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, FeedFacts
+from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
+from kafkakit.streams.formats.offsets_log.groups import EVENT_TYPES
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.formats.offsets_log.keys import OFFSET_TYPES, READ_TYPES, Undecodable
+from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
+from kafkakit.streams.formats.offsets_log.values import OffsetCommit
+from kafkakit.streams.formats.record_times import record_at
 from tests.streams_batches import Rec, batch, group_key, marker, offset_key, offset_value
 
 ROUNDS = settings(max_examples=120, deadline=None, derandomize=True)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.topicmappr.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
-from kafkakit.topicmappr.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
+from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
+from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from tests.certificates import Rules, breaks_rack_rule, cheapest_set
 
 RUNS = settings(max_examples=250, deadline=None)

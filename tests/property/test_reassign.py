@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import decode_plan, encode_plan
-from kafkakit.errors import InputError, InterruptedRunError
-from kafkakit.journals.lines import FIRST_PREV, RecordKind, line_hash
-from kafkakit.reassign.goals import LIST_LIMIT
-from kafkakit.reassign.journal import Record, What, decode_journal, encode_record
-from kafkakit.reassign.journal_state import replay
-from kafkakit.reassign.throttle import pieces
-from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.core.documents import decode_plan, encode_plan
+from kafkakit.core.errors import InputError, InterruptedRunError
+from kafkakit.core.journal_lines import FIRST_PREV, RecordKind, line_hash
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.execution.decide.goals import LIST_LIMIT
+from kafkakit.execution.decide.journal import Record, What, decode_journal, encode_record
+from kafkakit.execution.decide.journal_state import replay
+from kafkakit.execution.decide.throttle import pieces
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
 from tests.plans import make_plan

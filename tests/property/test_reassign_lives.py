@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.control.store_wish import Wishes
-from kafkakit.errors import KafkakitError, TryLaterError
-from kafkakit.reassign.journal import What
-from kafkakit.reassign.schedule.work import Limits, Rates
-from kafkakit.reassign.store_orders import Orders
-from kafkakit.reassign.throttle import FOLLOWER_LIST, LEADER_RATE
-from kafkakit.topicmappr.plan import DirMove, Plan
+from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.plan import DirMove, Plan
+from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.schedule.work import Limits, Rates
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, LEADER_RATE
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_journal

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import decode_plan, encode_plan, encode_snapshot
-from kafkakit.errors import OperationFailedError
-from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.stranded import set_stranded_apart
+from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.placement.stranded import set_stranded_apart
+from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.exact import exact_forced, most_placeable
 from tests.invariants import verify_plan
 from tests.strategies import requests, snapshots

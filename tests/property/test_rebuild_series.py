@@ -9,13 +9,13 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.rebuild.chunks import chunk_changes, windows_of
-from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.placement.group_rule import RackRule
+from kafkakit.topicmappr.decide.rebuild.chunks import chunk_changes, windows_of
+from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import breaks_rack_rule, verify_plan
 from tests.strategies import requests, snapshots
 

@@ -6,19 +6,19 @@ from fractions import Fraction
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import InfeasibleError, KafkakitError, TryLaterError, UsageError
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.drain.decide import decide_drain
-from kafkakit.topicmappr.drain.request import DrainRequest
-from kafkakit.topicmappr.plan import Plan
-from kafkakit.topicmappr.plan_rules import check_plan
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.replan.decide import Fate, Replan, decide_replan
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import InfeasibleError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import Plan
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.replan.decision import Fate, Replan, decide_replan
 from tests.drift import UNIT, drifted, half_done, sized
 from tests.replan_invariants import verify_replan
 

@@ -3,9 +3,9 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.errors import UsageError
-from kafkakit.quantities import parse_size
-from kafkakit.sandbox.workload import (
+from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import parse_size
+from kafkakit.sandbox.decide.workload import (
     CHUNK_BYTES,
     Dice,
     LoadRequest,

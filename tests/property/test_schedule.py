@@ -11,10 +11,10 @@ from fractions import Fraction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.decide import plan_schedule
-from kafkakit.reassign.schedule.window import Standing, startable
-from kafkakit.reassign.schedule.work import DirTask, Disk, Limits, Place, Rates, Speeds, Step, StepKind, Task
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.schedule.scheduler import plan_schedule
+from kafkakit.execution.decide.schedule.window import Standing, startable
+from kafkakit.execution.decide.schedule.work import DirTask, Disk, Limits, Place, Rates, Speeds, Step, StepKind, Task
 from tests.schedule_invariants import verify_schedule
 
 QUICK = settings(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from kafkakit.simulator.observation import DiskSeen
 from kafkakit.simulator.simulation import Simulation

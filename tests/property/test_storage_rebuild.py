@@ -11,17 +11,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import KafkakitError
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.storage.search import Watch
-from kafkakit.topicmappr.storage_rebuild import decide as storage_decide
-from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
-from kafkakit.topicmappr.storage_rebuild.search import Found, search
-from kafkakit.topicmappr.storage_rebuild.task import Task
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import KafkakitError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.placement.problem import Minimize
+from kafkakit.placement.rebuild_bytes.task import Task
+from kafkakit.placement.rebuild_bytes.tightening import Found, search
+from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
+from kafkakit.topicmappr.decide.rebuild import by_bytes as storage_decide
+from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import breaks_rack_rule, verify_plan
 from tests.storage_rebuild_invariants import verify_storage_rebuild
 from tests.strategies import requests, snapshots

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.errors import OperationFailedError
-from kafkakit.reassign.rates import rates_from_data, rates_to_data
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import (
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.execution.decide.rates import rates_from_data, rates_to_data
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     INSIDE_RATE,

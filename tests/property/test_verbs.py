@@ -10,19 +10,19 @@ from itertools import combinations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import InfeasibleError, UsageError
-from kafkakit.model import ClusterSnapshot
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.drain.decide import decide_drain
-from kafkakit.topicmappr.drain.request import DrainRequest
-from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
-from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.place.decide import decide_place
-from kafkakit.topicmappr.place.request import PlaceRequest
-from kafkakit.topicmappr.plan import Plan
-from kafkakit.topicmappr.planned.change import PlannedChange
-from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import Plan
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.decide.place.decision import decide_place
+from kafkakit.topicmappr.decide.place.request import PlaceRequest
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.invariants import verify_plan
 from tests.strategies import snapshots
 

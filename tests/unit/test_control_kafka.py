@@ -2,11 +2,12 @@
 
 import pytest
 
-from kafkakit.adapters.control_kafka import TOPIC, KafkaControl
-from kafkakit.control.log import encode_change
-from kafkakit.errors import ConflictError, InputError, TryLaterError, UsageError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ConfigChange, ConfigOp, Record, ResourceKind
+from kafkakit.adapters.control.kafka import TOPIC, KafkaControl
+from kafkakit.adapters.control.kafka_records import encode_change
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
 from tests.control_contract import ControlContract, increment
 from tests.fake_log import FakeLog
 from tests.fakes import FakeCluster

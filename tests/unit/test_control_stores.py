@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
-from kafkakit.errors import InputError, OperationFailedError
-from kafkakit.ports import ControlStore
+from kafkakit.core.errors import InputError, OperationFailedError
+from kafkakit.ports.control import ControlStore
 from tests.control_contract import ControlContract
 from tests.fake_control import FakeControlStore
 

@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.listener_probe import probe_listener
-from kafkakit.doctor.addresses import parse_addresses
-from kafkakit.doctor.checks import Check, Status, exit_code_of, judge
-from kafkakit.doctor.facts import Listener, Visit
-from kafkakit.doctor.run import Configured, Instruments, make_visit
-from kafkakit.errors import ExitCode, TryLaterError, UsageError
-from kafkakit.model import Broker, BrokerState
-from kafkakit.ports import ClusterAdmin, ClusterInfo, DataPlane
-from kafkakit.security import Mechanism, Protocol, Secret, Security
-from kafkakit.version.facts import Versions
+from kafkakit.config.addresses import parse_addresses
+from kafkakit.config.listeners import Listener
+from kafkakit.config.security import Mechanism, Protocol, Secret, Security
+from kafkakit.core.cluster_facts import ClusterInfo
+from kafkakit.core.errors import ExitCode, TryLaterError, UsageError
+from kafkakit.core.model import Broker, BrokerState
+from kafkakit.core.versions import Versions
+from kafkakit.doctor.act import Configured, Instruments, make_visit
+from kafkakit.doctor.decide import Check, Status, exit_code_of, judge
+from kafkakit.doctor.visit import Visit
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import DataPlane
 from tests.fake_control import FakeControlStore
 
 VERSIONS = Versions(

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin, ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
 from tests.admin_contract import AdminContract, DeadBrokerContract
 from tests.fakes import FakeClock, FakeCluster
 

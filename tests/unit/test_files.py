@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.files import read_input, write_file
-from kafkakit.errors import InputError, OperationFailedError
+from kafkakit.core.errors import InputError, OperationFailedError
 
 
 def test_a_file_is_read_up_to_the_limit_and_not_beyond(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_admin_read import configs_of, log_dirs_of, operations_of, states_of
-from kafkakit.adapters.kafka_admin_snapshot import assemble
-from kafkakit.adapters.kafka_admin_write import config_rounds, too_long
-from kafkakit.adapters.kafka_errors import error_of
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import Broker, BrokerState, Reassignment, TopicPartition
-from kafkakit.ports import BrokerLogDirs, ClusterInfo, ConfigChange, ConfigOp, LiveReplica, ResourceKind
+from kafkakit.adapters.kafka.admin_read import configs_of, log_dirs_of, operations_of, states_of
+from kafkakit.adapters.kafka.admin_snapshot import assemble
+from kafkakit.adapters.kafka.admin_write import config_rounds, too_long
+from kafkakit.adapters.kafka.errors import error_of
+from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, ConfigChange, ConfigOp, LiveReplica, ResourceKind
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.model import Broker, BrokerState, Reassignment, TopicPartition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = TopicPartition("t", 0)

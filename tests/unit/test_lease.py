@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
-from kafkakit.control.lease import Holder, LeaseRecord, Life, decode_lease, encode_lease
-from kafkakit.control.store_lease import Lease, lease_path, read_lease
-from kafkakit.errors import ExitCode, InputError, LeaseLostError, TryLaterError
+from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
+from kafkakit.core.lease import Holder, LeaseRecord, Life, decode_lease, encode_lease
+from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeClock
 
@@ -336,10 +336,10 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.adapters.control_file import FileControl
+from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
-from kafkakit.control.store_lease import Lease
+from kafkakit.execution.act.leases import Lease
 lease = Lease(FileControl(Path(sys.argv[1]), write_file), SystemClock(), sys.argv[2], this_holder("holding"),
               what="cluster c1", life_of=life_of, say=print)
 print(lease.acquire(600), flush=True)

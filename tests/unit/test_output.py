@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkakit.errors import RefusedError
-from kafkakit.output import Output, OutputFormat, Result, format_result
-from kafkakit.security import Secret
-from kafkakit.tables import plain_value, text_table, tsv_lines
+from kafkakit.cli.output import Output, OutputFormat, Result, format_result
+from kafkakit.config.security import Secret
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.tables import plain_value, text_table, tsv_lines
 
 RESULT = Result(
     command="tool list",

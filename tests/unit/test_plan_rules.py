@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.errors import ExitCode, InputError
-from kafkakit.model import PartitionAssignment, PartitionMap
-from kafkakit.topicmappr.plan import DirMove, Plan, PlanBroker, PlanDir, ScopeEntry, fingerprint_of, identity_of
-from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.core.errors import ExitCode, InputError
+from kafkakit.core.model import PartitionAssignment, PartitionMap
+from kafkakit.core.plan import DirMove, Plan, PlanBroker, PlanDir, ScopeEntry, fingerprint_of, identity_of
+from kafkakit.core.plan_rules import check_plan
 from tests.fakes import FakeCluster
 from tests.plans import make_plan, plan_of
 

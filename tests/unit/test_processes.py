@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.processes import LocalProcesses
-from kafkakit.errors import UsageError
-from kafkakit.sandbox.state import ProcessRecord
+from kafkakit.core.errors import UsageError
+from kafkakit.core.process_record import ProcessRecord
 
 SLEEPER = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"

@@ -1,7 +1,7 @@
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.quantities import agreeing, format_bytes, format_rate, format_rough_time, parse_rate, parse_size
+from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import agreeing, format_bytes, format_rate, format_rough_time, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.errors import RefusedError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ClusterAdmin, ResourceKind
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes import FakeCluster
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,22 +4,23 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from kafkakit.errors import InputError, UsageError
-from kafkakit.sandbox import jvm
-from kafkakit.sandbox.connection import environment, profile_tree, profile_users, render_profile
-from kafkakit.sandbox.credentials import Passwords, client_security, principal
-from kafkakit.sandbox.layout import Layout, Role, directories_needed, lay_out, ports_needed
-from kafkakit.sandbox.properties import (
+from kafkakit.config.security import Secret, problems_of
+from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.process_record import ProcessRecord
+from kafkakit.sandbox.decide import jvm
+from kafkakit.sandbox.decide.connection import environment, profile_tree, profile_users, render_profile
+from kafkakit.sandbox.decide.credentials import Passwords, client_security, principal
+from kafkakit.sandbox.decide.layout import Layout, Role, directories_needed, lay_out, ports_needed
+from kafkakit.sandbox.decide.properties import (
     broker_properties,
     controller_properties,
     meta_properties,
     render_properties,
     zookeeper_properties,
 )
-from kafkakit.sandbox.run import describe
-from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec, parse_log_dirs
-from kafkakit.sandbox.state import ProcessRecord, decode_state, encode_state, new_state
-from kafkakit.security import Secret, problems_of
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec, parse_log_dirs
+from kafkakit.sandbox.decide.state import decode_state, encode_state, new_state
+from kafkakit.sandbox.lifecycle import describe
 
 PASSWORDS = Passwords(admin=Secret("a-secret"), guest=Secret("g-secret"), broker=Secret("b-secret"))
 

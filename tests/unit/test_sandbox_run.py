@@ -8,16 +8,19 @@ from typing import cast
 
 import pytest
 
-from kafkakit.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
-from kafkakit.model import Broker, BrokerState
-from kafkakit.ports import ClusterAdmin, ClusterInfo
-from kafkakit.sandbox import jvm, run
-from kafkakit.sandbox.grow.run import grow
-from kafkakit.sandbox.machine import Java, Machine, NodeFailedError
-from kafkakit.sandbox.spec import Mode, SandboxSpec, Secure, build_spec
-from kafkakit.sandbox.state import Phase, ProcessRecord, SandboxState
-from kafkakit.sandbox.store import Store
-from kafkakit.security import Security
+from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ClusterInfo
+from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.model import Broker, BrokerState
+from kafkakit.core.process_record import ProcessRecord
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.machine import Java, Machine, NodeFailedError
+from kafkakit.sandbox import lifecycle as run
+from kafkakit.sandbox.decide import jvm
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec
+from kafkakit.sandbox.decide.state import Phase, SandboxState
+from kafkakit.sandbox.folders import Store
+from kafkakit.sandbox.grow import grow
 
 
 @dataclass

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.documents import decode_plan, decode_snapshot, encode_plan, encode_snapshot
-from kafkakit.model import ClusterSnapshot, TopicPartition
-from kafkakit.topicmappr.plan import Plan
+from kafkakit.core.documents import decode_plan, decode_snapshot, encode_plan, encode_snapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Plan
 from tests.fakes import FakeCluster
 from tests.plans import make_plan
 
@@ -20,7 +20,7 @@ TYPES: dict[str, type] = {"cluster-snapshot": ClusterSnapshot, "plan": Plan}
 
 
 def schema_of(kind: str) -> dict[str, Any]:
-    text = resources.files("kafkakit").joinpath("schemas", f"{kind}.schema.json").read_text(encoding="utf-8")
+    text = resources.files("kafkakit").joinpath("core", "schemas", f"{kind}.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

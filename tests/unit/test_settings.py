@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.security import Secret
-from kafkakit.settings import Given, load_settings
-from kafkakit.settings_files import find_sources
-from kafkakit.settings_folders import find_folders
+from kafkakit.config.read.files import find_sources
+from kafkakit.config.read.folders import find_folders
+from kafkakit.config.read.settings import Given, load_settings
+from kafkakit.config.security import Secret
 from tests.command_line import Home, Ran
 
 PASSWORD = "hunter2-and-more"

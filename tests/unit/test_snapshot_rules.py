@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import InputError
-from kafkakit.model import (
+from kafkakit.core.errors import InputError
+from kafkakit.core.model import (
     Broker,
     BrokerState,
     ClusterSnapshot,
@@ -18,7 +18,7 @@ from kafkakit.model import (
     Reassignment,
     Topic,
 )
-from kafkakit.snapshot_rules import check_partition_map, check_snapshot
+from kafkakit.core.snapshot_rules import check_partition_map, check_snapshot
 
 GOOD = ClusterSnapshot(
     cluster_id="c",

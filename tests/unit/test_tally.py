@@ -1,6 +1,6 @@
 """Counting records in and out."""
 
-from kafkakit.sandbox.demo.tally import tally
+from kafkakit.sandbox.decide.tally import tally
 
 
 def test_nothing_lost_although_read_twice() -> None:

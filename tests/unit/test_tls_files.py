@@ -7,8 +7,8 @@ import pytest
 
 from kafkakit.adapters.certificates import CertificateMaker
 from kafkakit.adapters.tls_files import check_tls_files
-from kafkakit.errors import InputError, UsageError
-from kafkakit.security import Protocol, Secret, Security
+from kafkakit.config.security import Protocol, Secret, Security
+from kafkakit.core.errors import InputError, UsageError
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafkakit.control.store_wish import Wishes
-from kafkakit.control.wish import Wish, decode_wish, encode_wish
-from kafkakit.errors import ConflictError, InputError
-from kafkakit.ports import Versioned
-from kafkakit.reassign.schedule.work import Rates
+from kafkakit.core.errors import ConflictError, InputError
+from kafkakit.core.versioned import Versioned
+from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.decide.control_request import Wish, decode_wish, encode_wish
+from kafkakit.execution.decide.schedule.work import Rates
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeClock
 

@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from kafkakit.errors import InputError
-from kafkakit.metricsfetcher import znodes
-from kafkakit.metricsfetcher.znodes import (
+from kafkakit.core import metrics_znodes as znodes
+from kafkakit.core.errors import InputError
+from kafkakit.core.metrics_znodes import (
     decode_broker_storage,
     decode_partition_sizes,
     encode_broker_storage,
     encode_partition_sizes,
 )
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 from tests.fakes import FakeClock, FakeStorageMetrics
 from tests.storage_metrics_contract import StorageMetricsContract
 

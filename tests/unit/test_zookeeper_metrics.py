@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkakit.adapters.zookeeper import ZooKeeperMetrics
-from kafkakit.errors import TryLaterError, UsageError
+from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
+from kafkakit.core.errors import TryLaterError, UsageError
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafkakit.broker.decide import Asked
-from kafkakit.broker.operation import Kind, Leg, Operation
-from kafkakit.broker.outcome import BrokerOutcome
-from kafkakit.broker.rejoin.run import Rejoin
-from kafkakit.broker.request import MoveRequest, RejoinRequest
-from kafkakit.broker.run import MoveOff
-from kafkakit.broker.store_elections import Elections, Held, Pace
-from kafkakit.broker.store_operation import Records
-from kafkakit.documents import decode_plan
-from kafkakit.reassign.outcome import Commands, Direction, Outcome, Request
-from kafkakit.reassign.rates import RateRequest
-from kafkakit.reassign.run import Run
-from kafkakit.reassign.store_journal import Journal
-from kafkakit.reassign.store_leftovers import Leftovers
-from kafkakit.topicmappr.plan import Plan, identity_of
-from kafkakit.topicmappr.plan_rules import check_plan
+from kafkakit.broker.act.elections import Elections, Held, Pace
+from kafkakit.broker.act.move_off import MoveOff
+from kafkakit.broker.act.operation_files import Records
+from kafkakit.broker.act.rejoin import Rejoin
+from kafkakit.broker.decide.operation import Kind, Leg, Operation
+from kafkakit.broker.decide.plans import Asked
+from kafkakit.broker.decide.request import MoveRequest, RejoinRequest
+from kafkakit.broker.show import BrokerOutcome
+from kafkakit.core.documents import decode_plan
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.execution.act.leftovers import Leftovers
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.decide.outcome import Commands, Direction, Outcome, Request
+from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.reassign.act.run import Run
 from tests.fakes import FakeClock, FakeCluster
 from tests.reassign_bench import Killed, MemoryFile, Recorder
 
@@ -98,7 +98,7 @@ class Bench:
         path.write_bytes(data)
         self.fate.tick()
 
-    # -- kafkakit.broker.request.PlanRunner
+    # -- kafkakit.broker.decide.request.PlanRunner
 
     def preview(self, plan: Plan, record: Operation | None) -> Outcome:
         del record

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.broker.operation import Kind, LegKind, LegState, Stage
-from kafkakit.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.model import TopicPartition
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Stage
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_journal
 from tests.reassign_bench import Killed

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.broker.commands import OperationCommands
-from kafkakit.broker.decide import Asked, decide_operation
-from kafkakit.broker.holdings import holdings_of
-from kafkakit.broker.outcome import BrokerOutcome, outcome_data, outcome_rows, render_outcome
-from kafkakit.broker.safety import Safety, judge_safety
-from kafkakit.errors import InfeasibleError
-from kafkakit.model import BrokerState, ClusterSnapshot, TopicPartition
-from kafkakit.reassign.outcome import Direction
+from kafkakit.broker.decide.holdings import holdings_of
+from kafkakit.broker.decide.next_commands import OperationCommands
+from kafkakit.broker.decide.plans import Asked, decide_operation
+from kafkakit.broker.decide.safety import Safety, judge_safety
+from kafkakit.broker.show import BrokerOutcome, outcome_data, outcome_rows, render_outcome
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
+from kafkakit.execution.decide.outcome import Direction
 from tests.fakes import FakeCluster
 from tests.unit.broker.bench import make_cluster
 

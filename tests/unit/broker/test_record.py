@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.broker.operation import (
+from kafkakit.broker.act.operation_files import Records
+from kafkakit.broker.decide.operation import (
     OPERATION_KIND,
     Kind,
     Leg,
@@ -23,8 +24,7 @@ from kafkakit.broker.operation import (
     decode_operation,
     encode_operation,
 )
-from kafkakit.broker.store_operation import Records
-from kafkakit.errors import InputError, UsageError
+from kafkakit.core.errors import InputError, UsageError
 from kafkakit.wiring import write_file
 from tests.fakes import FakeClock, FakeCluster
 from tests.plans import make_plan
@@ -47,7 +47,11 @@ RECORD = Operation(
 
 
 def schema() -> dict[str, Any]:
-    text = resources.files("kafkakit").joinpath("schemas", "broker-operation.schema.json").read_text(encoding="utf-8")
+    text = (
+        resources.files("kafkakit")
+        .joinpath("core", "schemas", "broker-operation.schema.json")
+        .read_text(encoding="utf-8")
+    )
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

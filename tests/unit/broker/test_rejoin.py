@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.broker.operation import Kind, Operation, Stage
-from kafkakit.broker.store_elections import Pace
-from kafkakit.errors import RefusedError, TryLaterError, UsageError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from kafkakit.broker.act.elections import Pace
+from kafkakit.broker.decide.operation import Kind, Operation, Stage
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from tests.journal_invariants import verify_journal
 from tests.reassign_bench import Killed
 from tests.unit.broker.bench import MB, Bench, make_cluster

@@ -1,10 +1,10 @@
 """What `cleanup` decides: ours by journal, what still moves, and what changes while a person is asked."""
 
-from kafkakit.model import TopicPartition, TopicPartitionReplica
-from kafkakit.reassign.cleanup.run import CleanupRequest, clean
-from kafkakit.reassign.cleanup.view import Cleaned
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import LEADER_RATE
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import LEADER_RATE
+from kafkakit.reassign.act.cleanup import CleanupRequest, clean
+from kafkakit.reassign.show.cleanup import Cleaned
 from tests.journal_invariants import verify_journal
 from tests.reassign_bench import MemoryFile
 from tests.throttle_rig import Rig, goal

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_RATE
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_RATE
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
 from tests.plans import make_plan

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ResourceKind
-from kafkakit.reassign.board import Board
-from kafkakit.reassign.schedule.work import Limits, StepKind
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.run_state import Board
+from kafkakit.execution.decide.schedule.work import Limits, StepKind
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
 from tests.plans import make_plan

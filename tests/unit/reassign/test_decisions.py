@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.errors import InputError, RefusedError
-from kafkakit.model import LogDir, Reassignment, TopicPartition
-from kafkakit.ports import BrokerLogDirs, ConfigOp, LiveReplica, ResourceKind
-from kafkakit.reassign.goals import Goal
-from kafkakit.reassign.journal import decode_journal
-from kafkakit.reassign.journal_state import ConfigKey, RateHold
-from kafkakit.reassign.outcome import Commands, Direction
-from kafkakit.reassign.precheck import Live, MoveState, assess, require_applicable, require_rights
-from kafkakit.reassign.progress import Decision, Look, Watch, follow, look, poll_interval_s
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import (
+from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigOp, LiveReplica, ResourceKind
+from kafkakit.core.errors import InputError, RefusedError
+from kafkakit.core.model import LogDir, Reassignment, TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.execution.decide.goals import Goal
+from kafkakit.execution.decide.journal import decode_journal
+from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
+from kafkakit.execution.decide.outcome import Commands, Direction
+from kafkakit.execution.decide.precheck import Live, MoveState, assess, require_applicable, require_rights
+from kafkakit.execution.decide.progress import Decision, Look, Watch, follow, look, poll_interval_s
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     LEADER_LIST,
     LEADER_RATE,
@@ -22,7 +23,6 @@ from kafkakit.reassign.throttle import (
     restore_changes,
     wanted_entries,
 )
-from kafkakit.topicmappr.plan import Plan
 from tests.fakes import FakeCluster
 from tests.plans import make_plan
 from tests.reassign_bench import Bench

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import InfeasibleError
-from kafkakit.model import TopicPartition, TopicPartitionReplica
-from kafkakit.ports import ItemError
-from kafkakit.reassign.outcome import Commands, Outcome, Request
-from kafkakit.reassign.verification.run import verify
-from kafkakit.topicmappr.plan import DirMove, Plan
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.plan import DirMove, Plan
+from kafkakit.execution.decide.outcome import Commands, Outcome, Request
+from kafkakit.reassign.act.verify import verify
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
 from tests.plans import make_plan

@@ -1,7 +1,7 @@
 """Moves of somebody else may take the places that ours wait for: they are waited for, and named."""
 
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.work import Limits
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.schedule.work import Limits
 from tests.fakes import FakeCluster
 from tests.plans import make_plan
 from tests.reassign_bench import Bench

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from kafkakit.model import LogDir, Reassignment, TopicPartition
-from kafkakit.ports import BrokerLogDirs, LiveReplica, PartitionState
-from kafkakit.reassign.board import Board, Context, begin, may_start, settle
-from kafkakit.reassign.goals import Goal
-from kafkakit.reassign.observation import Intake, free_choice, intake_of, scene_of, share_of
-from kafkakit.reassign.precheck import Live
-from kafkakit.reassign.schedule.work import Disk, Limits, Place, Schedule, Step, StepKind
+from kafkakit.core.cluster_facts import BrokerLogDirs, LiveReplica, PartitionState
+from kafkakit.core.model import LogDir, Reassignment, TopicPartition
+from kafkakit.execution.decide.goals import Goal
+from kafkakit.execution.decide.observation import Intake, free_choice, intake_of, scene_of, share_of
+from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.run_state import Board, Context, begin, may_start, settle
+from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Schedule, Step, StepKind
 from tests.fakes import FakeCluster
 
 KEY, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.reassign.rates import (
+from kafkakit.core.errors import UsageError
+from kafkakit.execution.decide.rates import (
     is_unlimited,
     lifting_options,
     parse_broker_rate,
@@ -15,7 +15,7 @@ from kafkakit.reassign.rates import (
     read_request,
     require_known,
 )
-from kafkakit.reassign.schedule.work import Rates
+from kafkakit.execution.decide.schedule.work import Rates
 
 MB = 1_000_000
 

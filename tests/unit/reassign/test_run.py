@@ -5,11 +5,11 @@ from importlib import resources
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.errors import InfeasibleError, InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.errors import InfeasibleError, InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal
 from tests.plans import make_plan
@@ -384,7 +384,7 @@ def test_a_stop_in_the_middle_of_a_journal_write_loses_nothing() -> None:
 
 
 def test_journal_lines_fit_their_schema() -> None:
-    text = resources.files("kafkakit").joinpath("schemas", "journal.schema.json").read_text(encoding="utf-8")
+    text = resources.files("kafkakit").joinpath("core", "schemas", "journal.schema.json").read_text(encoding="utf-8")
     validator = Draft202012Validator(json.loads(text))
     bench = make_bench()
     bench.apply(rate=20 * MB)

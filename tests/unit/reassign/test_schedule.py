@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.decide import plan_schedule
-from kafkakit.reassign.schedule.work import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.schedule.scheduler import plan_schedule
+from kafkakit.execution.decide.schedule.work import (
     DirTask,
     Disk,
     Limits,

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.schedule.catch_up import catch_up
-from kafkakit.reassign.schedule.efficiency import throttle_share
-from kafkakit.reassign.schedule.window import Standing, startable
-from kafkakit.reassign.schedule.words import eta_line, format_span, schedule_data, schedule_lines, step_words
-from kafkakit.reassign.schedule.work import (
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.schedule.catch_up import catch_up
+from kafkakit.execution.decide.schedule.efficiency import throttle_share
+from kafkakit.execution.decide.schedule.window import Standing, startable
+from kafkakit.execution.decide.schedule.words import eta_line, format_span, schedule_data, schedule_lines, step_words
+from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
     Limits,
     Place,

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from kafkakit.control.lease import Holder, LeaseRecord, Life
-from kafkakit.documents import encode_plan
-from kafkakit.errors import InterruptedRunError, TerminatedRunError, TerminationRequested
-from kafkakit.journals.store_lines import DiskFile
-from kafkakit.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
-from kafkakit.ports import BrokerLogDirs, PartitionState
-from kafkakit.reassign.journal import What
-from kafkakit.reassign.journal_state import Promise, RunState
-from kafkakit.reassign.service import Patient
-from kafkakit.reassign.status.look import HeldLease, KnownRun
-from kafkakit.reassign.status.metrics import TOP, render_metrics
-from kafkakit.reassign.status.render import render_screen, render_status, status_line
-from kafkakit.reassign.status.runs import Flight, eta_of, owner_of, view_run
-from kafkakit.reassign.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
-from kafkakit.reassign.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
-from kafkakit.reassign.status.view import CopyState, CopyView, MoveView, StatusView
-from kafkakit.reassign.store_journal import Journal, journal_path
-from kafkakit.reassign.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
-from kafkakit.reassign.watch.run import Observer, look_once, watch
-from kafkakit.reassign.watch.store_runs import Runs
-from kafkakit.topicmappr.plan import identity_of
+from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import InterruptedRunError, TerminatedRunError, TerminationRequested
+from kafkakit.core.lease import Holder, LeaseRecord, Life
+from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.core.plan import identity_of
+from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.known_runs import Runs
+from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.run_journal import Journal, journal_path
+from kafkakit.execution.act.status_loop import Observer, look_once, watch
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal_state import Promise, RunState
+from kafkakit.execution.decide.status.looks import HeldLease, KnownRun
+from kafkakit.execution.decide.status.runs import Flight, eta_of, owner_of, view_run
+from kafkakit.execution.decide.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
+from kafkakit.execution.decide.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
+from kafkakit.execution.decide.status.state import CopyState, CopyView, MoveView, StatusView
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.reassign.show.status_metrics import TOP, render_metrics
+from kafkakit.reassign.show.status_text import render_screen, render_status, status_line
 from tests.exposition import parse
 from tests.fakes import FakeClock, FakeCluster
 from tests.plans import make_plan

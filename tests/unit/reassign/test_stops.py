@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkakit.control.store_wish import Wishes
-from kafkakit.errors import (
+from kafkakit.core.cluster_facts import ConfigOp, ResourceKind
+from kafkakit.core.errors import (
     InterruptedRunError,
     LeaseLostError,
     OperationFailedError,
@@ -15,13 +15,13 @@ from kafkakit.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.ports import ConfigOp, ResourceKind
-from kafkakit.reassign.journal import What
-from kafkakit.reassign.rates import RateRequest
-from kafkakit.reassign.schedule.work import Limits
-from kafkakit.reassign.store_orders import Orders
-from kafkakit.reassign.throttle import INSIDE_RATE
-from kafkakit.topicmappr.plan import DirMove
+from kafkakit.core.plan import DirMove
+from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.execution.decide.throttle import INSIDE_RATE
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_journal

@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafkakit.errors import OperationFailedError, TryLaterError
-from kafkakit.ports import ConfigChange, ConfigOp, ItemError, ResourceKind
-from kafkakit.reassign.goals import LIST_LIMIT, Goal
-from kafkakit.reassign.journal_state import ConfigKey
-from kafkakit.reassign.schedule.work import Rates
-from kafkakit.reassign.throttle import (
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.execution.decide.goals import LIST_LIMIT, Goal
+from kafkakit.execution.decide.journal_state import ConfigKey
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     FOLLOWER_RATE,
     INSIDE_RATE,

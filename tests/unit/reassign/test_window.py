@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from kafkakit.control.lease import Holder, Life, decode_lease, encode_lease
-from kafkakit.control.store_lease import Lease
-from kafkakit.control.store_wish import Wishes
-from kafkakit.errors import InfeasibleError, InterruptedRunError, RefusedError, TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.reassign.orders.run import note_pause
-from kafkakit.reassign.outcome import Commands, Request
-from kafkakit.reassign.schedule.work import Limits, Rates
-from kafkakit.reassign.store_guard import AWAY_S
-from kafkakit.reassign.store_orders import Orders
-from kafkakit.reassign.throttle import FOLLOWER_RATE
-from kafkakit.topicmappr.plan import DirMove
+from kafkakit.core.errors import InfeasibleError, InterruptedRunError, RefusedError, TryLaterError
+from kafkakit.core.lease import Holder, Life, decode_lease, encode_lease
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import DirMove
+from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.act.lease_guard import AWAY_S
+from kafkakit.execution.act.leases import Lease
+from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.decide.outcome import Commands, Request
+from kafkakit.execution.decide.schedule.work import Limits, Rates
+from kafkakit.execution.decide.throttle import FOLLOWER_RATE
+from kafkakit.reassign.act.control import note_pause
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeCluster
 from tests.journal_invariants import verify_effects, verify_journal

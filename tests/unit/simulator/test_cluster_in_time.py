@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.model import TopicPartition, TopicPartitionReplica
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimDisk, SimMove, SimPartition
 from kafkakit.simulator.observation import CopySeen, DiskSeen
 from kafkakit.simulator.simulation import Simulation

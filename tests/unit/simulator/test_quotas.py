@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.model import TopicPartition
+from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMove, SimPartition, efficiency_of
 from kafkakit.simulator.simulation import Simulation
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.commits.dating.run import MOST, RecordTimes
-from kafkakit.streams.ports import Fetched
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.log_reads import Fetched
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.act.record_dates import MOST, RecordTimes
 from tests.fake_log_reader import FakeLogReader
 from tests.streams_batches import Rec, batch
 

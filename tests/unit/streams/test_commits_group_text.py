@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.commit import CommitState, Dialect, Reading
-from kafkakit.streams.commits.facts import CommitFacts
-from kafkakit.streams.commits.headroom import Limits
-from kafkakit.streams.commits.look import GroupLook
-from kafkakit.streams.commits.shown.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
-from kafkakit.streams.commits.shown.picture import ASCII
-from kafkakit.streams.commits.watching.run import Shown
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import GroupState, GroupType, LogSpan
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import GroupState, GroupType
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.act.watch import Shown
+from kafkakit.streams.commits.decide.facts import CommitFacts
+from kafkakit.streams.commits.decide.group_look import GroupLook
+from kafkakit.streams.commits.decide.headroom import Limits
+from kafkakit.streams.commits.show.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
+from kafkakit.streams.commits.show.picture import ASCII
+from kafkakit.streams.formats.commit import CommitState, Dialect, Reading
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 NOW = 1_758_335_260_726
 

@@ -4,8 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.model import TopicPartition
-from kafkakit.streams.commit import (
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.decide.duplicates import duplicates_of
+from kafkakit.streams.commits.decide.explanation import Standing, explain, standing_of
+from kafkakit.streams.commits.decide.facts import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.commits.decide.hazards.every import hazards_of
+from kafkakit.streams.commits.decide.hazards.log_hazards import skipped_at_most
+from kafkakit.streams.commits.decide.headroom import by_fullness, headroom_of, read_limits
+from kafkakit.streams.commits.decide.times import age_text, interval_text, utc_text
+from kafkakit.streams.commits.show.findings import ABOUT
+from kafkakit.streams.commits.show.table import oldest_age_s
+from kafkakit.streams.formats.commit import (
     CommitState,
     Dialect,
     Mark,
@@ -16,17 +26,7 @@ from kafkakit.streams.commit import (
     Spill,
     Watermark,
 )
-from kafkakit.streams.commits.duplicates import duplicates_of
-from kafkakit.streams.commits.explanation import Standing, explain, standing_of
-from kafkakit.streams.commits.facts import CommitFacts, CopiedFrom, TimeSpan
-from kafkakit.streams.commits.hazards.every import hazards_of
-from kafkakit.streams.commits.hazards.findings_of import ABOUT
-from kafkakit.streams.commits.hazards.log_hazards import skipped_at_most
-from kafkakit.streams.commits.headroom import by_fullness, headroom_of, read_limits
-from kafkakit.streams.commits.shown.table import oldest_age_s
-from kafkakit.streams.commits.shown.times import age_text, interval_text, utc_text
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import LogSpan
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 KEY = TopicPartition("t", 0)
 NOW = 1_758_335_260_726

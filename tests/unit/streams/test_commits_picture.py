@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkakit.streams.commit import CommitState, Mark, MarkState
-from kafkakit.streams.commits.shown.picture import ASCII, BLOCKS, MAX_ROWS, draw
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.commits.show.picture import ASCII, BLOCKS, MAX_ROWS, draw
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 
 def state(base: int, *done: tuple[int, int], marks: tuple[Mark, ...] = ()) -> CommitState:

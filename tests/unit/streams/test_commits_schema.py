@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.errors import InputError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.commit import (
+from kafkakit.core.errors import InputError
+from kafkakit.core.group_facts import GroupMember
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.tables import plain_value
+from kafkakit.streams.commits.decide.document import CommitDocument, StateDocument, identity_of, read_commit, state_of
+from kafkakit.streams.commits.decide.facts import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.commits.show.data import commit_data
+from kafkakit.streams.formats.commit import (
     CommitState,
     Dialect,
     Mark,
@@ -23,13 +29,8 @@ from kafkakit.streams.commit import (
     Watermark,
     Writer,
 )
-from kafkakit.streams.commits.document import CommitDocument, StateDocument, identity_of, read_commit, state_of
-from kafkakit.streams.commits.facts import CommitFacts, CopiedFrom, TimeSpan
-from kafkakit.streams.commits.shown.data import commit_data
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.offset_ranges import OffsetRanges
-from kafkakit.streams.ports import GroupMember, LogSpan
-from kafkakit.tables import plain_value
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 FULL = CommitState(
     base=100,
@@ -68,7 +69,7 @@ WHOLE = CommitFacts(
     copied_from=CopiedFrom(source="s", upstream_offset=1, place_low=2, place_high=3),
 )  # fmt: skip
 SCHEMA: dict[str, Any] = json.loads(
-    resources.files("kafkakit").joinpath("schemas", "commit.schema.json").read_text(encoding="utf-8")
+    resources.files("kafkakit").joinpath("core", "schemas", "commit.schema.json").read_text(encoding="utf-8")
 )
 
 

@@ -1,9 +1,9 @@
 import pytest
 
-from kafkakit.streams.commit import Dialect, Problem
-from kafkakit.streams.dialects.commit_text import canonical_base64
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.identity import CommitIdentity
+from kafkakit.streams.formats.commit import Dialect, Problem
+from kafkakit.streams.formats.dialects.commit_text import canonical_base64
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.identity import CommitIdentity
 
 ORDERS = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
 RANGES = "~bEA9kU2IBB2QKAAECAgUCCLawy6eWM-gHBAIHAg"

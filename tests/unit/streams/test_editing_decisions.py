@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from kafkakit.errors import KafkakitError, RefusedError, TryLaterError, UsageError
-from kafkakit.streams.commit import CommitState, Dialect, Mark, MarkState, RouteMark, Watermark
-from kafkakit.streams.commits.editing.plan import EditPlan, PartitionEdit
-from kafkakit.streams.commits.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
-from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.core.errors import KafkakitError, RefusedError, TryLaterError, UsageError
+from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
+from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
+from kafkakit.streams.formats.commit import CommitState, Dialect, Mark, MarkState, RouteMark, Watermark
+from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.edit_rig import GROUP, START_MS, TOPIC, Rig, only, ranges
 
 STREAMS_METADATA = "AQAAAZlk8tg2"

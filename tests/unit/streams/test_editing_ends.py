@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.journals import store_lines
-from kafkakit.journals.store_lines import DiskFile
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.commit import CommitState, Dialect, Spill, Watermark, Writer
-from kafkakit.streams.commits.editing.gate import check_quiet, settled
-from kafkakit.streams.commits.editing.journal import EditRecord, Standing, Verdict
-from kafkakit.streams.commits.editing.plan import EditPlan
-from kafkakit.streams.commits.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
-from kafkakit.streams.commits.editing.store_journal import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.editing.undoing import finish_plan, undo_plan
-from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
-from kafkakit.streams.ports import CommittedOffset
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act import journal_file as store_lines
+from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
+from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
+from kafkakit.streams.commits.decide.editing.journal import EditRecord, Standing, Verdict
+from kafkakit.streams.commits.decide.editing.plan import EditPlan
+from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
+from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
+from kafkakit.streams.formats.commit import CommitState, Dialect, Spill, Watermark, Writer
+from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
 from tests.edit_rig import CLUSTER, GROUP, START_MS, TOPIC, Rig, only, ranges
 
 

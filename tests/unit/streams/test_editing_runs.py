@@ -10,18 +10,25 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit.errors import InputError, KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
-from kafkakit.journals.store_lines import DiskFile
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.commit import CommitState
-from kafkakit.streams.commits.editing.journal import EditRecord, Standing, Verdict
-from kafkakit.streams.commits.editing.outcome import EditOutcome
-from kafkakit.streams.commits.editing.plan import EditPlan
-from kafkakit.streams.commits.editing.request import Landing, Replay, Reset, Skip
-from kafkakit.streams.commits.editing.store_journal import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.editing.undoing import finish_plan, undo_plan
-from kafkakit.streams.ports import CommittedOffset
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import (
+    InputError,
+    KafkakitError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+    UsageError,
+)
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
+from kafkakit.streams.commits.decide.editing.journal import EditRecord, Standing, Verdict
+from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
+from kafkakit.streams.commits.decide.editing.plan import EditPlan
+from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip
+from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
+from kafkakit.streams.formats.commit import CommitState
 from tests.edit_journal_invariants import commits_of, verify_edit_journal, verify_writes
 from tests.edit_rig import CLUSTER, GROUP, Rig, journals, only, ranges
 
@@ -341,7 +348,9 @@ def test_the_schema_of_journals_accepts_what_is_written_and_nothing_odd(rig: Rig
     rig.do(Reset(landing=Landing.OFFSET, value=10), 0, 1)
     rig.clock.advance(1)
     undo(rig, rig.edits.last())
-    text = resources.files("kafkakit").joinpath("schemas", "commit-edit.schema.json").read_text(encoding="utf-8")
+    text = (
+        resources.files("kafkakit").joinpath("core", "schemas", "commit-edit.schema.json").read_text(encoding="utf-8")
+    )
     schema = json.loads(text)
     Draft202012Validator.check_schema(schema)
     lines = [json.loads(line) for path in journals(tmp_path) for line in path.read_bytes().splitlines()]

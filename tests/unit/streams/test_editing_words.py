@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.streams.commits.editing.moments import parse_moment
-from kafkakit.streams.commits.editing.offset_text import MAX_OFFSET, parse_offsets
-from kafkakit.streams.commits.editing.request import Landing
-from kafkakit.streams.commits.editing.targets import parse_target
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.commits.decide.editing.moments import parse_moment
+from kafkakit.streams.commits.decide.editing.offset_text import MAX_OFFSET, parse_offsets
+from kafkakit.streams.commits.decide.editing.request import Landing
+from kafkakit.streams.commits.decide.editing.targets import parse_target
 from tests.edit_rig import ranges
 
 EAST = timezone(timedelta(hours=9))

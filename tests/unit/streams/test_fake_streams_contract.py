@@ -6,9 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.ports import CommittedOffset, GroupAdmin, GroupType, LogReader
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.group_facts import CommittedOffset, GroupType
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.groups import GroupAdmin
+from kafkakit.ports.log import LogReader
 from tests.fake_groups import FakeGroups
 from tests.fake_log_reader import FakeLogReader
 from tests.streams_batches import Rec, batch, marker

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kafkakit.adapters.kafka_groups import KafkaGroups
-from kafkakit.adapters.kafka_groups_coordinators import Coordinators
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.security import Security
-from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.adapters.kafka.groups import KafkaGroups
+from kafkakit.adapters.kafka.groups_coordinators import Coordinators
+from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.core.model import TopicPartition
 
 KEY = TopicPartition("t", 0)
 LOST = ConnectionError("broke")

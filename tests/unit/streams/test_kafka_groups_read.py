@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_groups_read import (
+from kafkakit.adapters.kafka.groups_read import (
     assignment_of,
     commits_of,
     description_of,
@@ -15,9 +15,9 @@ from kafkakit.adapters.kafka_groups_read import (
     state_of,
     type_of,
 )
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.streams.ports import CommittedOffset, GroupDescription, GroupListing, GroupState, GroupType
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, GroupState, GroupType
+from kafkakit.core.model import TopicPartition
 
 TP = TopicPartition
 

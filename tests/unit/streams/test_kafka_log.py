@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_log import KafkaLog
-from kafkakit.adapters.kafka_log_courier import Letter
-from kafkakit.adapters.kafka_log_routes import Routes
-from kafkakit.model import TopicPartition
-from kafkakit.ports import ItemError
-from kafkakit.security import Security
-from kafkakit.streams.ports import Fetched
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.adapters.kafka.log_fetch_connection import Letter
+from kafkakit.adapters.kafka.log_routes import Routes
+from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.log_reads import Fetched
+from kafkakit.core.model import TopicPartition
 
 TP = TopicPartition
 A, B, C = (TP("t", number) for number in range(3))

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka_log_routes import HIDDEN, LEADERLESS, UNKNOWN, Routes
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.identity import NO_TOPIC_ID
-from kafkakit.streams.ports import TopicPlaces
+from kafkakit.adapters.kafka.log_routes import HIDDEN, LEADERLESS, UNKNOWN, Routes
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.log_reads import TopicPlaces
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.identity import NO_TOPIC_ID
 
 TP = TopicPartition
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.streams.commit import CommitState, Dialect
-from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.dialects.sniff import read_metadata
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.formats.commit import CommitState, Dialect
+from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.formats.dialects.sniff import read_metadata
 
 FILE = Path(__file__).parents[2] / "cases" / "streams" / "kafka_streams.json"
 CASES: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["cases"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.streams.commit import (
+from kafkakit.streams.formats.commit import (
     CommitState,
     Mark,
     MarkState,
@@ -18,12 +18,12 @@ from kafkakit.streams.commit import (
     Watermark,
     Writer,
 )
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.crc32c import crc32c
-from kafkakit.streams.kkm1.decode import read_kkm1
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.kkm1.envelope import identity_bytes
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.crc32c import crc32c
+from kafkakit.streams.formats.kkm1.decode import read_kkm1
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.kkm1.envelope import identity_bytes
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "cases" / "streams" / "kkm1.json").read_text())
 IDENTITY = CommitIdentity(**CASES["identity"] | {"topic_id": bytes.fromhex(CASES["identity"]["topic_id"])})

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.commit import CommitState
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1 import ledger
-from kafkakit.streams.kkm1.ledger import (
+from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1 import ledger
+from kafkakit.streams.formats.kkm1.ledger import (
     LedgerKey,
     ledger_key,
     ledger_record,
@@ -16,10 +16,10 @@ from kafkakit.streams.kkm1.ledger import (
     restore,
     spilled,
 )
-from kafkakit.streams.kkm1.packing import Encoding, pack_bitmap, pack_rice, pack_runs, pack_smallest, unpack
-from kafkakit.streams.kkm1.text import Alphabet, BadTextError, chars_of, from_text, to_text, utf16_units
-from kafkakit.streams.kkm1.varint import BadBodyError, Cursor, unzigzag, uvarint, zigzag
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.kkm1.packing import Encoding, pack_bitmap, pack_rice, pack_runs, pack_smallest, unpack
+from kafkakit.streams.formats.kkm1.text import Alphabet, BadTextError, chars_of, from_text, to_text, utf16_units
+from kafkakit.streams.formats.kkm1.varint import BadBodyError, Cursor, unzigzag, uvarint, zigzag
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=3, group="a/b")
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.commit import CommitState, Mark, MarkState, Problem, RouteMark, Spill, Watermark
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.decode import Opened, open_text, read_kkm1
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.kkm1.envelope import Flag, seal
-from kafkakit.streams.kkm1.text import MAX_CHARS, Alphabet, to_text
-from kafkakit.streams.kkm1.varint import uvarint
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Problem, RouteMark, Spill, Watermark
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.decode import Opened, open_text, read_kkm1
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.kkm1.envelope import Flag, seal
+from kafkakit.streams.formats.kkm1.text import MAX_CHARS, Alphabet, to_text
+from kafkakit.streams.formats.kkm1.varint import uvarint
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=0, group="g")
 DONE = OffsetRanges(((101, 103), (105, 110)))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import InputError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.dialects.mirrormaker import (
+from kafkakit.core.errors import InputError
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.dialects.mirrormaker import (
     Checkpoint,
     OffsetSync,
     decode_checkpoint,
@@ -17,7 +17,7 @@ from kafkakit.streams.dialects.mirrormaker import (
     skipped_by_copy,
     syncs_by_partition,
 )
-from kafkakit.streams.dialects.sniff import read_metadata
+from kafkakit.streams.formats.dialects.sniff import read_metadata
 
 FILE = Path(__file__).parents[2] / "cases" / "streams" / "mirrormaker.json"
 CASES: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.streams.identity import topic_id_bytes, topic_id_text
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.formats.identity import topic_id_bytes, topic_id_text
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 
 def test_ranges_are_sorted_and_joined() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.streams.offsets_log.group_values import (
+from kafkakit.streams.formats.offsets_log.group_values import (
     ClassicGroup,
     ClassicMember,
     GroupEpoch,
@@ -16,9 +16,16 @@ from kafkakit.streams.offsets_log.group_values import (
     NewMember,
     Unread,
 )
-from kafkakit.streams.offsets_log.keys import KeyType, LogKey, Opaque, Undecodable, coordinator_partition, decode_key
-from kafkakit.streams.offsets_log.records import Entry, decode_entry
-from kafkakit.streams.offsets_log.values import OffsetCommit, decode_offset_commit
+from kafkakit.streams.formats.offsets_log.keys import (
+    KeyType,
+    LogKey,
+    Opaque,
+    Undecodable,
+    coordinator_partition,
+    decode_key,
+)
+from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
+from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
 from tests.streams_batches import group_key, offset_key, offset_value, string, uvarint
 
 CASES = json.loads((Path(__file__).parents[2] / "cases/streams/offsets_log.json").read_text(encoding="utf-8"))

@@ -4,13 +4,20 @@ from struct import pack
 
 import pytest
 
-from kafkakit.streams.offsets_log import rows, transactions
-from kafkakit.streams.offsets_log.commits import Held
-from kafkakit.streams.offsets_log.facts import TOMBSTONE, CommitColumns, FeedFacts, GroupEvent, OpenTransaction, Owner
-from kafkakit.streams.offsets_log.feed import OffsetsFeed
-from kafkakit.streams.offsets_log.key_table import CommitKey, KeyTable
-from kafkakit.streams.offsets_log.transactions import HELD, TransactionBatch, Transactions
-from kafkakit.streams.ports import GroupType
+from kafkakit.core.group_facts import GroupType
+from kafkakit.streams.formats.offsets_log import rows, transactions
+from kafkakit.streams.formats.offsets_log.commits import Held
+from kafkakit.streams.formats.offsets_log.facts import (
+    TOMBSTONE,
+    CommitColumns,
+    FeedFacts,
+    GroupEvent,
+    OpenTransaction,
+    Owner,
+)
+from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
+from kafkakit.streams.formats.offsets_log.key_table import CommitKey, KeyTable
+from kafkakit.streams.formats.offsets_log.transactions import HELD, TransactionBatch, Transactions
 from tests.streams_batches import (
     Rec,
     batch,

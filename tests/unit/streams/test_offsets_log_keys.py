@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkakit.streams.offsets_log.key_table import CommitKey, KeysFull, KeyTable
-from kafkakit.streams.offsets_log.keys import Undecodable
+from kafkakit.streams.formats.offsets_log.key_table import CommitKey, KeysFull, KeyTable
+from kafkakit.streams.formats.offsets_log.keys import Undecodable
 from tests.streams_batches import group_key, offset_key
 
 

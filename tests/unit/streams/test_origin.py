@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.streams.dialects import bind_search
-from kafkakit.streams.dialects.bind_search import KnownTopic, find_owners
-from kafkakit.streams.dialects.origin import Origin, find_origin
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.crc32c import crc32c
-from kafkakit.streams.kkm1.envelope import Flag, bind_of, identity_bytes, seal
-from kafkakit.streams.kkm1.text import Alphabet, to_text
+from kafkakit.streams.formats.dialects import bind_search
+from kafkakit.streams.formats.dialects.bind_search import KnownTopic, find_owners
+from kafkakit.streams.formats.dialects.origin import Origin, find_origin
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.crc32c import crc32c
+from kafkakit.streams.formats.kkm1.envelope import Flag, bind_of, identity_bytes, seal
+from kafkakit.streams.formats.kkm1.text import Alphabet, to_text
 
 SOURCE = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
 HERE = CommitIdentity(cluster_id="prod-b-0002", topic_id=bytes(range(16, 32)), partition=3, group="orders")

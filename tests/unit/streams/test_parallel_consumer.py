@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from kafkakit.streams.commit import CommitState
-from kafkakit.streams.dialects.parallel_consumer_write import write_parallel_consumer
-from kafkakit.streams.dialects.sniff import read_metadata
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 FILE = Path(__file__).parents[2] / "cases" / "streams" / "parallel_consumer.json"
 CASES: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["cases"]

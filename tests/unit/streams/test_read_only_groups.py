@@ -3,9 +3,10 @@
 import pytest
 
 from kafkakit.adapters.read_only_groups import ReadOnlyGroups
-from kafkakit.errors import RefusedError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.ports import CommittedOffset, GroupAdmin
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.groups import GroupAdmin
 from tests.fake_groups import FakeGroups
 
 KEY = TopicPartition("t", 0)

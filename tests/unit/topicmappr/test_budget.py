@@ -5,29 +5,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import TryLaterError, UsageError
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.drain.decide import decide_drain
-from kafkakit.topicmappr.drain.request import DrainRequest
-from kafkakit.topicmappr.explain.decide import explain
-from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
-from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.leadership.decide import decide_leaders
-from kafkakit.topicmappr.leadership.order import Passing, first_passings
-from kafkakit.topicmappr.leadership.request import LeadersRequest
-from kafkakit.topicmappr.planned.budget import (
-    NO_BUDGET,
-    Budget,
-    LeftForLater,
-    Served,
-    Wish,
-    budget_notes,
-    serve,
-)
-from kafkakit.topicmappr.planned.change import PlannedChange
-from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, LeftForLater, Served, Wish, budget_notes, serve
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.explain.decision import explain
+from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+from kafkakit.topicmappr.decide.leaders.order import Passing, first_passings
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.invariants import verify_plan
 
 Lists = list[list[int]]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.findings import Finding, Severity
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Reassignment, Topic
-from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.check.balance_rules import share_limits
-from kafkakit.topicmappr.check.catalogue import RULES
-from kafkakit.topicmappr.check.decide import check_cluster
-from kafkakit.topicmappr.check.request import CheckRequest
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import Finding, Severity
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Reassignment, Topic
+from kafkakit.topicmappr.decide.check.balance_rules import share_limits
+from kafkakit.topicmappr.decide.check.catalogue import RULES
+from kafkakit.topicmappr.decide.check.decision import check_cluster
+from kafkakit.topicmappr.decide.check.request import CheckRequest
 from tests.fakes import FakeCluster
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -5,15 +5,15 @@ from functools import partial
 
 import pytest
 
-from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
-from kafkakit.topicmappr.broker_disks import DirStorage, broker_disks
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.dirs.decide import DirPlan, plan_dirs
-from kafkakit.topicmappr.dirs.render import dirs_data, dirs_section
-from kafkakit.topicmappr.dirs.rules import DirRules
-from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.placement.broker_disks import DirStorage, broker_disks
+from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.show.log_dirs import dirs_data, dirs_section
 from tests.strategies import TAKEN_AT
 
 GIB = 1 << 30

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import TryLaterError
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.drain.decide import decide_drain
-from kafkakit.topicmappr.drain.request import DrainRequest
-from kafkakit.topicmappr.planned.budget import Budget, LeftForLater
-from kafkakit.topicmappr.planned.change import PlannedChange
-from kafkakit.topicmappr.storage_rebuild.choices import PlaceBy
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.topicmappr.decide.budget import Budget, LeftForLater
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.placement_choices import PlaceBy
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from tests.invariants import verify_plan
 
 ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]

@@ -6,19 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, PartitionMap, TopicPartition
-from kafkakit.tables import plain_value
-from kafkakit.topicmappr.certificate import (
-    BrokerLimit,
-    Certificate,
-    PlacementRules,
-    Proof,
-    ProofKind,
-    SolverStatus,
-)
-from kafkakit.topicmappr.explain.decide import Explanation, explain
-from kafkakit.topicmappr.explain.render import explanation_data, explanation_text
-from kafkakit.topicmappr.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, ScopeEntry
+from kafkakit.core.certificate import BrokerLimit, Certificate, PlacementRules, Proof, ProofKind, SolverStatus
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, PartitionMap, TopicPartition
+from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, ScopeEntry
+from kafkakit.core.tables import plain_value
+from kafkakit.topicmappr.decide.explain.decision import Explanation, explain
+from kafkakit.topicmappr.show.explain import explanation_data, explanation_text
 from tests.strategies import TAKEN_AT
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: None}

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.errors import InfeasibleError
-from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.percent import parse_percent
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.core.percent import parse_percent
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
 MIB = 1 << 20
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.certificate import ProofKind
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.rebalance.decide import Rebalance, decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
-from kafkakit.topicmappr.storage.fleet import make_fleet
-from kafkakit.topicmappr.storage.moves_bound import moves_bound
-from kafkakit.topicmappr.storage.relaxation import masses_of
-from kafkakit.topicmappr.storage.window import Limits, sliding_window
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.certificate import ProofKind
+from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.moves_bound import moves_bound
+from kafkakit.placement.bytes.slots import make_fleet
+from kafkakit.placement.bytes.window import Limits, sliding_window
+from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.cli.test_rebalance import GIB, cluster
 
 RACKS: Mapping[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b", 5: "c"}

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafkakit.documents import decode_plan, encode_plan, encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, Partition, Topic
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.certificate import ProofKind
-from kafkakit.topicmappr.counts.blocks import Block, block_proof, blocks_of, reach_by
-from kafkakit.topicmappr.leadership.decide import decide_leaders
-from kafkakit.topicmappr.leadership.request import LeadersRequest
-from kafkakit.topicmappr.network import FlowNetwork
-from kafkakit.topicmappr.plan import Plan
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebuild.decide import decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import ProofKind
+from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.plan import Plan
+from kafkakit.placement.counts.blocks import Block, block_proof, blocks_of, reach_by
+from kafkakit.placement.network import FlowNetwork
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from tests.invariants import verify_plan
 
 Document = dict[str, Any]

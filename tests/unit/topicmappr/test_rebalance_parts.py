@@ -4,13 +4,13 @@ import signal
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.output import Output
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.rebalance.relocations import pairs, smallest_tolerance
-from kafkakit.topicmappr.rebalance.request import GIB, RebalanceRequest
-from kafkakit.topicmappr.rebalance.sources import choose_sources
-from kafkakit.topicmappr.watch.cli import watching
+from kafkakit.cli.output import Output
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.errors import UsageError
+from kafkakit.topicmappr.commands.search_watch import watching
+from kafkakit.topicmappr.decide.rebalance.relocations import pairs, smallest_tolerance
+from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance.sources import choose_sources
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from kafkakit.errors import InfeasibleError, UsageError
-from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.rebalance.decide import decide_rebalance
-from kafkakit.topicmappr.rebalance.request import Goal, RebalanceRequest
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from tests.cli.test_rebalance import cluster
 
 

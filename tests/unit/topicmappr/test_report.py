@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kafkakit.model import PartitionMap
-from kafkakit.topicmappr.certificate import BrokerLimit, Certificate, GroupLimit, Proof, ProofKind, SolverStatus
-from kafkakit.topicmappr.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, StorageFacts
-from kafkakit.topicmappr.report.charts import FrontierPoint
-from kafkakit.topicmappr.report.figures import largest_moves
-from kafkakit.topicmappr.report.markup import el, text
-from kafkakit.topicmappr.report.page import report_page
+from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, Proof, ProofKind, SolverStatus
+from kafkakit.core.model import PartitionMap
+from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, StorageFacts
+from kafkakit.report.markup import el, text
+from kafkakit.topicmappr.show.page.charts import FrontierPoint
+from kafkakit.topicmappr.show.page.figures import largest_moves
+from kafkakit.topicmappr.show.page.page import report_page
 
 MADE_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;\u202egnp\x00\ud800"

@@ -2,21 +2,21 @@
 
 import pytest
 
-from kafkakit.errors import InputError, OperationFailedError, UsageError
-from kafkakit.model import PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.topicmappr.broker_change import classify
-from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.counts.affinity import find_affinities
-from kafkakit.topicmappr.counts.dealing import scatter
-from kafkakit.topicmappr.counts.levels import solve_levels
-from kafkakit.topicmappr.counts.pool import deal_pool
-from kafkakit.topicmappr.maps import map_files
-from kafkakit.topicmappr.network import FlowInfeasibleError, FlowNetwork
-from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rack_rule import RackRule, fill_room
-from kafkakit.topicmappr.rebuild.render import ids, what_changed
-from kafkakit.topicmappr.statistics import degree_of
-from kafkakit.topicmappr.topic_selection import parse_patterns, select_topics
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.errors import InputError, OperationFailedError, UsageError
+from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.placement_statistics import degree_of
+from kafkakit.core.topic_selection import parse_patterns, select_topics
+from kafkakit.placement.broker_change import classify
+from kafkakit.placement.counts.affinity import find_affinities
+from kafkakit.placement.counts.dealing import scatter
+from kafkakit.placement.counts.levels import solve_levels
+from kafkakit.placement.counts.pool import deal_pool
+from kafkakit.placement.group_rule import RackRule, fill_room
+from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.topicmappr.decide.map_files import map_files
+from kafkakit.topicmappr.show.rebuild import ids, what_changed
 
 
 def test_broker_list_takes_ids_special_values_and_spaces() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rebalance.decide import Rebalance, decide_rebalance
-from kafkakit.topicmappr.rebalance.request import GIB, Goal, RebalanceRequest
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
+from kafkakit.topicmappr.decide.rebalance.request import GIB, Goal, RebalanceRequest
 from tests.balance_strategies import EVERYBODY
 from tests.invariants import verify_plan
 from tests.shapes import SHAPES

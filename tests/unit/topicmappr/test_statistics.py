@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from kafkakit.topicmappr import statistics
-from kafkakit.topicmappr.statistics import degree_of
+from kafkakit.core import placement_statistics as statistics
+from kafkakit.core.placement_statistics import degree_of
 
 
 def by_sets(rows: Sequence[Sequence[int]]) -> tuple[int, int, float]:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from kafkakit.documents import encode_plan, encode_snapshot
-from kafkakit.errors import TryLaterError, UsageError
-from kafkakit.model import Broker, ClusterSnapshot, LogDir, Partition, PartitionAssignment, PartitionMap, Topic
-from kafkakit.topicmappr.broker_list import parse_broker_list
-from kafkakit.topicmappr.problem import PlannedPartition
-from kafkakit.topicmappr.rebuild.decide import Rebuild, decide_rebuild
-from kafkakit.topicmappr.rebuild.request import RebuildRequest, parse_factor
-from kafkakit.topicmappr.storage_rebuild.choices import OptimizeFor, PlaceBy
-from kafkakit.topicmappr.storage_rebuild.leaders import lead_evenly
-from kafkakit.topicmappr.storage_rebuild.task import filled
-from kafkakit.topicmappr.storage_text import GIB
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.documents import encode_plan, encode_snapshot
+from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, PartitionAssignment, PartitionMap, Topic
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.rebuild_bytes.leaders import lead_evenly
+from kafkakit.placement.rebuild_bytes.task import filled
+from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
+from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest, parse_factor
+from kafkakit.topicmappr.decide.storage_words import GIB
 from tests.invariants import verify_plan
 from tests.storage_rebuild_invariants import verify_storage_rebuild
 

@@ -4,20 +4,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from kafkakit.model import TopicPartition
-from kafkakit.topicmappr.problem import PlacementProblem, PlannedPartition
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.statistics import BrokerStorage
-from kafkakit.topicmappr.storage.board import Board
-from kafkakit.topicmappr.storage.fleet import make_fleet
-from kafkakit.topicmappr.storage.layout import Disks
-from kafkakit.topicmappr.storage.pools import Pools
-from kafkakit.topicmappr.storage.search import Unwatched
-from kafkakit.topicmappr.storage_rebuild.exact import is_small
-from kafkakit.topicmappr.storage_rebuild.finishing import finish, open_slots
-from kafkakit.topicmappr.storage_rebuild.levelling import Leveller
-from kafkakit.topicmappr.storage_rebuild.search import search
-from kafkakit.topicmappr.storage_rebuild.task import Row, Task, make_task
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.placement_statistics import BrokerStorage
+from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.pools import Pools
+from kafkakit.placement.bytes.search_state import Board
+from kafkakit.placement.bytes.slots import make_fleet
+from kafkakit.placement.bytes.tightening import Unwatched
+from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.problem import PlacementProblem, PlannedPartition
+from kafkakit.placement.rebuild_bytes.exact import is_small
+from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
+from kafkakit.placement.rebuild_bytes.narrowing import Leveller
+from kafkakit.placement.rebuild_bytes.task import Row, Task, make_task
+from kafkakit.placement.rebuild_bytes.tightening import search
 
 BROKERS = range(1, 13)
 RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import InputError, TryLaterError, UsageError
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
-from kafkakit.ports import FreeStorage, PartitionSizes, StorageReading
-from kafkakit.topicmappr.broker_disks import broker_disks
-from kafkakit.topicmappr.log_dirs import dir_table
-from kafkakit.topicmappr.planning.run import observe_own_sizes, observe_with, observe_without_sizes, read_metrics
-from kafkakit.topicmappr.statistics import BrokerStorage
-from kafkakit.topicmappr.storage_source import refuse_old, storage_facts, storage_of, with_metrics
+from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.placement_statistics import BrokerStorage
+from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.placement.broker_disks import broker_disks
+from kafkakit.placement.log_dirs import dir_table
+from kafkakit.topicmappr.act.sizes import observe_own_sizes, observe_with, observe_without_sizes, read_metrics
+from kafkakit.topicmappr.decide.size_source import refuse_old, storage_facts, storage_of, with_metrics
 from tests.fakes import FakeClock, FakeCluster, FakeStorageMetrics
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.errors import InfeasibleError, UsageError
-from kafkakit.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
-from kafkakit.topicmappr.broker_list import BrokerList
-from kafkakit.topicmappr.drain.decide import decide_drain
-from kafkakit.topicmappr.drain.request import DrainRequest
-from kafkakit.topicmappr.explain.request import find_partition
-from kafkakit.topicmappr.fix_racks.decide import decide_fix_racks
-from kafkakit.topicmappr.fix_racks.request import FixRacksRequest
-from kafkakit.topicmappr.place.decide import NewTopic, decide_place
-from kafkakit.topicmappr.place.loads import as_levels
-from kafkakit.topicmappr.place.request import PlaceRequest
-from kafkakit.topicmappr.plan import Plan
-from kafkakit.topicmappr.problem import Minimize
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.refill.fill import fill_openings
-from kafkakit.topicmappr.refill.leaders import pass_leaders
-from kafkakit.topicmappr.refill.openings import Receivers, group_openings
-from kafkakit.topicmappr.set_replication.decide import ReplicationRequest, decide_set_replication
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.openings.fill import fill_openings
+from kafkakit.placement.openings.openings import Receivers, group_openings
+from kafkakit.placement.openings.passed_leaders import pass_leaders
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.explain.request import find_partition
+from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.decide.place.decision import NewTopic, decide_place
+from kafkakit.topicmappr.decide.place.loads import as_levels
+from kafkakit.topicmappr.decide.place.request import PlaceRequest
+from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 from tests.strategies import TAKEN_AT
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}

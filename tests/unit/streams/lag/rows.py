@@ -4,13 +4,13 @@ import struct
 
 import numpy as np
 
-from kafkakit.streams.identity import NO_TOPIC_ID
-from kafkakit.streams.lag.measure.book import BookLimits, LagBook
-from kafkakit.streams.lag.measure.ends import EndSamples
-from kafkakit.streams.lag.measure.table import LagTable, MeasureRules, measure
-from kafkakit.streams.lag.measure.topics import TopicFacts
-from kafkakit.streams.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
-from kafkakit.streams.offsets_log.key_table import KeyTable
+from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.lag.decide.measure.book import BookLimits, LagBook
+from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 
 T0 = 1_700_000_000_000
 

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.commit import CommitState, Dialect, Problem, Watermark
-from kafkakit.streams.dialects.kafka_streams import write_kafka_streams
-from kafkakit.streams.identity import CommitIdentity
-from kafkakit.streams.kkm1.encode import encode_commit
-from kafkakit.streams.lag.measure.book import DIALECTS, PROBLEMS, BookLimits
-from kafkakit.streams.lag.measure.figures import Flag, Source
-from kafkakit.streams.lag.measure.records import ReadRecord
-from kafkakit.streams.lag.measure.table import positions
-from kafkakit.streams.lag.measure.topics import TopicFacts
-from kafkakit.streams.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Watermark
+from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
+from kafkakit.streams.formats.identity import CommitIdentity
+from kafkakit.streams.formats.kkm1.encode import encode_commit
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.lag.decide.measure.book import DIALECTS, PROBLEMS, BookLimits
+from kafkakit.streams.lag.decide.measure.figures import Flag, Source
+from kafkakit.streams.lag.decide.measure.records import ReadRecord
+from kafkakit.streams.lag.decide.measure.table import positions
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.unit.streams.lag.rows import T0, Bench
 
 ID1, ID2 = b"1" * 16, b"2" * 16

@@ -1,7 +1,7 @@
 import numpy as np
 
-from kafkakit.streams.lag.measure.ends import MAX_TOOK_MS, SAMPLES, Bracket, EndSamples
-from kafkakit.streams.lag.measure.topics import NONE
+from kafkakit.streams.lag.decide.measure.ends import MAX_TOOK_MS, SAMPLES, Bracket, EndSamples
+from kafkakit.streams.lag.decide.measure.topics import NONE
 
 
 def record(ends: EndSamples, slot: int, at: int, end: int, *, took: int = 10, start: int = 0) -> None:

@@ -1,8 +1,8 @@
 """What must never pass for a figure of now: old sums, payloads that nothing proves, commits that may be others'."""
 
-from kafkakit.streams.lag.joined.metrics_text import exposition, families
-from kafkakit.streams.lag.measure.figures import Flag, Source
-from kafkakit.streams.lag.measure.status import Status
+from kafkakit.streams.lag.decide.measure.figures import Flag, Source
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.show.metrics_text import exposition, families
 from tests.exposition import parse
 from tests.unit.streams.lag.rows import Bench
 from tests.unit.streams.lag.test_book import ID1, ID2, kkm1

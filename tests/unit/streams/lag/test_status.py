@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.measure.figures import Flag
-from kafkakit.streams.lag.measure.status import Status, judge
-from kafkakit.streams.lag.measure.window import SAMPLES, CommitWindow
+from kafkakit.streams.lag.decide.measure.figures import Flag
+from kafkakit.streams.lag.decide.measure.status import Status, judge
+from kafkakit.streams.lag.decide.measure.window import SAMPLES, CommitWindow
 
 MINUTE = 60_000
 Sample = tuple[int, int]

@@ -1,15 +1,15 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkakit.errors import UsageError
-from kafkakit.streams.lag.joined.metrics_text import Family, SeriesRules, datagrams, exposition, families
-from kafkakit.streams.lag.joined.naming import stream_of
-from kafkakit.streams.lag.joined.thresholds import Judge, Limits, Thresholds, Verdict, check, parse_count
-from kafkakit.streams.lag.joined.views import Level, Place, view
-from kafkakit.streams.lag.measure.forecast import Basis
-from kafkakit.streams.lag.measure.status import Status
-from kafkakit.streams.lag.measure.table import LagTable, MeasureRules
-from kafkakit.streams.lag.measure.topics import TopicFacts
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.lag.decide.measure.forecast import Basis
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.views.naming import stream_of
+from kafkakit.streams.lag.decide.views.thresholds import Judge, Limits, Thresholds, Verdict, check, parse_count
+from kafkakit.streams.lag.decide.views.views import Level, Place, view
+from kafkakit.streams.lag.show.metrics_text import Family, SeriesRules, datagrams, exposition, families
 from tests.exposition import parse
 from tests.unit.streams.lag.rows import Bench
 

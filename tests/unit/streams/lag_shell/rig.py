@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.measure.figures import TimeLag
-from kafkakit.streams.lag.measure.status import Status
-from kafkakit.streams.lag.measure.topics import TopicFacts
-from kafkakit.streams.lag.monitor.run import ClusterMonitor, Pace
-from kafkakit.streams.lag.monitor.tail import OFFSETS_TOPIC
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.act.monitor import ClusterMonitor, Pace
+from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.measure.figures import TimeLag
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.fake_log_reader import FakeLogReader
 from tests.fakes import FakeClock
 from tests.streams_batches import Rec, batch, commit, tombstone

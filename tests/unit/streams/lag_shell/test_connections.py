@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafkakit.streams.lag.server import MAX_CONNECTIONS, LagServer, Page
+from kafkakit.streams.lag.act.http_server import MAX_CONNECTIONS, LagServer, Page
 
 
 @pytest.fixture

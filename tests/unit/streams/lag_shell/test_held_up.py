@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.errors import OperationFailedError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.kept.state import decode_state, encode_state
-from kafkakit.streams.lag.measure.figures import Flag
-from kafkakit.streams.lag.monitor.condition import Phase
-from kafkakit.streams.lag.monitor.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.service import Means, Source, Watcher
-from kafkakit.streams.ports import LogReader
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.lag.act.clusters import Means, Source, Watcher
+from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.decide.measure.figures import Flag
+from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.unit.streams.lag_shell.rig import PARTITIONS, Rig
 
 
@@ -120,7 +120,7 @@ def test_what_is_read_after_an_outage_is_not_of_now_before_all_is_read(
     for offset in range(11, 40):
         rig.commit("g", offset)
     rig.clock.advance(3600)
-    monkeypatch.setattr("kafkakit.streams.lag.monitor.tail.PARTITION_BYTES", 1)
+    monkeypatch.setattr("kafkakit.streams.lag.act.tail.PARTITION_BYTES", 1)
     rig.monitor.tick()
     assert 10 < rig.row("g").committed < 39
     assert rig.row("g").backlog.as_of_ms <= before
@@ -197,7 +197,7 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
         Source(name="prod", open_reader=open_reader, facts_of=rig.facts_of), Means(clock=SystemClock(), say=said.append)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kafkakit.streams.lag.service.AFTER_FAULT_S", 0.01)
+        patch.setattr("kafkakit.streams.lag.act.clusters.AFTER_FAULT_S", 0.01)
         watcher.start()
         for _ in range(1000):
             if watcher.reached_s is not None or watcher.is_over:

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from kafkakit.errors import TryLaterError
-from kafkakit.model import TopicPartition
-from kafkakit.streams.lag.kept.saving import check_state
-from kafkakit.streams.lag.kept.state import decode_state, encode_state
-from kafkakit.streams.lag.measure.figures import Flag, Source
-from kafkakit.streams.lag.measure.status import Status
-from kafkakit.streams.lag.monitor.condition import Phase
-from kafkakit.streams.lag.monitor.tail import OFFSETS_TOPIC
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.decide.measure.figures import Flag, Source
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
+from kafkakit.streams.lag.decide.saving import check_state
 from tests.streams_batches import Rec, commit, marker
 from tests.unit.streams.lag_shell.rig import Rig
 

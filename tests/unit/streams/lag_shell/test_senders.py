@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.dogstatsd import DogStatsd
+from kafkakit.adapters.metrics.dogstatsd import DogStatsd
 from kafkakit.adapters.service_manager import notify_service
-from kafkakit.errors import UsageError
+from kafkakit.core.errors import UsageError
 
 
 def test_datagrams_reach_the_agent_as_they_are() -> None:

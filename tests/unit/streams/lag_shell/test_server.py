@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkakit.errors import UsageError
-from kafkakit.streams.lag.server import MAX_AT_ONCE, LagServer, Page, Query, parse_listen
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.lag.act.http_server import MAX_AT_ONCE, LagServer, Page, Query, parse_listen
 
 
 def text(query: Query) -> Page:

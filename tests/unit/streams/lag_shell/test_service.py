@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.clock import SystemClock
-from kafkakit.control.lease import Holder, Life
-from kafkakit.errors import TerminatedRunError, TerminationRequested
-from kafkakit.streams.lag.joined.metrics_text import exposition
-from kafkakit.streams.lag.kept.store_state import StateFiles
-from kafkakit.streams.lag.monitor.condition import Phase
-from kafkakit.streams.lag.monitor.run import Pace
-from kafkakit.streams.lag.serve.metrics import all_families
-from kafkakit.streams.lag.serve.pages import health_page, json_page
-from kafkakit.streams.lag.serve.run import Service, serve
-from kafkakit.streams.lag.service import Fleet, Means, Source
-from kafkakit.streams.lag.sharing.store_shares import Shares
-from kafkakit.streams.ports import LogReader
+from kafkakit.core.errors import TerminatedRunError, TerminationRequested
+from kafkakit.core.lease import Holder, Life
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.lag.act.cluster_shares import Shares
+from kafkakit.streams.lag.act.clusters import Fleet, Means, Source
+from kafkakit.streams.lag.act.monitor import Pace
+from kafkakit.streams.lag.act.serve import Service, serve
+from kafkakit.streams.lag.act.state_files import StateFiles
+from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.show.metrics_text import exposition
+from kafkakit.streams.lag.show.pages import health_page, json_page
+from kafkakit.streams.lag.show.service_metrics import all_families
 from kafkakit.wiring import read_input, write_file
 from tests.exposition import parse
 from tests.fake_control import FakeControlStore
@@ -127,7 +127,7 @@ def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> Non
 
 
 def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.streams.lag.service.AFTER_FAULT_S", 0.05)
+    monkeypatch.setattr("kafkakit.streams.lag.act.clusters.AFTER_FAULT_S", 0.05)
     fleet = bench.fleet(bench.source("a"))
     real = bench.rigs["a"].reader.places
     monkeypatch.setattr(bench.rigs["a"].reader, "places", lambda _=None: 1 / 0)
@@ -184,7 +184,7 @@ def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
 
 
 def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.streams.lag.serve.run.REACHED_S", 0.2)
+    monkeypatch.setattr("kafkakit.streams.lag.act.serve.REACHED_S", 0.2)
     service = bench.service(1)
     service.start()
     until_ticked(service, lambda: service.seen().carried == ("a", "b"), "it does not take both")

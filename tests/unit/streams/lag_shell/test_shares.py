@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kafkakit.control.lease import Holder, Life
-from kafkakit.errors import OperationFailedError, TryLaterError
-from kafkakit.streams.lag.sharing.shares import Instance, fair_share, to_give
-from kafkakit.streams.lag.sharing.store_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, Shares, share_path
+from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.lease import Holder, Life
+from kafkakit.streams.lag.act.cluster_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, Shares, share_path
+from kafkakit.streams.lag.decide.shares import Instance, fair_share, to_give
 from tests.fake_control import FakeControlStore
 from tests.fakes import FakeClock
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kafkakit.errors import InputError, KafkakitError
-from kafkakit.streams.lag.kept.state import SavedState, decode_state, encode_state
-from kafkakit.streams.lag.kept.store_state import MAX_AGE_MS, StateFiles
+from kafkakit.core.errors import InputError, KafkakitError
+from kafkakit.streams.lag.act.state_files import MAX_AGE_MS, StateFiles
+from kafkakit.streams.lag.decide.saved_state import SavedState, decode_state, encode_state
 from kafkakit.wiring import read_input, write_file
 
 STATE = SavedState(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.cli import build_root
-from kafkakit.command_reference import commands
-from kafkakit.errors import ExitCode
+from kafkakit.cli.command_reference import commands
+from kafkakit.cli.root import build_root
+from kafkakit.core.errors import ExitCode
 
 UNIT = Path(__file__).parents[4] / "deploy" / "systemd" / "kafkakit-lag.service"
 

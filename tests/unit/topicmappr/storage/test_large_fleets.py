@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.storage.fleet import Fleet, make_fleet
-from kafkakit.topicmappr.storage.relaxation import Bound, least_cost, masses_of
+from kafkakit.placement.bytes.lp_relaxation import Bound, least_cost, masses_of
+from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.group_rule import RackRule
 
 RACKS: dict[int, str | None] = {b: "abcdef"[b % 6] for b in range(600)}
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.storage.board import Board
-from kafkakit.topicmappr.storage.families import Bands, Ranges, shares
-from kafkakit.topicmappr.storage.fleet import Fleet
-from kafkakit.topicmappr.storage.moves_bound import moves_bound
-from kafkakit.topicmappr.storage.relaxation import masses_of
-from kafkakit.topicmappr.storage.shedding import choose
-from kafkakit.topicmappr.storage.window import fixed_window, sliding_window
+from kafkakit.placement.bytes.balance_goal import Bands, Ranges, shares
+from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.moves_bound import moves_bound
+from kafkakit.placement.bytes.search_state import Board
+from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.subset_choice import choose
+from kafkakit.placement.bytes.window import fixed_window, sliding_window
+from kafkakit.placement.group_rule import RackRule
 from tests.unit.topicmappr.storage.worlds import fleet_of, fleets, ints, no_limits
 
 RUNS = settings(max_examples=150, deadline=None, derandomize=True)

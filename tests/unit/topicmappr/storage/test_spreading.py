@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from kafkakit.topicmappr.storage.board import Board
-from kafkakit.topicmappr.storage.counting import counts_of, positions
-from kafkakit.topicmappr.storage.fleet import CountLimits, Fleet
-from kafkakit.topicmappr.storage.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
+from kafkakit.placement.bytes.even_counts import counts_of, positions
+from kafkakit.placement.bytes.search_state import Board
+from kafkakit.placement.bytes.slots import CountLimits, Fleet
+from kafkakit.placement.bytes.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
 from tests.unit.topicmappr.storage.worlds import fleet_of
 
 

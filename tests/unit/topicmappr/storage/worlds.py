@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kafkakit.topicmappr.rack_rule import RackRule
-from kafkakit.topicmappr.storage.fleet import Fleet, make_fleet
-from kafkakit.topicmappr.storage.window import Limits
+from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.bytes.window import Limits
+from kafkakit.placement.group_rule import RackRule
 
 
 def fleet_of(lists: Sequence[Sequence[int]], sizes: Sequence[int], racks: Sequence[str | None], **how: Any) -> Fleet:

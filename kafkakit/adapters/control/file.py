@@ -1,0 +1,153 @@
+"""A control store in a folder: for the processes of one host.
+
+Each path is a folder that holds one file: a line with the version, then the value. A write happens under an
+exclusive lock of the whole store and replaces the file by rename, so a reader, who needs no lock, sees the old
+document or the new one. A deleted document leaves its version behind, so that versions never begin again.
+
+One host only: on a network file system neither the lock nor the moment at which a rename is seen can be relied
+on from several hosts. Use ZooKeeper or Kafka there.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kafkakit.core.control_paths import VALUE_LIMIT_BYTES, check_folder, check_path, check_value, conflict
+from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.core.versioned import Versioned
+
+# No part of a path may hold an @.
+_VALUE_FILE = "@value"
+_LOCK_FILE = "@lock"
+_LOCK_LIMIT_S = 10.0
+_POLL_S = 0.01
+_HEADER_LIMIT_BYTES = 24
+
+
+class FileControl:
+    """Implements `ports.ControlStore` below `root`, which is made with the first write.
+
+    `write_file(path, data, mode)` must replace a file as a whole and return once it is on disk.
+    """
+
+    def __init__(self, root: Path, write_file: Callable[[Path, bytes, int], None]) -> None:
+        self._root, self._write_file = root, write_file
+
+    def get(self, path: str) -> Versioned | None:
+        """Read one file; `InputError` when it is damaged."""
+        version, value = self._read(check_path(path))
+        return Versioned(value=value, version=version) if value else None
+
+    def cas(self, path: str, value: bytes, expected: int | None) -> int:
+        """Replace one file under the store's lock; waits up to 10 s for the lock, then `TryLaterError`."""
+        return self._replace(path, check_value(value), expected)
+
+    def delete(self, path: str, expected: int) -> None:
+        """Keep the version and drop the value."""
+        self._replace(path, b"", expected)
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Walks the folders below."""
+        folder = self._root.joinpath(*check_folder(path))
+        return tuple(sorted(name for name in _folders(folder) if self._leads_to_a_value(folder / name)))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _replace(self, path: str, value: bytes, expected: int | None) -> int:
+        parts = check_path(path)
+        with self._locked():
+            version, present = self._read(parts)
+            found = version if present else None
+            if found != expected:
+                raise conflict(path, expected, found)
+            file = self._file(parts)
+            with _told(str(file)):
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _sync_folders(self._root, file.parent)
+            self._write_file(file, b"%d\n%b" % (version + 1, value), 0o600)
+            return version + 1
+
+    def _read(self, parts: tuple[str, ...]) -> tuple[int, bytes]:
+        """Version and value; the value is empty when there is none, the version 0 when there never was one."""
+        file = self._file(parts)
+        try:
+            with file.open("rb") as stream:
+                data = stream.read(VALUE_LIMIT_BYTES + _HEADER_LIMIT_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0, b""
+        except OSError as error:
+            raise OperationFailedError(f"{file} cannot be read: {error.strerror}") from None
+        header, newline, value = data.partition(b"\n")
+        if not newline or not header.isdigit() or len(header) >= _HEADER_LIMIT_BYTES or len(value) > VALUE_LIMIT_BYTES:
+            raise InputError(str(file), "is no document of a control store", hint="move the file away")
+        return int(header), value
+
+    def _leads_to_a_value(self, folder: Path) -> bool:
+        parts = folder.relative_to(self._root).parts
+        return bool(self._read(parts)[1]) or any(self._leads_to_a_value(folder / name) for name in _folders(folder))
+
+    def _file(self, parts: tuple[str, ...]) -> Path:
+        return self._root.joinpath(*parts, _VALUE_FILE)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self._root / _LOCK_FILE
+        with _told(str(lock)):
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _wait_for(descriptor, str(lock))
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _wait_for(descriptor: int, name: str) -> None:
+    end = time.monotonic() + _LOCK_LIMIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TryLaterError(
+                    f"the control store is busy: {name} has been locked for {_LOCK_LIMIT_S:g} s",
+                    hint="look for a stopped kafkakit process",
+                ) from None
+            time.sleep(_POLL_S)
+        except OSError as error:
+            raise OperationFailedError(f"{name} cannot be locked: {error.strerror}") from None
+        else:
+            return
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise OperationFailedError(f"{folder} cannot be read: {error.strerror}") from None
+
+
+def _sync_folders(root: Path, folder: Path) -> None:
+    """Bring the names of new folders to disk, from the innermost to the root and the folder it stands in."""
+    for place in (folder, *folder.parents):
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if place == root.parent:
+            return
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OperationFailedError(f"the control store cannot use {name}: {error.strerror}") from None

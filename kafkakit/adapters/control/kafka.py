@@ -1,0 +1,255 @@
+"""A control store in a compacted Kafka topic of one partition: no ZooKeeper, no file that hosts would share.
+
+What the records mean, and why compaction does not change it, is told in `control/log.py`. A write appends a change
+and reads up to it; a read appends a mark first, so that it sees everything that was acknowledged before, also
+when a broker that was deposed still believes to lead. So reading needs the right to write to the topic, too.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
+
+from kafkakit.adapters.control.kafka_records import LogView, encode_change, encode_confirmation
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.control_paths import check_folder, check_path, check_value, conflict
+from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.model import Broker, TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.core.versioned import Versioned
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import Consumer, DataPlane, Producer
+
+TOPIC = "__kafkakit_control"
+ANSWER_LIMIT_S = 10.0
+READ_LIMIT_S = 60.0
+# Far longer than any reading takes: see control/log.py.
+COMPACTION_LAG_MS = 1_800_000
+REPLICAS = 3
+_SOURCE = f"topic {TOPIC}"
+_POLL_S = 0.2
+_FAR = 1000
+_CLOSE_LIMIT_S = 1.0
+_CONFIGS = {
+    "cleanup.policy": "compact",
+    "min.compaction.lag.ms": str(COMPACTION_LAG_MS),
+    "unclean.leader.election.enable": "false",
+    "segment.ms": "21600000",
+    "segment.bytes": str(16 * 2**20),
+}
+
+
+class KafkaControl:
+    """Implements `ports.ControlStore`; safe for several threads, which wait for one another.
+
+    The first write makes the topic: three copies where there are three brokers, of which two must have a record
+    before it counts. Opens its clients when needed, and anew after every failure.
+    """
+
+    def __init__(
+        self, data: DataPlane, open_admin: Callable[[], ClusterAdmin], *, answer_limit_s: float = ANSWER_LIMIT_S
+    ) -> None:
+        self._data, self._open_admin, self._answer_limit_s = data, open_admin, answer_limit_s
+        self._partition = TopicPartition(TOPIC, 0)
+        self._name = secrets.token_hex(8)
+        self._sent = 0
+        self._lock = threading.Lock()
+        self._topic_is_there = False
+        self._acknowledged: Record | None = None
+        self._wanted: tuple[bytes, bytes] = (b"", b"")
+        self._consumer: Consumer | None = None
+        self._producer: Producer | None = None
+        self._view, self._next_offset = LogView(_SOURCE), 0
+
+    def get(self, path: str) -> Versioned | None:
+        """One small write, and a read up to it; the first read goes through the whole topic."""
+        check_path(path)
+        with self._lock:
+            return self._view.document(path) if self._is_up_to_date() else None
+
+    def cas(self, path: str, value: bytes, expected: int | None) -> int:
+        """One write and a read up to it; one more where a path is to be made."""
+        check_path(path)
+        check_value(value)
+        with self._lock:
+            return self._change(path, value, expected)
+
+    def delete(self, path: str, expected: int) -> None:
+        """A change to nothing; the path's record stays in the topic."""
+        check_path(path)
+        with self._lock:
+            self._change(path, b"", expected)
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """As costly as `get`."""
+        folder = check_folder(path)
+        with self._lock:
+            paths = self._view.paths() if self._is_up_to_date() else ()
+        below = [parts for name in paths if (parts := tuple(name.split("/")))[: len(folder)] == folder]
+        return tuple(sorted({parts[len(folder)] for parts in below if len(parts) > len(folder)}))
+
+    def close(self) -> None:
+        """Gives what is still to be written a second."""
+        with self._lock:
+            if self._producer is not None:
+                self._producer.flush(_CLOSE_LIMIT_S)
+            self._forget()
+
+    def _change(self, path: str, value: bytes, expected: int | None) -> int:
+        self._make_topic()
+        while True:
+            if expected is None:
+                self._is_up_to_date()
+            elif expected < 0 or self._view.head(path) > expected:
+                self._is_up_to_date()  # only to tell what is there now
+                raise conflict(path, expected, _version(self._view.document(path)))
+            present = self._view.document(path)
+            if expected is None and present is not None:
+                raise conflict(path, expected, present.version)
+            parent = self._view.head(path) if expected is None else expected
+            self._sent += 1
+            key = f"change/{self._name}/{self._sent}".encode()
+            version = self._append(key, encode_change(path, parent, value))
+            if self._read_up_to(version, path):
+                self._tidy(path, version)
+                return version
+            found = self._view.document(path)
+            if expected is not None or found is not None:
+                raise conflict(path, expected, _version(found))
+            # Made and removed by others in between: it still holds nothing, as the caller expects.
+
+    def _is_up_to_date(self) -> bool:
+        """Read everything acknowledged so far; False when there is no topic yet."""
+        if not self._topic_is_there and not self._find_topic():
+            return False
+        self._sent += 1
+        self._read_up_to(self._append(f"mark/{self._name}".encode(), str(self._sent).encode()), None)
+        return True
+
+    def _append(self, key: bytes, value: bytes) -> int:
+        """Write one record and return its offset; `TryLaterError` when it is not known to be written."""
+        if self._producer is None:
+            self._producer = self._data.producer(self._take_note)
+        self._wanted, self._acknowledged = (key, value), None
+        try:
+            self._producer.send(self._partition, value, key)
+            self._producer.flush(self._answer_limit_s)
+        except BaseException:
+            self._forget()  # interrupted, too: records that were fetched and not taken in would be missed for ever
+            raise
+        done, trouble = self._acknowledged, self._producer.last_error
+        if done is None:
+            self._forget()
+            reason = f": {trouble}" if trouble else ""
+            raise TryLaterError(
+                f"topic {TOPIC} took no record within {self._answer_limit_s:g} s{reason}",
+                hint="check that two of its replicas are in sync, and the right to write to it",
+            )
+        return done.offset
+
+    def _take_note(self, record: Record) -> None:
+        if (record.key, record.value) == self._wanted:
+            self._acknowledged = record
+
+    def _read_up_to(self, offset: int, path: str | None) -> bool:
+        """Read until `offset` is in the view; True when the change there is the head of `path` at that point."""
+        if offset < self._next_offset:
+            self._forget()  # the topic was deleted and made anew, nothing of what we know holds
+        if self._consumer is None:
+            self._consumer = self._data.consumer([self._partition])
+        won = False
+        end = time.monotonic() + READ_LIMIT_S
+        try:
+            while self._next_offset <= offset:
+                if time.monotonic() > end:
+                    raise TryLaterError(f"topic {TOPIC} could not be read to its end within {READ_LIMIT_S:g} s")
+                # A poll for many waits until it has them all; near the end that is time lost.
+                many = offset - self._next_offset > _FAR
+                for record in self._consumer.poll(_POLL_S, 500 if many else 1):
+                    self._view.add(record.offset, record.key or b"", record.value)
+                    self._next_offset = record.offset + 1
+                    if record.offset == offset and path is not None:
+                        won = self._view.head(path) == offset
+        except BaseException:
+            self._forget()  # interrupted, too: records that were fetched and not taken in would be missed for ever
+            raise
+        return won
+
+    def _tidy(self, path: str, version: int) -> None:
+        """Confirm our change and end what nobody needs; all of this may be lost, then a later write does it."""
+        producer, change = self._producer, self._view.change(path, version)
+        if producer is None:
+            return
+        with suppress(KafkakitError):
+            producer.send(self._partition, encode_confirmation(change), change.key)
+            for key in self._view.ended(path):
+                producer.send(self._partition, None, key)
+
+    def _find_topic(self) -> bool:
+        with closing(self._open_admin()) as admin:
+            partitions = [key.partition for key in admin.partition_states([TOPIC])]
+            if partitions:
+                _check_topic(partitions, dict(admin.dynamic_configs(ResourceKind.TOPIC, [TOPIC]).get(TOPIC, {})))
+        self._topic_is_there = bool(partitions)
+        return self._topic_is_there
+
+    def _make_topic(self) -> None:
+        if self._topic_is_there or self._find_topic():
+            return
+        with closing(self._open_admin()) as admin:
+            brokers = _spread(admin.cluster().brokers)
+            in_sync = "2" if len(brokers) == REPLICAS else "1"
+            error = admin.create_topic(TOPIC, {0: brokers}, {**_CONFIGS, "min.insync.replicas": in_sync})
+        if error is not None and error.name != "TopicAlreadyExistsError":
+            raise OperationFailedError(
+                f"cannot create topic {TOPIC}: {error}", hint="grant CREATE on it, or keep control_store elsewhere"
+            )
+        end = time.monotonic() + self._answer_limit_s
+        while not self._find_topic():
+            if time.monotonic() > end:
+                raise TryLaterError(f"topic {TOPIC} was created but does not show yet")
+            time.sleep(_POLL_S)
+
+    def _forget(self) -> None:
+        """Drop the clients and all that was read, so that the next call begins anew."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = self._producer = None
+        self._view, self._next_offset = LogView(_SOURCE), 0
+        self._topic_is_there = False
+
+
+def _version(found: Versioned | None) -> int | None:
+    return None if found is None else found.version
+
+
+def _spread(brokers: Collection[Broker]) -> tuple[int, ...]:
+    """Up to three live brokers, of different racks as far as there are any, lowest ids first."""
+    alive = sorted((broker for broker in brokers if broker.is_alive), key=lambda broker: broker.id)
+    chosen: list[Broker] = []
+    for fresh_rack in (True, False):
+        for broker in alive:
+            seen = {other.rack for other in chosen}
+            if broker not in chosen and len(chosen) < REPLICAS and (broker.rack not in seen or not fresh_rack):
+                chosen.append(broker)
+    if not chosen:
+        raise TryLaterError(f"there is no live broker for topic {TOPIC}")
+    return tuple(broker.id for broker in chosen)
+
+
+def _check_topic(partitions: Collection[int], configs: dict[str, str]) -> None:
+    """Refuse a topic in which documents could get lost."""
+    faults = []
+    if len(partitions) != 1:
+        faults.append(f"it has {len(partitions)} partitions")
+    if configs.get("cleanup.policy") != "compact":
+        faults.append(f"cleanup.policy is {configs.get('cleanup.policy', 'not set')}, not compact")
+    lag = configs.get("min.compaction.lag.ms", "0")
+    if not lag.isdecimal() or int(lag) < COMPACTION_LAG_MS:
+        faults.append(f"min.compaction.lag.ms is below {COMPACTION_LAG_MS}")
+    if faults:
+        raise UsageError(
+            f"topic {TOPIC} cannot be a control store: {'; '.join(faults)}",
+            hint="correct its configuration, or delete it while no kafkakit runs",
+        )

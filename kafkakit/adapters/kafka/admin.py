@@ -1,0 +1,222 @@
+"""`ports.ClusterAdmin` over kafka-python 3.0: control of Kafka 3.9 (KRaft and ZooKeeper) and 4.x."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from kafkakit.adapters.kafka import admin_configs as resource_configs
+from kafkakit.adapters.kafka import admin_read as read
+from kafkakit.adapters.kafka import admin_write as write
+from kafkakit.adapters.kafka.admin_snapshot import assemble
+from kafkakit.adapters.kafka.errors import UNKNOWN_TOPIC, error_from, error_of
+from kafkakit.adapters.kafka.session import KafkaSession
+from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    ConfigChange,
+    ItemError,
+    PartitionState,
+    ResourceKind,
+)
+from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+
+NAMES_PER_REQUEST = 500
+CREATION_WAIT_S = 10.0
+NEWEST_KNOWN = (4, 3)
+"""The newest release kafka-python 3.0 can tell from its protocol; a later one looks the same."""
+
+ItemResult = ItemError | None
+
+
+class KafkaAdmin:
+    """Admin client of one cluster; connects on first use.
+
+    `request_timeout_s` bounds each request to one broker; `bootstrap_timeout_s` the first contact, after
+    which `TryLaterError` is raised. Every call survives the loss of the broker it talked to: it goes on
+    with another one. Not for use by two threads at once.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        security: Security,
+        *,
+        request_timeout_s: float = 30,
+        bootstrap_timeout_s: float = 10,
+    ) -> None:
+        self._session = KafkaSession(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
+        self._source = bootstrap_servers
+        # Brokers get a little less, so that their answer to a slow request still arrives.
+        self._timeout_ms = int(request_timeout_s * 800)
+
+    def close(self) -> None:
+        """Drop all connections; harmless when there are none."""
+        self._session.close()
+
+    def cluster(self) -> ClusterInfo:
+        """See `ports.ClusterAdmin`; `operations` are lower-case names such as `alter_configs`."""
+        from kafka.protocol.admin import DescribeClusterRequest
+
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=True)
+        response = self._session.ask("describe cluster", request)
+        return read.cluster_info(response, self._version())
+
+    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        """See `ports.ClusterAdmin`; raises `OperationFailedError` where rights are missing, never shows less."""
+        info = self.cluster()
+        found = self._metadata(topics)
+        answers: Mapping[int, BrokerLogDirs] = {}
+        if sizes:
+            wanted = None
+            if topics is not None:
+                wanted = [TopicPartition(t.name, p.partition_index) for t in found for p in t.partitions]
+            answers = self.log_dirs([b.id for b in info.brokers if b.is_alive], wanted)
+            if topics is None:
+                found += self._hidden_topics(answers, {t.name for t in found})
+        names = sorted(t.name for t in found)
+        return assemble(
+            info=info,
+            now=now,
+            source=self._source,
+            topics=found,
+            configs=self.dynamic_configs(ResourceKind.TOPIC, names),
+            reassignments=self.reassignments(),
+            answers=answers if sizes else None,
+        )
+
+    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """See `ports.ClusterAdmin`."""
+        return read.states_of(self._metadata(topics))
+
+    def log_dirs(
+        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+    ) -> Mapping[int, BrokerLogDirs]:
+        """See `ports.ClusterAdmin`; one request to each broker, within `request_timeout_s` together."""
+        from kafka.protocol.admin import DescribeLogDirsRequest
+
+        topics: list[tuple[str, list[int]]] | None = None
+        if partitions is not None:
+            grouped: dict[str, list[int]] = {}
+            for key in partitions:
+                grouped.setdefault(key.topic, []).append(key.partition)
+            topics = list(grouped.items())
+        requests = {broker: DescribeLogDirsRequest(topics=topics) for broker in sorted(set(brokers))}
+        answers = self._session.ask_brokers(requests)
+        return {broker: read.log_dirs_of(broker, answers[broker]) for broker in requests}
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """See `ports.ClusterAdmin`."""
+        from kafka.protocol.admin import ListPartitionReassignmentsRequest
+
+        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
+        return read.reassignments_of(self._session.ask("list reassignments", request, errors=_top_code))
+
+    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemResult]:
+        """See `ports.ClusterAdmin`; above 10,000 changes Kafka takes the first and refuses the rest one by one."""
+        return self._reassign(dict(targets))
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
+        """See `ports.ClusterAdmin`; the set of replicas comes back, their order does not."""
+        return self._reassign(dict.fromkeys(partitions, None))
+
+    def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`; a broker that does not answer is absent. A write may show up late: poll."""
+        return resource_configs.read_configs(self._session, kind, names)
+
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`; side by side."""
+        return resource_configs.read_settings(self._session, brokers, keys)
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
+        """See `ports.ClusterAdmin`; changes of one resource stand or fall together within a request."""
+        return resource_configs.alter_configs(self._session, changes)
+
+    def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
+        """See `ports.ClusterAdmin`."""
+        if not partitions:
+            return {}
+        request = write.elect_request(partitions, self._timeout_ms)
+        return write.elect_results(self._session.ask("elect leaders", request, errors=write.elect_codes), partitions)
+
+    def move_log_dirs(self, moves: Mapping[TopicPartitionReplica, str]) -> Mapping[TopicPartitionReplica, ItemResult]:
+        """See `ports.ClusterAdmin`; one request to each broker, side by side."""
+        told: dict[TopicPartitionReplica, ItemResult] = {}
+        answers = self._session.ask_brokers(write.dir_requests(moves)) if moves else {}
+        for broker, answer in answers.items():
+            if isinstance(answer, Exception):
+                told |= dict.fromkeys([k for k in moves if k.broker == broker], error_from(answer))
+            else:
+                told |= dict(write.dir_results(broker, answer))
+        return {key: told.get(key, write.UNANSWERED) for key in moves}
+
+    def create_topic(
+        self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
+    ) -> ItemResult:
+        """See `ports.ClusterAdmin`; waits up to 10 s for the leaders, so that the topic can be used at once."""
+        request = write.create_request(name, assignments, configs, self._timeout_ms)
+        response = self._session.ask("create topic", request, errors=_topic_codes, repeat=False)
+        error = error_of(response.topics[0].error_code, response.topics[0].error_message)
+        deadline = time.monotonic() + CREATION_WAIT_S
+        while error is None and time.monotonic() < deadline:
+            states = self.partition_states([name])
+            if len(states) == len(assignments) and all(s.leader is not None for s in states.values()):
+                break
+            time.sleep(0.05)
+        return error
+
+    def delete_topic(self, name: str) -> ItemResult:
+        """See `ports.ClusterAdmin`; metadata may show the topic for a moment more."""
+        request = write.delete_request(name, self._timeout_ms)
+        response = self._session.ask("delete topic", request, errors=_response_codes, repeat=False)
+        answer = response.responses[0]
+        return error_of(answer.error_code, getattr(answer, "error_message", None))
+
+    def _metadata(self, topics: Collection[str] | None) -> list[Any]:
+        from kafka.protocol.metadata import MetadataRequest
+
+        batches: list[list[str] | None] = [None]
+        if topics is not None:
+            names = sorted(set(topics))
+            batches = [names[i : i + NAMES_PER_REQUEST] for i in range(0, len(names), NAMES_PER_REQUEST)]
+        found: list[Any] = []
+        for batch in batches:
+            wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in batch]
+            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            found += self._session.ask("describe topics", request).topics
+        return [t for t in found if t.error_code != UNKNOWN_TOPIC]
+
+    def _hidden_topics(self, answers: Mapping[int, BrokerLogDirs], seen: set[str]) -> list[Any]:
+        # The list of all topics silently lacks those that the user may not see; the log dirs do not.
+        # Asked for by name they answer with the missing right, which raises where they are read.
+        on_disk = {key.topic for answer in answers.values() for key in answer.replicas}
+        late = self._metadata(on_disk - seen) if on_disk - seen else []
+        read.states_of(late)
+        return late
+
+    def _reassign(
+        self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> Mapping[TopicPartition, ItemResult]:
+        if not targets:
+            return {}
+        request = write.reassign_request(targets, self._timeout_ms)
+        return write.reassign_results(self._session.ask("move replicas", request, errors=_top_code), targets)
+
+    def _version(self) -> str | None:
+        version = self._session.version
+        if version is None:
+            return None
+        return ".".join(map(str, version)) + (" or later" if version >= NEWEST_KNOWN else "")
+
+
+def _top_code(response: Any) -> set[int]:
+    return {response.error_code}
+
+
+def _topic_codes(response: Any) -> set[int]:
+    return {t.error_code for t in response.topics}
+
+
+def _response_codes(response: Any) -> set[int]:
+    return {r.error_code for r in response.responses}

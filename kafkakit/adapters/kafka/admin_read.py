@@ -1,0 +1,179 @@
+"""Kafka's answers to reading requests, turned into the kit's values; nothing here sends anything."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafkakit.adapters.kafka.errors import CLUSTER_DENIED, TOPIC_DENIED, UNKNOWN_TOPIC, error_from, error_of, refused
+from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, LiveReplica, PartitionState, ResourceKind
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.model import Broker, BrokerState, LogDir, Reassignment, TopicPartition
+
+UNKNOWN_FAULT = -1
+NOT_TOLD = -(2**31)
+NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
+OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
+"""`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
+
+OPERATIONS = {
+    3: "read",
+    4: "write",
+    5: "create",
+    6: "delete",
+    7: "alter",
+    8: "describe",
+    9: "cluster_action",
+    10: "describe_configs",
+    11: "alter_configs",
+    12: "idempotent_write",
+    13: "create_tokens",
+    14: "describe_tokens",
+}
+"""Bits of `authorized_operations` (Kafka's AclOperation codes)."""
+
+
+def cluster_info(response: Any, version: str | None) -> ClusterInfo:
+    """DescribeCluster: Kafka 3.9 lists live brokers only, 4.x fenced ones too."""
+    brokers = [
+        Broker(
+            id=b.broker_id,
+            rack=b.rack,
+            host=b.host,
+            port=b.port,
+            state=BrokerState.FENCED if getattr(b, "is_fenced", False) else BrokerState.ALIVE,
+        )
+        for b in response.brokers
+    ]
+    return ClusterInfo(
+        cluster_id=response.cluster_id,
+        brokers=tuple(sorted(brokers, key=lambda b: b.id)),
+        controller_id=response.controller_id if response.controller_id >= 0 else None,
+        kafka_version=version,
+        operations=operations_of(response.authorized_operations),
+    )
+
+
+def operations_of(bits: Any) -> frozenset[str] | None:
+    """Names of the rights in a bit field (a number or a collection of bits); None when the broker did not say."""
+    if bits is None or bits == NOT_TOLD:
+        return None
+    codes = {code for code in OPERATIONS if bits >> code & 1} if isinstance(bits, int) else {int(b) for b in bits}
+    return frozenset(OPERATIONS[code] for code in codes if code in OPERATIONS)
+
+
+def states_of(topics: Iterable[Any]) -> dict[TopicPartition, PartitionState]:
+    """Metadata's topics, sorted; absent: topics unknown to the broker. A hidden topic is refused, not left out."""
+    found: dict[TopicPartition, PartitionState] = {}
+    for topic in topics:
+        if topic.error_code == TOPIC_DENIED:
+            raise refused(f"describe topic {topic.name}", "DESCRIBE on the topic")
+        if topic.error_code == UNKNOWN_TOPIC:
+            continue
+        topic_id = topic_id_of(topic)
+        for p in topic.partitions:
+            found[TopicPartition(topic.name, p.partition_index)] = PartitionState(
+                replicas=tuple(p.replica_nodes),
+                isr=tuple(p.isr_nodes),
+                leader=p.leader_id if p.leader_id >= 0 else None,
+                topic_id=topic_id,
+            )
+    return dict(sorted(found.items()))
+
+
+def topic_id_of(topic: Any) -> str | None:
+    """The topic's id in text form, None on brokers that have none."""
+    topic_id = getattr(topic, "topic_id", None)
+    return None if topic_id is None or str(topic_id) == NO_TOPIC_ID else str(topic_id)
+
+
+def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
+    """DescribeLogDirs of one broker, or the exception that came instead.
+
+    Missing rights raise: Kafka before 3.0 shows them as an empty list. An offline dir (error 56) has
+    sizes of -1, which become None. Of a replica that moves between dirs the current copy is kept.
+    """
+    if isinstance(answer, Exception):
+        error = error_from(answer)
+        told = error.message if error.message.startswith("no answer") else f"no answer ({error})"
+        return BrokerLogDirs(broker=broker, error=told)
+    code = getattr(answer, "error_code", 0) or 0
+    if code == CLUSTER_DENIED or (code == 0 and not answer.results):
+        raise refused("describe log dirs", "DESCRIBE on the cluster")
+    if code:
+        return BrokerLogDirs(broker=broker, error=str(error_of(code)))
+    dirs = []
+    replicas: dict[TopicPartition, LiveReplica] = {}
+    futures: dict[TopicPartition, LiveReplica] = {}
+    for result in answer.results:
+        problem = error_of(result.error_code)
+        dirs.append(
+            LogDir(
+                path=result.log_dir,
+                total_bytes=_known(getattr(result, "total_bytes", None)),
+                usable_bytes=_known(getattr(result, "usable_bytes", None)),
+                cordoned=bool(getattr(result, "is_cordoned", False)),
+                error=str(problem) if problem else None,
+            )
+        )
+        for topic in result.topics:
+            name = topic.name
+            for p in topic.partitions:
+                key = TopicPartition(name, p.partition_index)
+                copy = LiveReplica(
+                    size_bytes=p.partition_size,
+                    log_dir=result.log_dir,
+                    offset_lag=p.offset_lag,
+                    is_future=p.is_future_key,
+                )
+                if p.is_future_key:
+                    futures[key] = copy
+                    replicas.setdefault(key, copy)
+                else:
+                    replicas[key] = copy
+    return BrokerLogDirs(
+        broker=broker, log_dirs=tuple(sorted(dirs, key=lambda d: d.path)), replicas=replicas, futures=futures
+    )
+
+
+def reassignments_of(response: Any) -> tuple[Reassignment, ...]:
+    """ListPartitionReassignments, sorted."""
+    if response.error_code:
+        if response.error_code == CLUSTER_DENIED:
+            raise refused("list reassignments", "DESCRIBE on the cluster")
+        raise OperationFailedError(f"list reassignments: {error_of(response.error_code, response.error_message)}")
+    found = [
+        Reassignment(
+            topic=topic.name,
+            partition=p.partition_index,
+            replicas=tuple(p.replicas),
+            adding=tuple(p.adding_replicas),
+            removing=tuple(p.removing_replicas),
+        )
+        for topic in response.topics
+        for p in topic.partitions
+    ]
+    return tuple(sorted(found, key=lambda r: (r.topic, r.partition)))
+
+
+def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str, str]]:
+    """DescribeConfigs results: values set on the resource itself; absent: resources that do not exist.
+
+    Values that Kafka hides (sensitive) are left out. Missing rights raise instead of looking empty.
+    """
+    own = OWN_SOURCE[kind]
+    found: dict[str, dict[str, str]] = {}
+    for result in results:
+        if result.error_code in (TOPIC_DENIED, CLUSTER_DENIED):
+            on = f"topic {result.resource_name}" if kind is ResourceKind.TOPIC else "the cluster"
+            raise refused(f"read the configuration of {kind} {result.resource_name}", f"DESCRIBE_CONFIGS on {on}")
+        if result.error_code == UNKNOWN_TOPIC:
+            continue
+        if result.error_code:
+            error = error_of(result.error_code, result.error_message)
+            raise OperationFailedError(f"read the configuration of {kind} {result.resource_name}: {error}")
+        values = {c.name: c.value for c in result.configs if c.config_source == own and c.value is not None}
+        found[result.resource_name] = dict(sorted(values.items()))
+    return found
+
+
+def _known(size: int | None) -> int | None:
+    return None if size is None or size < 0 else size

@@ -1,0 +1,224 @@
+"""Records in and out of Kafka, with confluent-kafka (librdkafka).
+
+librdkafka logs through a callback here and never to stderr; settings are named in its CONFIGURATION.md.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from kafkakit.config.security import Security, to_confluent
+from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.ports.data import Consumer, Producer
+
+_QUEUE_BYTES_KB = 64 * 1024
+_DELIVERY_LIMIT_MS = 120_000
+_POLL_S = 0.05
+
+
+class KafkaData:
+    """Implements `ports.DataPlane`; makes a client for each producer, consumer and question."""
+
+    def __init__(self, bootstrap_servers: str, security: Security) -> None:
+        self._settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "client.id": "kafkakit",
+            "log_level": 2,
+            "logger": _quiet_logger(),
+            "socket.connection.setup.timeout.ms": 5_000,
+            "reconnect.backoff.max.ms": 1_000,
+            "topic.metadata.refresh.interval.ms": 5_000,
+            **to_confluent(security),
+        }
+
+    def reach(self, timeout_s: float) -> tuple[int, ...]:
+        """Ask for metadata; one connection and one request."""
+        from confluent_kafka import Producer as Client
+
+        # Not a consumer: looking for its group's coordinator makes the cluster create __consumer_offsets.
+        return tuple(sorted(_metadata(_made(Client, self._settings), timeout_s).brokers))
+
+    def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
+        """One request a partition, after one for metadata."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Place
+
+        with self._reader() as client:
+            topics = _metadata(client, timeout_s).topics
+            found: dict[TopicPartition, range] = {}
+            for wanted in sorted(partitions):
+                if wanted.topic not in topics or wanted.partition not in topics[wanted.topic].partitions:
+                    continue
+                try:
+                    low, high = client.get_watermark_offsets(Place(*wanted), timeout=timeout_s)
+                except KafkaException as error:
+                    raise TryLaterError(f"cannot read the offsets of {wanted}: {_reason(error)}") from None
+                found[wanted] = range(low, high)
+            return found
+
+    def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> Producer:
+        """An idempotent producer with batches of up to 1 MB and a queue of 64 MB."""
+        return _ConfluentProducer(self._settings, on_acknowledged)
+
+    def consumer(self, partitions: Collection[TopicPartition]) -> Consumer:
+        """A consumer with assigned partitions: no group, nothing committed."""
+        return _ConfluentConsumer(self._settings, partitions)
+
+    def _reader(self) -> contextlib.closing[Any]:
+        from confluent_kafka import Consumer as Client
+
+        return contextlib.closing(_made(Client, _reader_settings(self._settings)))
+
+
+class _ConfluentProducer:
+    def __init__(self, settings: Mapping[str, Any], on_acknowledged: Callable[[Record], None] | None) -> None:
+        from confluent_kafka import Producer as Client
+
+        self._acknowledged = 0
+        self._failed = 0
+        self._last_error: str | None = None
+        self._notify = on_acknowledged
+        self._client = _made(
+            Client,
+            {
+                **settings,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "batch.size": 1_000_000,
+                "queue.buffering.max.kbytes": _QUEUE_BYTES_KB,
+                "delivery.timeout.ms": _DELIVERY_LIMIT_MS,
+                "error_cb": self._on_error,
+            },
+        )
+
+    @property
+    def acknowledged(self) -> int:
+        return self._acknowledged
+
+    @property
+    def failed(self) -> int:
+        return self._failed
+
+    @property
+    def last_error(self) -> str | None:
+        return self._last_error
+
+    def send(self, partition: TopicPartition, value: bytes | None, key: bytes | None = None) -> None:
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                self._client.produce(
+                    partition.topic,
+                    value=value,
+                    key=key,
+                    partition=partition.partition,
+                    on_delivery=self._on_delivery,
+                )
+            except BufferError:
+                self._client.poll(_POLL_S)
+            except KafkaException as error:
+                raise OperationFailedError(f"cannot write to {partition}: {_reason(error)}") from None
+            else:
+                break
+        self._client.poll(0)
+
+    def flush(self, timeout_s: float) -> int:
+        return int(self._client.flush(timeout_s))
+
+    def _on_delivery(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failed += 1
+            self._last_error = str(error.str())
+            return
+        self._acknowledged += 1
+        if self._notify is not None:
+            self._notify(_record(message))
+
+    def _on_error(self, error: Any) -> None:
+        self._last_error = str(error.str())
+
+
+class _ConfluentConsumer:
+    def __init__(self, settings: Mapping[str, Any], partitions: Collection[TopicPartition]) -> None:
+        from confluent_kafka import OFFSET_BEGINNING
+        from confluent_kafka import Consumer as Client
+        from confluent_kafka import TopicPartition as Place
+
+        self._client: Any = _made(Client, _reader_settings(settings))
+        self._client.assign([Place(tp.topic, tp.partition, OFFSET_BEGINNING) for tp in sorted(partitions)])
+
+    def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
+        from confluent_kafka import KafkaException
+
+        if self._client is None:
+            return ()
+        try:
+            messages = self._client.consume(num_messages=limit, timeout=timeout_s)
+        except KafkaException as error:
+            raise OperationFailedError(f"cannot read: {_reason(error)}") from None
+        found = []
+        for message in messages:
+            trouble = message.error()
+            if trouble is None:
+                found.append(_record(message))
+            elif trouble.fatal() or not trouble.retriable():
+                raise OperationFailedError(f"cannot read: {trouble.str()}")
+        return found
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _reader_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    # librdkafka wants a group name even where nothing is ever committed.
+    return {**settings, "group.id": "kafkakit", "enable.auto.commit": False, "enable.partition.eof": False}
+
+
+def _made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
+    """Make a client; librdkafka refuses certificates and keys here that it cannot use."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return client(settings)
+    except KafkaException as error:
+        raise UsageError(f"the data client refuses its settings: {_reason(error)}") from None
+
+
+def _metadata(client: Any, timeout_s: float) -> Any:
+    from confluent_kafka import KafkaException
+
+    try:
+        return client.list_topics(timeout=timeout_s)
+    except KafkaException as error:
+        raise TryLaterError(
+            f"cannot reach the cluster: {_reason(error)}", hint="check the address, the protocol and the credentials"
+        ) from None
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        partition=TopicPartition(message.topic(), message.partition()),
+        offset=message.offset(),
+        value=message.value() or b"",
+        key=message.key(),
+    )
+
+
+def _reason(error: Exception) -> str:
+    """librdkafka's words for the first error inside a `KafkaException`."""
+    inner = error.args[0] if error.args else error
+    return str(inner.str()) if hasattr(inner, "str") else str(inner)
+
+
+def _quiet_logger() -> logging.Logger:
+    logger = logging.getLogger("kafkakit.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

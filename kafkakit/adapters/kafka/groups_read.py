@@ -1,0 +1,132 @@
+"""Kafka's answers about groups, turned into the values of `streams.ports`; nothing here sends anything."""
+
+import struct
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kafkakit.adapters.kafka.errors import error_of
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    GroupState,
+    GroupType,
+)
+from kafkakit.core.model import TopicPartition
+
+NOT_FOUND = 69
+"""GROUP_ID_NOT_FOUND, which from DescribeGroups v6 on also stands for "no classic group"."""
+
+_STATES = {
+    "stable": GroupState.STABLE,
+    "empty": GroupState.EMPTY,
+    "dead": GroupState.DEAD,
+    "preparingrebalance": GroupState.PREPARING,
+    "completingrebalance": GroupState.COMPLETING,
+    "assigning": GroupState.ASSIGNING,
+    "reconciling": GroupState.RECONCILING,
+    "notready": GroupState.NOT_READY,
+}
+
+
+def state_of(text: str) -> GroupState:
+    """A state in Kafka's spelling, with or without separators; UNKNOWN for one that came later."""
+    return _STATES.get(text.replace("_", "").lower(), GroupState.UNKNOWN)
+
+
+def type_of(text: str) -> GroupType:
+    """A type in Kafka's spelling; brokers before 3.7 name none and have classic groups only."""
+    name = text.lower()
+    if not name:
+        return GroupType.CLASSIC
+    return GroupType(name) if name in set(GroupType) else GroupType.UNKNOWN
+
+
+def listings_of(response: Any) -> list[GroupListing]:
+    """The groups of one coordinator."""
+    return [
+        GroupListing(
+            group=found.group_id, type=type_of(found.group_type or ""), state=state_of(found.group_state or "")
+        )
+        for found in response.groups
+    ]
+
+
+def description_of(found: Any, coordinator: int) -> GroupDescription | ItemError:
+    """One group of DescribeGroups. Only what the broker does not know at all is called dead."""
+    if found.error_code == NOT_FOUND:
+        if "not a classic" in (found.error_message or ""):
+            # It was made, or changed its protocol, after the listing that said otherwise.
+            return ItemError(name="GroupIdNotFoundError", message="the group's protocol changed", retriable=True)
+        return GroupDescription(group=found.group_id, type=GroupType.UNKNOWN, state=GroupState.DEAD)
+    error = error_of(found.error_code, found.error_message)
+    if error is not None:
+        return error
+    state = state_of(found.group_state)
+    return GroupDescription(
+        group=found.group_id,
+        type=GroupType.UNKNOWN if state is GroupState.DEAD else GroupType.CLASSIC,
+        state=state,
+        members=tuple(sorted((_member(m) for m in found.members), key=lambda m: m.member_id)),
+        coordinator=None if state is GroupState.DEAD else coordinator,
+    )
+
+
+def assignment_of(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions in a classic member's assignment (ConsumerProtocolAssignment), empty where it is none.
+
+    Layout: version int16, then an array of topic string and array of int32, then user data; big endian.
+    """
+    try:
+        found: list[TopicPartition] = []
+        count, at = struct.unpack_from(">xxi", data)[0], 6
+        for _ in range(count):
+            (size,) = struct.unpack_from(">H", data, at)
+            topic = bytes(data[at + 2 : at + 2 + size]).decode()
+            (amount,) = struct.unpack_from(">I", data, at + 2 + size)
+            at += 6 + size
+            found += [TopicPartition(topic, number) for number in struct.unpack_from(f">{amount}i", data, at)]
+            at += 4 * amount
+    except (struct.error, UnicodeDecodeError):
+        return ()
+    return tuple(sorted(found))
+
+
+def commits_of(topics: Iterable[Any]) -> dict[TopicPartition, CommittedOffset | ItemError]:
+    """OffsetFetch up to v7: partitions without a commit, which have offset -1, are left out."""
+    found: dict[TopicPartition, CommittedOffset | ItemError] = {}
+    for topic in topics:
+        for place in topic.partitions:
+            key = TopicPartition(topic.name, place.partition_index)
+            error = error_of(place.error_code)
+            if error is not None:
+                found[key] = error
+            elif place.committed_offset >= 0:
+                epoch = place.committed_leader_epoch
+                found[key] = CommittedOffset(
+                    offset=place.committed_offset,
+                    metadata=place.metadata or "",
+                    leader_epoch=epoch if epoch >= 0 else None,
+                )
+    return dict(sorted(found.items()))
+
+
+def results_of(topics: Iterable[Any], wanted: Collection[TopicPartition]) -> dict[TopicPartition, ItemError | None]:
+    """OffsetCommit and OffsetDelete: each partition's error; one the broker left out has failed."""
+    missing = ItemError(name="UnknownServerError", message="the broker left the partition out", retriable=True)
+    told: dict[TopicPartition, ItemError | None] = dict.fromkeys(wanted, missing)
+    for topic in topics:
+        for place in topic.partitions:
+            told[TopicPartition(topic.name, place.partition_index)] = error_of(place.error_code)
+    return told
+
+
+def _member(found: Any) -> GroupMember:
+    return GroupMember(
+        member_id=found.member_id,
+        client_id=found.client_id,
+        host=found.client_host,
+        partitions=assignment_of(found.member_assignment or b""),
+    )

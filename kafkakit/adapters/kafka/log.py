@@ -1,0 +1,243 @@
+"""`streams.ports.LogReader` over kafka-python's protocol: raw batches, never decompressed here."""
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafkakit.adapters.kafka.log_fetch_connection import Courier, Letter
+from kafkakit.adapters.kafka.log_requests import (
+    EARLIEST,
+    LATEST,
+    UNANSWERED,
+    UNTOLD,
+    fetch_request,
+    fetched_of,
+    list_offsets_request,
+    offsets_of,
+)
+from kafkakit.adapters.kafka.log_routes import RECREATED, Routes
+from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.log_reads import Fetched, LogSpan, TopicPlaces
+from kafkakit.core.model import TopicPartition
+
+MARGIN_S = 0.05
+"""How long an answer that is due may be on its way before its partitions come back empty."""
+GRACE_S = 0.005
+"""How long the answers of other leaders are waited for when one has brought records."""
+KEPT_S = 5.0
+"""An answer that nobody took for this long is asked for again: its end offsets are too old."""
+ANSWER_LIMIT = 64 * 1024 * 1024
+PARTITIONS_PER_REQUEST = 20_000
+
+
+class _Ask:
+    """A fetch on its way: what was asked of one leader, and what its answer said, once read."""
+
+    __slots__ = ("ids", "letter", "offsets", "parts")
+
+    def __init__(self, letter: Letter, offsets: dict[TopicPartition, int], ids: Mapping[str, bytes]) -> None:
+        self.letter = letter
+        self.offsets = offsets
+        self.ids = ids
+        self.parts: dict[TopicPartition, Fetched] | None = None
+
+
+class KafkaLog:
+    """Raw reads of one cluster; connects on first use, not for use by two threads at once.
+
+    A fetch whose answer is late stays on its way: its partitions come back empty and unanswered, and the next
+    fetch from the same offsets takes what has come. So a leader that is slow or gone costs the others nothing.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        security: Security,
+        *,
+        request_timeout_s: float = 30,
+        bootstrap_timeout_s: float = 10,
+    ) -> None:
+        self._courier = Courier(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
+        self._routes = Routes(self._courier)
+        self._asked: dict[TopicPartition, _Ask] = {}
+        self._served: dict[TopicPartition, int] = {}
+        self._round = 0
+
+    def close(self) -> None:
+        """See `streams.ports.LogReader`."""
+        self._asked.clear()
+        self._courier.close()
+
+    def cluster_id(self) -> str:
+        """See `streams.ports.LogReader`."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        return str(self._courier.ask("describe the cluster", request).cluster_id)
+
+    def places(self, topics: Collection[str] | None = None) -> Mapping[str, TopicPlaces]:
+        """See `streams.ports.LogReader`; one request for each 500 names."""
+        return self._routes.look_up(topics)
+
+    def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:
+        """See `streams.ports.LogReader`."""
+        # In this order on one connection: an end asked for after the stable offset is never below it.
+        asked = [(EARLIEST, False), (LATEST, True), (LATEST, False)]
+        rounds = [(dict.fromkeys(sorted(set(partitions)), when), committed) for when, committed in asked]
+        found = self._offsets(rounds)
+        return {key: _span(*values) for key, values in found.items()}
+
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | ItemError | None]:
+        """See `streams.ports.LogReader`."""
+        # Negative times have a meaning of their own in the protocol.
+        wanted = {key: max(0, times_ms[key]) for key in sorted(times_ms)}
+        found = self._offsets([(wanted, False)])
+        return {key: None if value == -1 else value for key, (value,) in found.items()}
+
+    def fetch(
+        self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
+    ) -> Mapping[TopicPartition, Fetched]:
+        """See `streams.ports.LogReader`."""
+        found = self._ask(offsets, max_bytes, wait_ms, partition_bytes)
+        for key, refused in found.items():
+            if refused.error is RECREATED:
+                self._routes.accept(key)
+        asks = {id(ask): ask for ask in (self._asked[key] for key in offsets if key not in found)}
+        limit_s = wait_ms / 1000 + MARGIN_S
+        if asks:
+            self._courier.wait([ask.letter for ask in asks.values()], limit_s, _has_records, GRACE_S)
+        for ask in asks.values():
+            self._read(ask)
+        for key in offsets:
+            if key not in found:
+                found[key] = self._claim(key)
+        if found and all(answer.error is not None for answer in found.values()):
+            # Nothing else limits how often a caller asks again.
+            time.sleep(min(limit_s, 0.1))
+        return dict(sorted(found.items()))
+
+    def ask_ahead(
+        self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
+    ) -> None:
+        """See `streams.ports.LogReader`."""
+        self._ask(offsets, max_bytes, wait_ms, partition_bytes)
+
+    def _ask(
+        self, offsets: Mapping[TopicPartition, int], max_bytes: int, wait_ms: int, partition_bytes: int | None
+    ) -> dict[TopicPartition, Fetched]:
+        """Send what is not on its way yet; returns the partitions that cannot be asked for, with the reason."""
+        missing = [key for key, offset in offsets.items() if not self._on_its_way(key, offset)]
+        refused: dict[TopicPartition, Fetched] = {}
+        wanted: dict[int, list[TopicPartition]] = {}
+        for key, leader in self._routes.leaders(missing).items():
+            if isinstance(leader, ItemError):
+                refused[key] = _failed(leader)
+            elif self._routes.recreated(key):
+                refused[key] = _failed(RECREATED)
+            elif self._courier.silent(leader):
+                refused[key] = _failed(_silence(leader))
+                self._routes.forget([key.topic])
+            else:
+                wanted.setdefault(leader, []).append(key)
+        limit = min(max_bytes, ANSWER_LIMIT)
+        asks = []
+        for leader, keys in sorted(wanted.items()):
+            # Who was served last comes last, or one busy partition could starve the others.
+            keys.sort(key=lambda key: (self._served.get(key, 0), key))
+            part = {key: offsets[key] for key in keys}
+            ids = self._routes.ids({key.topic for key in keys})
+            request = fetch_request(part, ids, limit, wait_ms, min(partition_bytes or limit, limit))
+            asks.append(_Ask(Letter(leader, request, wait_ms / 1000), part, ids))
+        self._courier.post([ask.letter for ask in asks])
+        for ask in asks:
+            self._asked |= dict.fromkeys(ask.offsets, ask)
+        return refused
+
+    def _on_its_way(self, key: TopicPartition, offset: int) -> bool:
+        ask = self._asked.get(key)
+        return ask is not None and ask.offsets[key] == offset and ask.letter.age_s < KEPT_S
+
+    def _read(self, ask: _Ask) -> None:
+        if ask.parts is None and ask.letter.answer is not None:
+            ask.parts, stale = fetched_of(ask.letter.answer, ask.offsets, ask.ids)
+            self._routes.forget(stale)
+
+    def _claim(self, key: TopicPartition) -> Fetched:
+        ask = self._asked[key]
+        if ask.parts is None:
+            return _failed(_silence(ask.letter.broker)) if ask.letter.overdue else UNANSWERED
+        del self._asked[key]
+        answer = ask.parts.pop(key)
+        if answer.records:
+            self._round += 1
+            self._served[key] = self._round
+        return answer
+
+    def _offsets(
+        self, rounds: list[tuple[dict[TopicPartition, int], bool]]
+    ) -> dict[TopicPartition, tuple[int | ItemError, ...]]:
+        """Ask every leader for each round's partitions; the answers of a partition in the order of the rounds."""
+        keys = list(rounds[0][0])
+        leaders = self._routes.leaders(keys)
+        found: dict[TopicPartition, list[int | ItemError]] = {key: [] for key in keys}
+        placed: dict[int, list[TopicPartition]] = {}
+        for key, leader in leaders.items():
+            if isinstance(leader, ItemError):
+                found[key] = [leader] * len(rounds)
+            elif self._courier.silent(leader):
+                found[key] = [_silence(leader)] * len(rounds)
+                self._routes.forget([key.topic])
+            else:
+                placed.setdefault(leader, []).append(key)
+        timeout_ms = int(self._courier.request_timeout_s * 800)
+        sent: list[tuple[Letter, list[TopicPartition]]] = []
+        for times, committed in rounds:
+            for leader, here in sorted(placed.items()):
+                for at in range(0, len(here), PARTITIONS_PER_REQUEST):
+                    part = here[at : at + PARTITIONS_PER_REQUEST]
+                    request = list_offsets_request(
+                        {key: times[key] for key in part}, committed=committed, timeout_ms=timeout_ms
+                    )
+                    sent.append((Letter(leader, request), part))
+        self._courier.post([letter for letter, _ in sent])
+        limit_s = max((letter.due - letter.sent for letter, _ in sent), default=0.0)
+        self._courier.wait([letter for letter, _ in sent], limit_s, _never)
+        for letter, part in sent:
+            answer = letter.answer
+            if answer is None:
+                answer = TryLaterError(f"broker {letter.broker} does not answer")
+            values, stale = offsets_of(answer, part)
+            self._routes.forget(stale)
+            for key, value in values.items():
+                found[key].append(value)
+        return {key: tuple(values) for key, values in found.items()}
+
+
+def _span(start: int | ItemError, stable: int | ItemError, end: int | ItemError) -> LogSpan | ItemError:
+    if isinstance(start, ItemError):
+        return start
+    if isinstance(stable, ItemError):
+        return stable
+    return end if isinstance(end, ItemError) else LogSpan(start=start, stable=stable, end=end)
+
+
+def _has_records(letter: Letter) -> bool:
+    answer: Any = letter.answer
+    if isinstance(answer, Exception):
+        return True
+    return any(place.records or place.error_code for topic in answer.responses for place in topic.partitions)
+
+
+def _never(letter: Letter) -> bool:
+    del letter
+    return False
+
+
+def _failed(error: ItemError) -> Fetched:
+    return Fetched(records=b"", span=UNTOLD, error=error)
+
+
+def _silence(broker: int) -> ItemError:
+    return ItemError(name="KafkaTimeoutError", message=f"broker {broker} does not answer", retriable=True)

@@ -1,0 +1,110 @@
+"""ZooKeeper through kazoo: reads the two znodes that kafka-kit's metricsfetcher writes."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+
+from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES, decode_broker_storage, decode_partition_sizes
+from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
+from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
+
+CONNECT_TIMEOUT_S = 5.0  # kafka-kit gives up after 0.25 s, which a busy ensemble does not meet
+REQUEST_TIMEOUT_S = 5.0
+
+
+class ZooKeeperMetrics:
+    """`ports.StorageMetrics` over kafka-kit's znodes below `/<prefix>`; never writes.
+
+    `address` is `host:port,host:port/chroot`; ports default to 2181, the chroot may be missing. Connects on
+    the first read and waits `timeout_s` for it.
+    """
+
+    def __init__(self, address: str, prefix: str, *, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self._hosts, self._chroot = parse_zookeeper_address(address, "--zk-addr")
+        self._prefix = znode_path(prefix, "--zk-metrics-prefix")
+        self._timeout_s = timeout_s
+        self._client: Any = None
+
+    @property
+    def source(self) -> str:
+        """The place in words."""
+        return f"ZooKeeper {self._hosts}{self._chroot}{self._prefix}"
+
+    def read(self) -> StorageReading:
+        """Read both znodes; their ages are their modification times, as nothing in them tells.
+
+        Raises `TryLaterError` when no server answers or a znode does not exist yet, `InputError` when one
+        holds something else, `OperationFailedError` when reading it is not allowed.
+        """
+        sizes, sizes_time = self._get(PARTITION_SIZES, decode_partition_sizes)
+        free, free_time = self._get(BROKER_STORAGE, decode_broker_storage)
+        return StorageReading(
+            source=self.source,
+            sizes=PartitionSizes(bytes_of=sizes, taken_at=sizes_time),
+            free=FreeStorage(bytes_of=free, taken_at=free_time),
+        )
+
+    def close(self) -> None:
+        """Let go of the connection; closing twice is harmless."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.stop()
+            client.close()
+
+    def _get(self, name: str, decode: Callable[[bytes, str], Any]) -> tuple[Any, datetime]:
+        path = f"{self._chroot}{self._prefix}/{name}"
+        source = f"znode {path}"
+        client = self._connected()
+        try:
+            data, stat = client.get_async(path).get(timeout=REQUEST_TIMEOUT_S)
+        except NoNodeError:
+            raise TryLaterError(
+                f"there is no {source} in ZooKeeper {self._hosts}",
+                hint="run metricsfetcher first, or name its place with --zk-metrics-prefix",
+            ) from None
+        except NoAuthError:
+            raise OperationFailedError(
+                f"not allowed to read {source}", hint="its ACL must let anyone read it"
+            ) from None
+        except (KazooException, client.handler.timeout_exception) as error:
+            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_told(error)})", hint=_HINT) from None
+        return decode(data, source), _time(stat.mtime, source)
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            # kazoo tells of each failed attempt; the one line at the end is enough.
+            logger = logging.getLogger("kafkakit.zookeeper")
+            logger.addHandler(logging.NullHandler())
+            logger.propagate = False
+            client = KazooClient(hosts=self._hosts, timeout=self._timeout_s, read_only=True, logger=logger)
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    client.start(timeout=self._timeout_s)
+            except (KazooException, client.handler.timeout_exception, OSError) as error:
+                raise TryLaterError(
+                    f"Failed to connect to ZooKeeper {self._hosts} within {self._timeout_s:g} s ({_told(error)})",
+                    hint=_HINT,
+                ) from None
+            self._client = client
+        return self._client
+
+
+_HINT = "check --zk-addr and that a server is up, or take sizes from the brokers (--sizes-from brokers)"
+
+
+def _time(milliseconds: int, source: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        raise InputError(source, f"was changed at {milliseconds} ms, which is no date") from None
+
+
+def _told(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text[:200] or type(error).__name__

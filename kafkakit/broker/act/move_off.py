@@ -1,0 +1,290 @@
+"""`broker drain`, `replace` and `decommission`: plan, show, carry out, verify, as one operation that can be cut.
+
+Plans are carried out by `reassign`, whose journals remember every effect. The operation's record says which plan is
+the next; whatever is not begun yet is planned anew from the cluster as it is.
+"""
+
+from dataclasses import replace
+
+from kafkakit.broker.act.elections import Elections
+from kafkakit.broker.act.operation_files import Records
+from kafkakit.broker.decide.holdings import Holdings, holdings_of
+from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Operation, Stage
+from kafkakit.broker.decide.plans import Decided, decide_operation
+from kafkakit.broker.decide.request import MoveRequest, PlanRunner
+from kafkakit.broker.decide.safety import SETTING_KEYS, Safety, judge_safety, voters_among
+from kafkakit.broker.show import BrokerOutcome, Planned
+from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import Plan
+from kafkakit.core.quantities import counted
+from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.decide.outcome import Direction, Voice
+from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.topicmappr.act.cluster import without_collector
+from kafkakit.topicmappr.show.planned_change import report_text
+from kafkakit.topicmappr.show.rebuild import plan_section
+
+SETTLE_S = 15.0
+
+
+class MoveOff:
+    """One command that empties brokers; made for a single call. `admin` is only read from."""
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        clock: Clock,
+        voice: Voice,
+        records: Records,
+        plans: PlanRunner,
+        elections: Elections,
+        request: MoveRequest,
+        watch: Watch | None = None,
+    ) -> None:
+        self._admin, self._clock, self._voice, self._records = admin, clock, voice, records
+        self._plans, self._elections, self._request, self._watch = plans, elections, request, watch
+        self._patient = Patient(clock, voice, request.patience_s)
+        self._brokers = request.asked.brokers
+        self._sum = BrokerOutcome(command=request.kind.value, verdict="")
+        self._owed: list[str] = []
+
+    def run(self) -> BrokerOutcome:
+        """Begin the operation, or go on with the one on record.
+
+        Raises `RefusedError` and `InfeasibleError` before anything is changed, and what `reassign.run.Run` raises.
+        """
+        asked = self._request.asked
+        found = self._records.newest(self._request.kind, self._brokers, asked.onto)
+        for path in self._records.others_open(found, self._brokers):
+            self._voice.warn(f"another operation on these brokers is not finished: {path}")
+        if found is not None and found.stage is Stage.UNDOING:
+            raise RefusedError(
+                f"the {found.kind} on record is being taken back", hint=f"finish that: {self._request.undo_of(found)}"
+            )
+        if found is None or not found.is_open:
+            return self._plan(None, earlier=found)
+        return self._go_on(found)
+
+    def _go_on(self, found: Operation) -> BrokerOutcome:
+        place = found.next_leg
+        if place is None:
+            self._voice.say(f"all plans of {self._records.path_of(found)} are carried out; looking whether they hold")
+            return self._plan(found)
+        leg = found.legs[place]
+        if not self._plans.begun(leg):
+            return self._plan(found)
+        self._voice.say(
+            f"going on with {self._records.path_of(found)}: plan {place + 1} of {len(found.legs)}, {leg.kind}"
+        )
+        if not found.was_asked_alike(self._request.asked.words) and not self._request.replan:
+            self._voice.warn("its plan was made with other options; --replan makes a new one from here")
+        if self._request.replan:
+            return self._replan(found, place)
+        if self._request.dry_run or self._request.asks:  # nobody else needs to hear it twice: the run says it, too
+            foreseen = self._plans.run(found, leg, Direction.APPLY, dry_run=True)
+            if self._request.dry_run:
+                return self._told("planned", found)
+            if foreseen.verdict != "already applied" and not self._confirmed():
+                return self._told("declined", found)
+        return self._carry(found)
+
+    def _replan(self, found: Operation, place: int) -> BrokerOutcome:
+        """Cancel what the plan at work has in flight, and plan the rest anew."""
+        leg = found.legs[place]
+        if self._request.dry_run:
+            self._plans.run(found, leg, Direction.ABORT, dry_run=True)
+            return self._told("planned", found)
+        if not self._confirmed():
+            return self._told("declined", found)
+        ended = self._plans.run(found, leg, Direction.ABORT)
+        self._owed += ended.owed
+        if ended.problems:
+            return self._told("incomplete", found, problems=ended.problems)
+        return self._plan(self._records.save(found.without_open()))
+
+    def _plan(self, record: Operation | None, earlier: Operation | None = None) -> BrokerOutcome:
+        """Plan from the cluster as it is now, show it, and carry it out; `record` gets the new plans."""
+        snapshot = self._read(sizes=True)
+        known = snapshot.broker_by_id()
+        before = record or earlier
+        if before is not None and before.next_leg is None and not any(b in known for b in self._brokers):
+            return self._told("nothing to do", before, holdings=holdings_of(snapshot, self._brokers))
+        with self._voice.progress("planning"), without_collector():
+            decided = decide_operation(snapshot, self._request.asked, self._watch)
+        if decided is None:
+            if record is not None:
+                return self._verify(record)
+            over = earlier if earlier is not None and earlier.stage is Stage.DONE else None
+            return self._verified("nothing to do", over, holdings_of(snapshot, self._brokers), snapshot)
+        self._show(decided, snapshot)
+        self._sum = replace(self._sum, planned=_planned(decided))
+        # What would be refused is refused before leaderships pass; else the run of the copies does it in time.
+        early = self._request.dry_run or self._request.asks or decided.leaders is not None
+        if early and _works(decided.whole.plan):
+            self._plans.preview(decided.whole.plan, record)
+        if self._request.dry_run:
+            return self._told("planned", record, holdings=holdings_of(snapshot, self._brokers))
+        if not self._confirmed():
+            return self._told("declined", record, holdings=holdings_of(snapshot, self._brokers))
+        asked = self._request.asked
+        base = record or self._records.begin(
+            self._request.kind, snapshot.cluster_id, self._brokers, asked.onto, dict(asked.words)
+        )
+        plans = [(LegKind.LEADERS, decided.leaders)] if decided.leaders else []
+        chosen = [(kind, p) for kind, p in (*plans, (LegKind.COPIES, decided.copies)) if _works(p)]
+        return self._carry(self._records.add(base.without_open(), chosen))
+
+    def _show(self, decided: Decided, snapshot: ClusterSnapshot) -> None:
+        """Say what is planned; raises when the brokers cannot be emptied by it."""
+        change = decided.whole
+        if change.plan.warnings and not self._request.ignore_warns:
+            hint = f"--ignore-warns carries out the rest and leaves {counted(change.left_alone, 'partition')} there"
+            if change.reasons:
+                raise InfeasibleError(
+                    f"no plan fits: {'; '.join(change.reasons)}",
+                    reasons=change.reasons if len(change.reasons) > 1 else (),
+                    hint=hint,
+                )
+            raise OperationFailedError(
+                f"nothing is done because of warnings: {'; '.join(change.plan.warnings)}",
+                hint="--ignore-warns carries out what can be",
+            )
+        for line in (report_text(change) + plan_section(change.plan, None, None)).splitlines():
+            self._voice.say(line)
+        if decided.placed_by_count:
+            self._voice.warn(f"replicas are placed by counts, since sizes are not known: {decided.placed_by_count}")
+        if decided.leaders is not None:
+            self._voice.say(f"first {counted(len(decided.leaders.moves), 'leadership')} pass to replicas in sync")
+        if self._request.kind is Kind.DECOMMISSION:
+            voters = voters_among(self._settings(snapshot), self._brokers)
+            if voters:
+                self._voice.warn(f"broker {some(voters)} is a controller, too: it will be empty, but not safe to stop")
+
+    def _carry(self, record: Operation) -> BrokerOutcome:
+        while (place := record.next_leg) is not None:
+            leg = record.legs[place]
+            if leg.kind is LegKind.COPIES and self._request.kind is not Kind.REPLACE:
+                self._pass_leaders()
+            ended = self._plans.run(record, leg, Direction.APPLY)
+            self._sum = self._sum.plus(ended)
+            self._owed += ended.owed
+            if ended.problems:
+                return self._told("incomplete", record, problems=ended.problems)
+            record = self._records.save(record.with_leg(place, LegState.DONE))
+        return self._verify(record)
+
+    def _pass_leaders(self) -> None:
+        """Elect first replicas where a leaving broker leads in place of them; copies would pass it on anyway."""
+        keys = holdings_of(self._read(sizes=False), self._brokers).passing
+        problems = self._elections.give(keys)
+        for problem in problems:
+            self._voice.warn(problem)
+        if not problems:
+            self._sum = replace(self._sum, leaders_passed=self._sum.leaders_passed + len(keys))
+
+    def _verify(self, record: Operation) -> BrokerOutcome:
+        """Done only when the brokers hold nothing and lead nothing; metadata may lag for a moment."""
+        record = self._records.save(replace(record, stage=Stage.VERIFYING))
+        deadline = self._clock.monotonic() + SETTLE_S
+        holdings, snapshot = self._held()
+        while (left := (*holdings.held, *holdings.led)) and self._clock.monotonic() < deadline:
+            self._clock.sleep(0.5)
+            if not self._still_there({key.topic for key in left}):  # only then is everything read anew
+                holdings, snapshot = self._held()
+        return self._verified("done", record, holdings, snapshot)
+
+    def _held(self) -> tuple[Holdings, ClusterSnapshot]:
+        snapshot = self._read(sizes=False)
+        return holdings_of(snapshot, self._brokers), snapshot
+
+    def _still_there(self, topics: set[str]) -> bool:
+        """True when one of the topics still has a replica or a leader on the brokers."""
+        states = self._patient.call("reading topics", lambda: self._admin.partition_states(topics))
+        gone = frozenset(self._brokers)
+        return any(s.leader in gone or not gone.isdisjoint(s.replicas) for s in states.values())
+
+    def _verified(
+        self, verdict: str, record: Operation | None, holdings: Holdings, snapshot: ClusterSnapshot
+    ) -> BrokerOutcome:
+        problems: tuple[str, ...] = ()
+        if holdings.held:
+            where = some(self._brokers)
+            problems = (f"{counted(len(holdings.held), 'partition')} still on broker {where}: {some(holdings.held)}",)
+        elif holdings.led:
+            problems = (f"still led from broker {some(self._brokers)}: {some(holdings.led)}",)
+        safety = Safety()
+        if self._request.kind is Kind.DECOMMISSION:
+            settings = self._settings(snapshot)
+            safety = judge_safety(snapshot, self._brokers, holdings, settings, self._request.bootstrap)
+        if problems:
+            verdict = "incomplete"
+        elif safety.problems:
+            verdict, problems = "not safe to stop", safety.problems
+        elif record is not None and record.stage is not Stage.DONE:
+            record = self._records.save(replace(record, stage=Stage.DONE))
+        return self._told(
+            verdict,
+            record,
+            holdings=holdings,
+            problems=problems,
+            safety=safety if not (holdings.held or holdings.led) else Safety(),
+        )
+
+    def _settings(self, snapshot: ClusterSnapshot) -> dict[int, dict[str, str]]:
+        """Roles of the brokers that go, and one more broker's defaults: those are the same everywhere, or should be."""
+        alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
+        staying = [b for b in alive if b not in self._brokers][:1]
+        asked = [*(b for b in alive if b in self._brokers), *staying]
+        found = self._patient.call("reading settings", lambda: self._admin.broker_settings(asked, SETTING_KEYS))
+        return {b: dict(values) for b, values in found.items()}
+
+    def _confirmed(self) -> bool:
+        asked = self._request.asked
+        by = f" by broker {asked.onto}" if asked.onto is not None else ""
+        return self._request.confirm(f"{self._request.kind.capitalize()} broker {some(self._brokers)}{by}?")
+
+    def _read(self, *, sizes: bool) -> ClusterSnapshot:
+        return self._patient.call(
+            "reading the cluster", lambda: self._admin.snapshot(now=self._clock.now(), sizes=sizes)
+        )
+
+    def _told(
+        self,
+        verdict: str,
+        record: Operation | None,
+        *,
+        holdings: Holdings | None = None,
+        problems: tuple[str, ...] = (),
+        safety: Safety | None = None,
+    ) -> BrokerOutcome:
+        seen = holdings or holdings_of(self._read(sizes=False), self._brokers)
+        undone = record is None or verdict in ("declined", "planned")
+        return replace(
+            self._sum,
+            verdict=verdict,
+            brokers=seen.brokers,
+            problems=(*problems, *dict.fromkeys(self._owed)),
+            cautions=safety.cautions if safety else (),
+            steps=safety.steps if safety else (),
+            record=str(self._records.path_of(record)) if record is not None else None,
+            next_commands=(self._request.again,) if problems else (self._request.cleanup,) if self._owed else (),
+            undo=None if undone or record is None else self._request.undo_of(record),
+        )
+
+
+def _planned(decided: Decided) -> Planned:
+    moves = decided.whole.plan.moves
+    return Planned(
+        partitions=len(moves),
+        copies=sum(len(m.adding) for m in moves),
+        bytes=sum(m.bytes_moved or 0 for m in moves),
+        leaders_first=len(decided.leaders.moves) if decided.leaders else 0,
+    )
+
+
+def _works(plan: Plan) -> bool:
+    return bool(plan.moves or plan.dir_moves)

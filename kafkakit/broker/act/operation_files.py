@@ -1,0 +1,148 @@
+"""Where the records of operations are kept, with their plans beside them."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from kafkakit.broker.decide.operation import (
+    LIMIT_BYTES,
+    Kind,
+    Leg,
+    LegKind,
+    Operation,
+    Stage,
+    base_name,
+    decode_operation,
+    encode_operation,
+)
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import InputError, OperationFailedError, UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.ports.clock import Clock
+
+WriteFile = Callable[[Path, bytes, int], None]
+Legs = Sequence[tuple[LegKind, Plan]]
+
+
+class Records:
+    """One cluster's operations on this host; `write` replaces a file as a whole and returns once it is on disk."""
+
+    def __init__(self, folder: Path, write: WriteFile, clock: Clock) -> None:
+        self._folder, self._write, self._clock = folder, write, clock
+
+    def path_of(self, operation: Operation) -> Path:
+        """The record's file."""
+        return self._folder / f"{operation.name}.json"
+
+    def plan_path(self, leg: Leg) -> Path:
+        """The file of a plan."""
+        return self._folder / leg.plan
+
+    def newest(self, kind: Kind, brokers: tuple[int, ...], onto: int | None = None) -> Operation | None:
+        """The last operation of this kind on just these brokers."""
+        numbers = self._numbers(base_name(kind, brokers, onto))
+        if not numbers:
+            return None
+        return self.read(self._folder / f"{base_name(kind, brokers, onto)}.{max(numbers)}.json")
+
+    def others_open(self, mine: Operation | None, brokers: Sequence[int]) -> tuple[Path, ...]:
+        """Records of other operations that are not over and share a broker; damaged ones are passed over."""
+        return tuple(
+            self.path_of(other)
+            for other in self._sound()
+            if other.is_open and set(other.brokers) & set(brokers) and (mine is None or other.name != mine.name)
+        )
+
+    def last_on(self, brokers: Collection[int]) -> Operation:
+        """The operation on just these brokers that was changed last; `UsageError` for none.
+
+        One that is taken back already counts, too: a second run must not go on with the one before it.
+        """
+        found = [o for o in self._sound() if set(o.brokers) == set(brokers)]
+        if not found:
+            raise UsageError(
+                f"no operation on broker {some(sorted(brokers))} is on record here",
+                hint=f"name its file; those of this host are in {self._folder}",
+            )
+        return max(found, key=lambda o: (o.updated_at, o.number, o.name))
+
+    def _sound(self) -> Iterator[Operation]:
+        """Every record that makes sense, by name."""
+        for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
+            if not path.name.endswith(".plan.json"):
+                with suppress(InputError):
+                    yield self.read(path)
+
+    def named(self, path: Path) -> Operation:
+        """The record of a file that somebody named; it must be one of these, since its plans are beside it."""
+        found = self.read(path)
+        if path.resolve() != self.path_of(found).resolve():
+            raise InputError(
+                str(path),
+                "is not where this host keeps that record, its plans and journals",
+                hint=f"run it on the host of the operation, with the file in {self._folder}",
+            )
+        return found
+
+    def read(self, path: Path) -> Operation:
+        """Read a record; raises `InputError` when it is missing, too large, or makes no sense."""
+        try:
+            if path.stat().st_size > LIMIT_BYTES:
+                raise InputError(str(path), f"is larger than {LIMIT_BYTES} bytes, this is no record of an operation")
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+        return decode_operation(data, str(path))
+
+    def begin(
+        self, kind: Kind, cluster_id: str, brokers: tuple[int, ...], onto: int | None, words: dict[str, str]
+    ) -> Operation:
+        """A record with a number of its own, not written yet (`add` does that with its first plans)."""
+        now = self._clock.now()
+        return Operation(
+            kind=kind,
+            cluster_id=cluster_id,
+            brokers=brokers,
+            onto=onto,
+            number=max(self._numbers(base_name(kind, brokers, onto)), default=0) + 1,
+            created_at=now,
+            updated_at=now,
+            stage=Stage.MOVING,
+            words=words,
+        )
+
+    def add(self, operation: Operation, plans: Legs) -> Operation:
+        """Put plans behind those that are there: their files first, so that a record never names a missing one."""
+        legs = list(operation.legs)
+        for kind, plan in plans:
+            name = f"{operation.name}.{len(legs) + 1}-{kind.value}.plan.json"
+            self._write_file(self._folder / name, encode_plan(plan))
+            legs.append(Leg(kind=kind, plan=name, identity=identity_of(plan)))
+        return self.save(replace(operation, legs=tuple(legs), stage=Stage.MOVING))
+
+    def save(self, operation: Operation) -> Operation:
+        """Write the record as it is now."""
+        stamped = replace(operation, updated_at=self._clock.now())
+        self._write_file(self.path_of(stamped), encode_operation(stamped))
+        return stamped
+
+    def _write_file(self, path: Path, data: bytes) -> None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise OperationFailedError(f"the folder {path.parent} cannot be made: {error.strerror}") from None
+        self._write(path, data, 0o600)
+
+    def _numbers(self, base: str) -> list[int]:
+        if not self._folder.is_dir():
+            return []
+        pattern = re.compile(re.escape(base) + r"\.([0-9]{1,9})\.json")
+        return [int(m[1]) for p in self._folder.iterdir() if (m := pattern.fullmatch(p.name))]
+
+
+def operations_folder(state_dir: Path, cluster_id: str) -> Path:
+    """Where a cluster's records are; the cluster id was checked."""
+    return state_dir / "operations" / cluster_id

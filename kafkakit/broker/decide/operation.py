@@ -1,0 +1,171 @@
+"""The record of one operation on brokers: what was asked, which plans it has, and how far each of them is.
+
+The journal of each plan remembers every effect on the cluster; this record only says which plan comes next. It is
+written before a plan is begun and after it ended, so that whoever reads it after a crash finds the place to go on.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+
+from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.errors import InputError
+
+OPERATION_KIND = "broker-operation"
+LIMIT_BYTES = 1 << 20
+MOST_BROKERS = 100
+MOST_LEGS = 1000
+_LONGEST_NAME = 80
+_FILE_NAME = re.compile(r"[A-Za-z0-9+._-]{1,160}")
+_CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class Kind(StrEnum):
+    """What is done to the brokers; the words of the command line."""
+
+    DRAIN = "drain"
+    REPLACE = "replace"
+    DECOMMISSION = "decommission"
+
+
+class Stage(StrEnum):
+    """Where an operation stands: plans are carried out, all of them ended, it is verified, or it is taken back."""
+
+    MOVING = "moving"
+    VERIFYING = "verifying"
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
+class LegKind(StrEnum):
+    """What a plan of the operation changes: who leads, or where copies are."""
+
+    LEADERS = "leaders"
+    COPIES = "copies"
+
+
+class LegState(StrEnum):
+    """Where one plan of the operation stands; a dropped one was given up for a newer one, begun or not."""
+
+    OPEN = "open"
+    DONE = "done"
+    DROPPED = "dropped"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """One plan of an operation: the name of its file beside the record, and the identity its journal goes by."""
+
+    kind: LegKind
+    plan: str
+    identity: str
+    state: LegState = LegState.OPEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One drain, replacement or decommission; `onto` is the broker that replaces, `legs` are its plans in order.
+
+    `number` tells operations of the same kind on the same brokers apart. `words` are the options as given.
+    """
+
+    kind: Kind
+    cluster_id: str
+    brokers: tuple[int, ...]
+    number: int
+    created_at: datetime
+    updated_at: datetime
+    stage: Stage
+    onto: int | None = None
+    legs: tuple[Leg, ...] = ()
+    words: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending."""
+        return f"{base_name(self.kind, self.brokers, self.onto)}.{self.number}"
+
+    @property
+    def is_open(self) -> bool:
+        """True while the operation's own command has something to go on with."""
+        return self.stage in (Stage.MOVING, Stage.VERIFYING)
+
+    @property
+    def throttle(self) -> str | None:
+        """The throttle that the operation was begun with: plans that are not begun yet need it, too."""
+        return self.words.get("throttle")
+
+    def was_asked_alike(self, words: Mapping[str, str]) -> bool:
+        """True when the options that shape the plans are the same; the throttle is not one of them."""
+        return {**self.words, "throttle": ""} == {**words, "throttle": ""}
+
+    @property
+    def next_leg(self) -> int | None:
+        """The place of the first plan that is not over."""
+        return next((n for n, leg in enumerate(self.legs) if leg.state is LegState.OPEN), None)
+
+    @property
+    def last_to_undo(self) -> int | None:
+        """The place of the last plan that may have changed something."""
+        return next((n for n in reversed(range(len(self.legs))) if self.legs[n].state is not LegState.UNDONE), None)
+
+    def with_leg(self, place: int, state: LegState) -> "Operation":
+        """The record with one plan's state changed."""
+        legs = [replace(leg, state=state) if n == place else leg for n, leg in enumerate(self.legs)]
+        return replace(self, legs=tuple(legs))
+
+    def without_open(self) -> "Operation":
+        """The record with every plan that is not over dropped."""
+        legs = (replace(leg, state=LegState.DROPPED) if leg.state is LegState.OPEN else leg for leg in self.legs)
+        return replace(self, legs=tuple(legs))
+
+
+def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:
+    """How files of such operations begin: `drain-1001+1002`, `replace-1001+by+1009`; long lists are hashed."""
+    listed = "+".join(map(str, brokers)) + (f"+by+{onto}" if onto is not None else "")
+    if len(listed) > _LONGEST_NAME:
+        listed = f"{len(brokers)}-brokers-{sha256(listed.encode()).hexdigest()[:16]}"
+    return f"{kind.value}-{listed}"
+
+
+def encode_operation(operation: Operation) -> bytes:
+    """The record as a kit file."""
+    return encode_document(OPERATION_KIND, operation)
+
+
+def decode_operation(data: bytes, source: str) -> Operation:
+    """Read a record; raises `InputError` for one that makes no sense: it may have been edited."""
+    operation = decode_document(data, OPERATION_KIND, Operation, source)
+    if problem := _problem(operation):
+        raise InputError(source, problem, hint="move the file away; the cluster itself tells what is left to do")
+    return operation
+
+
+def cluster_id_problem(cluster_id: str) -> str | None:
+    """Say what is wrong with a cluster id, or None: it becomes the name of a folder."""
+    return None if _CLUSTER_ID.fullmatch(cluster_id) else f"cluster_id {cluster_id!r:.80} is not a Kafka cluster id"
+
+
+def _problem(operation: Operation) -> str | None:
+    ids = operation.brokers if operation.onto is None else (*operation.brokers, operation.onto)
+    if problem := cluster_id_problem(operation.cluster_id):
+        return problem
+    if not operation.brokers or len(operation.brokers) > MOST_BROKERS:
+        return f"names {len(operation.brokers)} brokers, expected 1 to {MOST_BROKERS}"
+    if min(ids) < 0 or max(ids) >= 2**31 or len(set(ids)) != len(ids):
+        return "its brokers are no list of different broker ids"
+    if (operation.onto is not None) != (operation.kind is Kind.REPLACE):
+        return f"a {operation.kind} and its brokers do not fit together"
+    if operation.number < 1 or len(operation.legs) > MOST_LEGS:
+        return "its number or its list of plans is out of range"
+    bad = next((leg.plan for leg in operation.legs if not _is_file_name(leg.plan)), None)
+    return None if bad is None else f"{bad!r:.80} is not the name of a plan file beside it"
+
+
+def _is_file_name(name: str) -> bool:
+    return bool(_FILE_NAME.fullmatch(name)) and not name.startswith(".")

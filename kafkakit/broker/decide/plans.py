@@ -1,0 +1,215 @@
+"""What an operation has to do, as plans: leaderships first, then copies.
+
+The planner of copies is `topicmappr drain`; here its plan is only cut in two, or its lists are put into the order that
+a replacement keeps.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import Proof, ProofKind, certificate
+from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.plan import Move, PlacementStats, Plan
+from kafkakit.core.quantities import counted
+from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.topicmappr.decide.drain.decision import decide_drain
+from kafkakit.topicmappr.decide.drain.request import DrainRequest
+from kafkakit.topicmappr.decide.placement_choices import PlaceBy
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.scope import scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which brokers are to be emptied, and where their replicas may go.
+
+    `onto` is the one broker that takes them all in place; else `receiving`, or every other live one. `placement`
+    None means by bytes where sizes are known, by counts where not.
+    """
+
+    brokers: tuple[int, ...]
+    onto: int | None = None
+    receiving: BrokerList | None = None
+    placement: PlaceBy | None = None
+    min_rack_ids: int = 0
+    spread: bool = False
+    words: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The change as a whole, and the plans that make it in turn; `leaders` None: no leadership has to pass first.
+
+    `placed_by_count` says why sizes were not looked at.
+    """
+
+    whole: PlannedChange
+    copies: Plan
+    leaders: Plan | None = None
+    placed_by_count: str | None = None
+
+
+def decide_operation(snapshot: ClusterSnapshot, asked: Asked, watch: Watch | None = None) -> Decided | None:
+    """Decide what empties the brokers; None when they hold nothing.
+
+    Only topics that have a replica there are looked at, so that changes elsewhere do not disturb the run. Raises
+    `UsageError` for brokers that do not exist or cannot take anything, `InfeasibleError` from a replacement that no
+    rack rule or copy allows; a drain tells such things in `whole.reasons`. Cost: that of `decide_drain`, twice when
+    leaderships have to pass.
+    """
+    _refuse_strangers(snapshot, asked)
+    topics = _touched(snapshot, asked.brokers)
+    if not topics:
+        return None
+    request = _request(asked, topics)
+    try:
+        whole, why = decide_drain(snapshot, request, None, watch), None
+    except TryLaterError as error:
+        if asked.placement is not None:
+            raise
+        request, why = replace(request, placement=PlaceBy.COUNT), error.message
+        whole = decide_drain(snapshot, request, None, watch)
+    if asked.onto is not None:
+        seated = replace(
+            whole,
+            title=f"Replace broker {asked.brokers[0]} by broker {asked.onto}",
+            plan=in_place(whole.plan, asked.brokers[0], asked.onto),
+        )
+        return Decided(whole=seated, copies=seated.plan, placed_by_count=why)
+    leaders = _leaders_plan(snapshot, whole.plan, asked, topics)
+    if leaders is None:
+        return Decided(whole=whole, copies=whole.plan, placed_by_count=why)
+    copies = decide_drain(_with_lists(snapshot, leaders), request, None, watch).plan
+    return Decided(whole=whole, copies=copies, leaders=leaders, placed_by_count=why)
+
+
+def in_place(plan: Plan, old: int, new: int) -> Plan:
+    """The plan with every list kept in its order, the new broker where the old one was (its leaderships too)."""
+    moves = tuple(replace(m, after=tuple(new if b == old else b for b in m.before)) for m in plan.moves)
+    changed = {m.key: m.after for m in moves}
+    led = Counter(changed.get(TopicPartition(e.topic, e.partition), e.replicas)[0] for e in plan.scope if e.replicas)
+    return replace(
+        plan,
+        moves=moves,
+        reassignment=PartitionMap(
+            partitions=tuple(PartitionAssignment(topic=m.topic, partition=m.partition, replicas=m.after) for m in moves)
+        ),
+        after=_with_leaders(plan.after, led, {b.id for b in plan.brokers}),
+    )
+
+
+def _request(asked: Asked, topics: tuple[str, ...]) -> DrainRequest:
+    receiving = BrokerList(ids=(asked.onto,)) if asked.onto is not None else asked.receiving
+    return DrainRequest(
+        leaving=BrokerList(ids=asked.brokers),
+        receiving=receiving,
+        topics=topics,
+        min_rack_ids=asked.min_rack_ids,
+        spread=asked.spread,
+        placement=asked.placement or PlaceBy.STORAGE,
+        words=asked.words,
+    )
+
+
+def _refuse_strangers(snapshot: ClusterSnapshot, asked: Asked) -> None:
+    known = snapshot.broker_by_id()
+    unknown = [b for b in asked.brokers if b not in known]
+    if unknown:
+        raise UsageError(
+            f"broker {some(unknown)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
+        )
+    if asked.onto is None:
+        return
+    if asked.onto in asked.brokers:
+        raise UsageError(f"broker {asked.onto} cannot replace itself", hint="name another broker with --with")
+    if asked.onto not in known or not known[asked.onto].is_alive:
+        what = "is not alive" if asked.onto in known else "is not in this cluster"
+        raise UsageError(f"--with: broker {asked.onto} {what}", hint="start it first")
+    both = [
+        f"{topic}-{p.partition}"
+        for topic, p in snapshot.partitions()
+        if not p.adding and asked.onto in p.replicas and asked.brokers[0] in p.replicas
+    ]
+    if both:
+        raise InfeasibleError(
+            f"broker {asked.onto} cannot take every replica of broker {asked.brokers[0]}: it has a copy of "
+            f"{some(both)} already",
+            hint=f"use an empty broker, or spread them over several: kafkakit broker drain {asked.brokers[0]}",
+        )
+
+
+def _touched(snapshot: ClusterSnapshot, brokers: Collection[int]) -> tuple[str, ...]:
+    gone = frozenset(brokers)
+    return tuple(t.name for t in snapshot.topics if any(not gone.isdisjoint(p.replicas) for p in t.partitions))
+
+
+def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, asked: Asked, topics: tuple[str, ...]) -> Plan | None:
+    """Leaderships of leaving, living brokers, each to the replica that leads in the end and is in sync now.
+
+    The two change seats, as they do in the drain's own lists. What only a new copy can lead is left to the copies.
+    """
+    alive = {b.id for b in snapshot.brokers if b.is_alive}
+    in_sync = {TopicPartition(t, p.partition): frozenset(p.isr or ()) for t, p in snapshot.partitions()}
+    leaving = frozenset(asked.brokers) & alive
+    lists: dict[TopicPartition, tuple[int, ...]] = {}
+    for move in plan.moves:
+        heir = move.after[0]
+        if move.before[0] in leaving and heir in in_sync[move.key] and heir in move.before:
+            lists[move.key] = _swapped(move, heir)
+    if not lists:
+        return None
+    words = RebuildRequest(brokers=BrokerList(ids=asked.brokers), topics=topics, words=asked.words)
+    scope = scope_of(snapshot, words)
+    why = f"{counted(len(lists), 'leadership')} must leave brokers {some(sorted(leaving))}; each takes one change"
+    decision = Decision(
+        replicas=[lists.get(p.key, p.current) for p in scope.partitions],
+        certificate=certificate("leaders", len(lists), len(lists), why, Proof(kind=ProofKind.COUNTING)),
+        targets=[b.id for b in plan.brokers],
+    )
+    return assemble(snapshot, asked.words, scope, decision)
+
+
+def _swapped(move: Move, heir: int) -> tuple[int, ...]:
+    lists = list(move.before)
+    seat = lists.index(heir)
+    lists[0], lists[seat] = lists[seat], lists[0]
+    return tuple(lists)
+
+
+def _with_lists(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
+    """The cluster as it will be when the plan of leaders is carried out."""
+    lists: Mapping[TopicPartition, Sequence[int]] = {m.key: m.after for m in plan.moves}
+    touched = {key.topic for key in lists}
+    return replace(
+        snapshot,
+        topics=tuple(
+            t
+            if t.name not in touched
+            else replace(
+                t,
+                partitions=tuple(
+                    replace(p, replicas=tuple(found), leader=found[0])
+                    if (found := lists.get(TopicPartition(t.name, p.partition)))
+                    else p
+                    for p in t.partitions
+                ),
+            )
+            for t in snapshot.topics
+        ),
+    )
+
+
+def _with_leaders(stats: PlacementStats, led: Mapping[int, int], targets: Collection[int]) -> PlacementStats:
+    counts = [led.get(b, 0) for b in sorted(targets)]
+    return replace(
+        stats,
+        brokers=tuple(replace(load, leaders=led.get(load.broker, 0)) for load in stats.brokers),
+        leaders_min=min(counts, default=0),
+        leaders_max=max(counts, default=0),
+    )

@@ -1,0 +1,118 @@
+"""Shell completion of names; a completion never fails, never asks and never takes longer than a second."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import time
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.core.errors import DeadlineReached, KafkakitError
+
+if TYPE_CHECKING:
+    from kafkakit.config.read.settings import Settings
+
+TOPICS_FRESH_S = 60.0
+LIMIT_S = 1.0
+CACHE_LIMIT_BYTES = 64 << 20
+
+
+def complete_profile_names(incomplete: str) -> list[str]:
+    """Profile names that begin with what is typed."""
+    try:
+        from kafkakit.config.read.settings import Given, open_profiles
+
+        names = open_profiles(Given(), lambda _: None).files.profile_names()
+    except Exception:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Topic names of the configured cluster that begin with what is typed; in a list with commas, its last part.
+
+    Names are kept for a minute, so that the second key press is instant.
+    """
+    try:
+        with _limit(LIMIT_S):
+            names = _topic_names(ctx)
+    except (Exception, KeyboardInterrupt):
+        return []
+    done, comma, part = incomplete.rpartition(",")
+    return [f"{done}{comma}{name}" for name in names if name.startswith(part)]
+
+
+def _topic_names(ctx: typer.Context) -> list[str]:
+    from kafkakit.cli.kit import kit_of
+    from kafkakit.config.read.environment import read_environment
+    from kafkakit.config.read.settings import load_settings
+
+    settings = load_settings(kit_of(ctx).given, read_environment(), warn=lambda _: None, input_allowed=False)
+    if not settings.bootstrap_servers:
+        return []
+    cache = _cache_file(settings)
+    cached = _read_cache(cache)
+    if cached is not None:
+        return cached
+    names = _ask_for_topics(settings)
+    # Names that cannot be kept are good for this key press all the same.
+    with suppress(OSError, KafkakitError):
+        _write_cache(cache, names)
+    return names
+
+
+def _ask_for_topics(settings: "Settings") -> list[str]:
+    from kafkakit.wiring import open_admin, system_clock
+
+    admin = open_admin(settings, read_only=True)
+    try:
+        snapshot = admin.snapshot(now=system_clock().now(), sizes=False)
+    finally:
+        admin.close()
+    return sorted(topic.name for topic in snapshot.topics)
+
+
+def _cache_file(settings: "Settings") -> Path:
+    from hashlib import sha256
+
+    who = f"{settings.bootstrap_servers}\n{settings.profile}\n{settings.security.username}"
+    return settings.cache_dir / "topics" / f"{sha256(who.encode()).hexdigest()[:32]}.json"
+
+
+def _read_cache(path: Path) -> list[str] | None:
+    try:
+        status = path.stat()
+        age_s = time() - status.st_mtime
+        if not 0 <= age_s <= TOPICS_FRESH_S or status.st_size > CACHE_LIMIT_BYTES or status.st_uid != os.getuid():
+            return None
+        names = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+def _write_cache(path: Path, names: list[str]) -> None:
+    from kafkakit.wiring import write_file
+
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_file(path, json.dumps(names).encode(), 0o600)
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        # Not an Exception, which a client that retries would swallow.
+        raise DeadlineReached
+
+    earlier = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier)

@@ -1,0 +1,32 @@
+"""The table of top-level commands: name, module and one line of help, so that `--help` imports none of them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A top-level command; `module` holds `app`, a typer app, which is a group unless `is_group` is False."""
+
+    name: str
+    module: str
+    help: str
+    is_group: bool = True
+
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry("topicmappr", "kafkakit.topicmappr.commands.app", "Plan where replicas go, with a proof and a rollback."),
+    Entry(
+        "reassign",
+        "kafkakit.reassign.commands.app",
+        "Carry out a plan: forecast, apply, watch, throttle, resume, undo.",
+    ),
+    Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
+    Entry("streams", "kafkakit.streams.commands", "Look into committed offsets, mend them, measure lag in time."),
+    Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
+    Entry("sandbox", "kafkakit.sandbox.commands.app", "Run a real local Kafka cluster to try things on."),
+    Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
+    Entry(
+        "doctor", "kafkakit.doctor.commands", "Check versions, configuration, reachability and rights.", is_group=False
+    ),
+    Entry("version", "kafkakit.cli.version", "Print the versions of the kit and its parts.", is_group=False),
+)

@@ -1,0 +1,132 @@
+"""The per-invocation context: what the shared options gave, and what is made from it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import typer
+
+from kafkakit.cli.output import ColorChoice, Output, OutputFormat
+from kafkakit.config.read.environment import Terminal, read_environment
+from kafkakit.config.read.settings import Given, Settings, load_settings
+from kafkakit.core.durations import parse_duration
+
+
+class Kit:
+    """One invocation: what the shared options gave, and from it settings, output and limits, each made on first use."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, tuple[Any, str]] = {}
+        self.command_path = ""
+        self.start_deadline: Callable[[float], None] = _no_deadline
+
+    def take(self, name: str, value: Any, source: str) -> None:
+        """Record a shared option; the command line beats the environment, later beats earlier, `-X` adds up."""
+        if name == "override":
+            value = [*self._value(name, []), *value]
+        elif name in self._given and source == "env" and self._given[name][1] != "env":
+            return
+        self._given[name] = (value, source)
+
+    def use_bootstrap_server(self, addresses: str, origin: str) -> None:
+        """Take the Kafka address from a command's own option, unless a shared option gave one on the command line."""
+        if self._given.get("bootstrap_server", ("", "env"))[1] == "env":
+            self._given["bootstrap_server"] = (addresses, origin)
+
+    @cached_property
+    def terminal(self) -> Terminal:
+        """What is known of the streams and the environment that matters to output."""
+        return Terminal.now()
+
+    @cached_property
+    def input_allowed(self) -> bool:
+        """True when a person can be asked: stdin is a terminal, no `--no-input`, no CI."""
+        return self.terminal.stdin_is_terminal and not self.terminal.is_ci and not self._value("no_input", False)
+
+    @cached_property
+    def output(self) -> Output:
+        """The writer for this invocation."""
+        return self._output(OutputFormat(self._value("output", OutputFormat.TEXT)))
+
+    @cached_property
+    def timeout_s(self) -> float | None:
+        """`--timeout` in seconds; the whole command is stopped at that time whether or not it looks at this."""
+        text = self._value("timeout", None)
+        return None if text is None else parse_duration(text, "--timeout")
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The merged configuration; raises `UsageError` or `InputError` when it cannot be used."""
+        return self.load_settings()
+
+    def load_settings(self, profile: str | None = None) -> Settings:
+        """Merge the configuration anew, for the named profile when one is given."""
+        given = self.given
+        if profile is not None:
+            given = given.for_profile(profile)
+        return load_settings(given, read_environment(), warn=self.output.warn, input_allowed=self.input_allowed)
+
+    @property
+    def given(self) -> Given:
+        """What the command line and the environment of the shared options gave, for the settings."""
+        address, source = self._given.get("bootstrap_server", (None, ""))
+        return Given(
+            flags={} if address is None or source == "env" else {"bootstrap_server": (address, source)},
+            overrides=tuple(self._value("override", ())),
+            profile=self._value("profile", None),
+            profile_origin=self._given.get("profile", ("", ""))[1],
+            config=self._value("config", None),
+            command_config=self._value("command_config", None),
+        )
+
+    @property
+    def program(self) -> str:
+        """How to call kafkakit again for the same cluster, as a shell line; secrets are never on a command line."""
+        given = self.given
+        words = ["kafkakit"]
+        if given.config is not None:
+            words += ["--config", str(given.config)]
+        if given.profile is not None:
+            words += ["--profile", given.profile]
+        if "bootstrap_server" in given.flags:
+            words += ["--bootstrap-server", given.flags["bootstrap_server"][0]]
+        if given.command_config is not None:
+            words += ["--command-config", str(given.command_config)]
+        return shlex.join(words)
+
+    def wants_key_list(self) -> bool:
+        """True for `-X list`."""
+        return "list" in self._value("override", ())
+
+    def output_without_options(self, output_format: str) -> Output:
+        """A writer for failures that come before the options are read."""
+        known = {str(item) for item in OutputFormat}
+        return self._output(OutputFormat(output_format) if output_format in known else OutputFormat.TEXT)
+
+    def _output(self, output_format: OutputFormat) -> Output:
+        terminal, output_file = self.terminal, self._value("output_file", None)
+        return Output(
+            output_format=output_format,
+            output_file=None if str(output_file) == "-" else output_file,
+            color=terminal.wants_color(str(self._value("color", ColorChoice.AUTO))),
+            animate=terminal.stderr_is_terminal and not terminal.is_ci and not terminal.is_dumb,
+            input_allowed=self.input_allowed,
+        )
+
+    def _value(self, name: str, default: Any) -> Any:
+        return self._given[name][0] if name in self._given else default
+
+
+def kit_of(ctx: typer.Context) -> Kit:
+    """The invocation that a command belongs to."""
+    kit = ctx.find_object(Kit)
+    if kit is None:
+        raise TypeError("the command is not a KitCommand")
+    return kit
+
+
+def _no_deadline(seconds: float) -> None:
+    """Where no one can stop the command, there is no deadline."""

@@ -1,0 +1,248 @@
+"""The only writer to stdout and stderr: one result in the chosen format, everything else to people."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.core.tables import plain_value, tsv_lines
+
+RESULT_SCHEMA = 1
+
+
+class OutputFormat(StrEnum):
+    """How the result is written; text is for people and may change, the others are versioned."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    TSV = "tsv"
+
+
+class ColorChoice(StrEnum):
+    """When to colour what is said to people."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command found or did: `data` for JSON and YAML, `text` for people, `rows` for TSV.
+
+    `command` is the command's words (`reassign verify`); `columns` name the cells of `rows`.
+    """
+
+    command: str
+    data: Mapping[str, object]
+    text: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[object, ...], ...] = ()
+
+
+class Progress(Protocol):
+    """Where a long phase stands."""
+
+    def update(self, done: float, total: float, note: str = "") -> None:
+        """Show `done` of `total` (any unit), with a few words beside it."""
+        ...
+
+
+class Screen(Protocol):
+    """Something that is shown again and again while it changes."""
+
+    def show(self, text: str, line: str) -> None:
+        """Show it: `text` where it can take the place of what was shown before, else `line`."""
+        ...
+
+
+class Output:
+    """Writes one invocation's output; `animate` and `color` are settled by the caller from the terminal's facts."""
+
+    def __init__(
+        self,
+        *,
+        output_format: OutputFormat = OutputFormat.TEXT,
+        output_file: Path | None = None,
+        color: bool = False,
+        animate: bool = False,
+        input_allowed: bool = False,
+    ) -> None:
+        self.output_format = output_format
+        self.output_file = output_file
+        self.color = color
+        self.animate = animate
+        self.input_allowed = input_allowed
+        self._result_written = False
+
+    def result(self, result: Result) -> None:
+        """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout)."""
+        text = format_result(result, self.output_format)
+        if self.output_file is None:
+            self._result_written = True
+            write_out(text)
+        else:
+            from kafkakit.adapters.files import write_file
+
+            write_file(self.output_file, text.encode())
+            self._result_written = True
+
+    def failure(self, command: str, error: Mapping[str, object]) -> None:
+        """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there."""
+        if self._result_written or self.output_format not in (OutputFormat.JSON, OutputFormat.YAML):
+            return
+        self._result_written = True
+        write_out(_encode(command, {"error": error}, self.output_format))
+
+    def say(self, line: str) -> None:
+        """Tell a person something on stderr."""
+        _tell(f"{line}\n")
+
+    def warn(self, line: str) -> None:
+        """Warn a person on stderr."""
+        _tell(f"{self._paint('warning:', '33')} {line}\n")
+
+    def error(self, message: str, hint: str | None) -> None:
+        """Name a failure on stderr in one line, and the hint in another."""
+        _tell(f"{self._paint('error:', '31')} {_one_line(message)}\n")
+        if hint:
+            _tell(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator[Progress]:
+        """A bar on a terminal; elsewhere one line when the phase begins."""
+        if not self.animate:
+            self.say(label)
+            yield _Silent()
+            return
+        with _bar(label, self.color) as bar:
+            yield bar
+
+    @contextmanager
+    def screen(self) -> Iterator[Screen]:
+        """On a terminal a text that is replaced in place; elsewhere one line each time."""
+        if not self.animate:
+            yield _Lines(self)
+            return
+        with _live(self.color) as screen:
+            yield screen
+
+    def ask_typed(self, question: str, expected: str = "yes") -> bool:
+        """Ask on stderr; True only when the typed answer is `expected`.
+
+        Raises `RefusedError` where nobody can answer.
+        """
+        if not self.input_allowed:
+            raise RefusedError(f"confirmation needed, and nobody can be asked here: {question}", hint="pass --yes")
+        _tell(f"{question} Type {expected!r} to go on: ")
+        answer = sys.stdin.readline()
+        if not answer.endswith("\n"):
+            _tell("\n")
+        return answer.strip() == expected
+
+    def _paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
+
+
+def format_result(result: Result, output_format: OutputFormat) -> str:
+    """The result as text that ends with a line end; JSON and YAML carry the versioned header first."""
+    if output_format is OutputFormat.TEXT:
+        return result.text if result.text.endswith("\n") or not result.text else f"{result.text}\n"
+    if output_format is OutputFormat.TSV:
+        return tsv_lines(result.rows)
+    return _encode(result.command, result.data, output_format)
+
+
+def _encode(command: str, data: Mapping[str, object], output_format: OutputFormat) -> str:
+    body = {"kafkakit": {"command": command, "schema": RESULT_SCHEMA}, **data}
+    if output_format is OutputFormat.YAML:
+        import yaml
+
+        return yaml.safe_dump(plain_value(body), sort_keys=False, allow_unicode=True, width=10_000)
+    import json
+
+    return json.dumps(plain_value(body), indent=2, ensure_ascii=False) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def write_out(text: str) -> None:
+    """Write to stdout; `OperationFailedError` when it is closed or its disk is full."""
+    if sys.stdout is None:  # closed by the caller (>&-)
+        raise OperationFailedError("cannot write the result: stdout is closed")
+    try:
+        _write(sys.stdout, text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OperationFailedError(f"cannot write the result: {error.strerror}") from None
+
+
+def _tell(text: str) -> None:
+    # Who cannot be told must not be stopped by it: a full disk under a log file, a closed stderr.
+    with suppress(OSError, AttributeError):
+        _write(sys.stderr, text)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    # A lone surrogate (a file name that is not UTF-8) must not end in a traceback.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+class _Silent:
+    def update(self, done: float, total: float, note: str = "") -> None:
+        pass
+
+
+class _Lines:
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def show(self, text: str, line: str) -> None:
+        del text
+        self._output.say(line)
+
+
+@contextmanager
+def _live(color: bool) -> Iterator[Screen]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True, no_color=not color, highlight=False)
+    with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis") as live:
+
+        class _InPlace:
+            def show(self, text: str, line: str) -> None:
+                del line
+                # A line that wraps would push others out of the screen.
+                live.update(Text(text.rstrip("\n"), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+        yield _InPlace()
+
+
+@contextmanager
+def _bar(label: str, color: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    console = Console(stderr=True, no_color=not color)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with RichProgress(*columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), console=console) as shown:
+        task = shown.add_task(label, total=1.0, note="")
+
+        class _Live:
+            def update(self, done: float, total: float, note: str = "") -> None:
+                shown.update(task, completed=done, total=total or 1.0, note=note)
+
+        yield _Live()

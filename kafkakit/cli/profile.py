@@ -1,0 +1,140 @@
+"""`kafkakit profile`: the named clusters of the configuration."""
+
+from typing import Annotated
+
+import typer
+
+from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
+from kafkakit.cli.completion import complete_profile_names
+from kafkakit.cli.output import Result
+from kafkakit.config.keys import did_you_mean
+from kafkakit.config.read.settings import Settings, masked, open_profiles
+from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.tables import text_table
+
+app = new_group("List, show, choose and check cluster profiles.")
+
+_NAME = typer.Argument(
+    metavar="NAME", help="Profile; the one in use when not given.", autocompletion=complete_profile_names
+)
+
+
+@app.command("list", cls=KitCommand)
+def list_profiles(ctx: typer.Context) -> None:
+    """List the profiles of all configuration files, the one in use marked."""
+    kit = kit_of(ctx)
+    profiles = open_profiles(kit.given, kit.output.warn)
+    current = profiles.current()
+    columns = ("current", "name", "bootstrap_server", "file")
+    rows: list[tuple[object, ...]] = []
+    for name, source in profiles.files.profile_names().items():
+        try:
+            address = profiles.files.read(source).profiles[name].get("bootstrap_server")
+        except InputError as error:
+            kit.output.warn(error.message)
+            address = None
+        rows.append((name == current.name, name, address.value if address else None, str(source.path)))
+    text = text_table(columns, [("*" if row[0] else "", *row[1:]) for row in rows])
+    kit.output.result(
+        Result(
+            command="profile list",
+            data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
+            text=text if rows else "no profiles are configured; kafkakit sandbox up makes one",
+            columns=columns,
+            rows=tuple(rows),
+        )
+    )
+
+
+@app.command("show", cls=KitCommand)
+def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
+    """Print the merged configuration, each value with its origin, secrets masked."""
+    kit = kit_of(ctx)
+    settings = _settings(kit, name)
+    rows = tuple((key, masked(entry, key), entry.origin) for key, entry in settings.entries.items())
+    folders = {
+        "config": settings.config_dir,
+        "state": settings.state_dir,
+        "cache": settings.cache_dir,
+        "runtime": settings.runtime_dir,
+    }
+    chosen = f"{settings.profile} (from {settings.choice.origin})" if settings.profile else "none"
+    lines = [f"profile: {chosen}", "", text_table(("key", "value", "origin"), rows), ""]
+    lines += [f"{kind} folder: {path}" for kind, path in folders.items()]
+    kit.output.result(
+        Result(
+            command="profile show",
+            data={
+                "profile": settings.profile,
+                "profile_origin": settings.choice.origin or None,
+                "values": {key: {"value": value, "origin": origin} for key, value, origin in rows},
+                "folders": {kind: str(path) for kind, path in folders.items()},
+            },
+            text="\n".join(lines),
+            columns=("key", "value", "origin"),
+            rows=rows,
+        )
+    )
+
+
+@app.command("use", cls=KitCommand)
+def use(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Profile.", autocompletion=complete_profile_names)
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Use no profile from now on.")] = False,
+) -> None:
+    """Use this profile from now on, where neither --profile nor a project's file names another."""
+    kit = kit_of(ctx)
+    if (name is None) == (not none):
+        raise UsageError("name one profile, or pass --none", hint="kafkakit profile list names the profiles")
+    profiles = open_profiles(kit.given, kit.output.warn)
+    known = profiles.files.profile_names()
+    if name is not None and name not in known:
+        raise UsageError(
+            f"there is no profile {name[:100]!r}{did_you_mean(name, known)}",
+            hint="kafkakit profile list names the profiles",
+        )
+    path = profiles.use(name)
+    text = f"profile in use: {name}" if name else "no profile is in use"
+    kit.output.result(
+        Result(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),))
+    )
+
+
+@app.command("check", cls=KitCommand)
+def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
+    """Check a profile: files and secrets are there, the cluster answers, and it is the pinned one."""
+    from kafkakit.wiring import open_admin
+
+    kit = kit_of(ctx)
+    settings = _settings(kit, name)
+    admin = open_admin(settings, read_only=True)
+    try:
+        info = admin.cluster()
+    finally:
+        admin.close()
+    facts = {
+        "profile": settings.profile,
+        "bootstrap_server": settings.bootstrap_servers,
+        "protocol": str(settings.security.protocol),
+        "cluster_id": info.cluster_id,
+        "pinned": settings.cluster_id is not None,
+        "brokers": len(info.brokers),
+        "kafka_version": info.kafka_version,
+    }
+    rows = tuple(facts.items())
+    kit.output.result(
+        Result(
+            command="profile check",
+            data=facts,
+            text=text_table(("what", "found"), rows),
+            columns=("what", "found"),
+            rows=rows,
+        )
+    )
+
+
+def _settings(kit: Kit, name: str | None) -> Settings:
+    return kit.settings if name is None else kit.load_settings(name)

@@ -1,0 +1,268 @@
+"""The root command: assembles the groups lazily and turns every failure into one line and an exit code."""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import FrameType
+from typing import Any, TextIO
+
+import typer
+from typer.core import TyperCommand
+
+from kafkakit import __version__
+from kafkakit.cli.command_classes import Kit, KitGroup, new_group
+from kafkakit.cli.groups import ENTRIES, Entry
+from kafkakit.cli.output import write_out
+from kafkakit.core.errors import (
+    DeadlineReached,
+    ExitCode,
+    InfeasibleError,
+    InterruptedRunError,
+    KafkakitError,
+    StopRequested,
+    TerminationRequested,
+)
+
+PROGRAM = "kafkakit"
+ROOT_HELP = """Plan, carry out and verify changes of a Kafka cluster.
+
+Examples:
+
+\b
+kafkakit sandbox up --brokers 6 --racks 3
+kafkakit --profile sandbox topicmappr rebuild --topics '.*' --brokers -2 --plan p.json
+kafkakit --profile sandbox reassign apply p.json --throttle 20MB
+kafkakit --profile sandbox reassign verify p.json
+"""
+
+
+class _Unloaded(TyperCommand):
+    """Stands for a top-level command until it is invoked."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, help=entry.help, short_help=entry.help, rich_markup_mode=None)
+        self.entry = entry
+
+
+class LazyRoot(KitGroup):
+    """The root group; a command's module is imported when the command is resolved."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs["commands"] = {entry.name: _Unloaded(entry) for entry in ENTRIES}
+        super().__init__(**kwargs)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command and import it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(command.entry) if isinstance(command, _Unloaded) else command, rest
+
+    def loaded(self) -> dict[str, Any]:
+        """Every top-level command by name, imported."""
+        return {entry.name: load(entry) for entry in ENTRIES}
+
+
+def load(entry: Entry) -> Any:
+    """Import a top-level command and give it the kit's manners, however its app was made."""
+    app = import_module(entry.module).app
+    holder = new_group("")
+    if entry.is_group:
+        holder.add_typer(app, name=entry.name, cls=app.info.cls or KitGroup, help=app.info.help or entry.help)
+    else:
+        (only,) = app.registered_commands
+        only.name = entry.name
+        holder.registered_commands.append(only)
+    return typer.main.get_group(holder).commands[entry.name]
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        write_out(f"{PROGRAM} {__version__}\n")
+        raise typer.Exit
+
+
+def _print_reference(ctx: typer.Context, value: bool) -> None:
+    if value:
+        from kafkakit.cli.command_reference import reference_json
+
+        write_out(reference_json(ctx.command))
+        raise typer.Exit
+
+
+def _root_options(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+    ),
+    help_json: bool = typer.Option(
+        False, "--help-json", is_eager=True, callback=_print_reference, help="Print all commands and options as JSON."
+    ),
+) -> None:
+    """Hold the options of the root alone."""
+
+
+def build_root() -> Any:
+    """Make the root command; cheap, since no group is imported."""
+    root = typer.Typer(cls=LazyRoot, help=ROOT_HELP, rich_markup_mode=None, pretty_exceptions_enable=False)
+    root.callback(cls=LazyRoot, help=ROOT_HELP)(_root_options)
+    return typer.main.get_command(root)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one invocation and give its exit code; nothing but `SystemExit` of shell completion leaves it."""
+    kit = Kit()
+    stops = _Stops()
+    stops.install()
+    kit.start_deadline = stops.start_timer
+    try:
+        code = _invoke(kit, list(arguments), stops)
+    except BrokenPipeError:
+        code = int(ExitCode.FAILED)
+    finally:
+        stops.restore()
+    _let_go_of(sys.stderr)
+    return code if _let_go_of(sys.stdout) else code or int(ExitCode.FAILED)
+
+
+def _let_go_of(stream: TextIO | None) -> bool:
+    """Flush; where the reader went away (head, say) or the disk is full, see to it that the exit does not try again."""
+    if stream is None:
+        return True
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True
+
+
+def _invoke(kit: Kit, arguments: list[str], stops: "_Stops") -> int:
+    try:
+        root = build_root()
+        if os.environ.get("_KAFKAKIT_COMPLETE"):
+            root.main(args=arguments, prog_name=PROGRAM)
+        with root.make_context(PROGRAM, list(arguments), obj=kit) as ctx:
+            answer = root.invoke(ctx)
+        return answer if isinstance(answer, int) else int(ExitCode.DONE)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except BrokenPipeError:
+        raise
+    except typer.Abort:
+        return _tell(kit, arguments, "aborted", None, ExitCode.FAILED)
+    except KafkakitError as error:
+        return _tell(kit, arguments, error.message, error.hint, stops.code_for(error), error)
+    except KeyboardInterrupt as stop:
+        return _tell(kit, arguments, _stop_message(stop, kit), None, _stop_code(stop))
+    except typer.TyperException as error:
+        return _tell_usage(kit, arguments, error)
+    except OSError as error:
+        if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            return _tell_unexpected(kit, arguments, error)
+        # The state of the machine, not a fault of ours: a read-only or full disk, a file where a folder belongs.
+        what = f"cannot use {error.filename}" if error.filename else "cannot write"
+        return _tell(kit, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
+    except Exception as error:
+        return _tell_unexpected(kit, arguments, error)
+
+
+def _tell(
+    kit: Kit, arguments: list[str], message: str, hint: str | None, code: int, error: KafkakitError | None = None
+) -> int:
+    try:
+        output = kit.output
+    except Exception:  # the options that decide on the output may be what is wrong
+        output = kit.output_without_options(_named_format(arguments))
+    if not kit.command_path:
+        output = kit.output_without_options(_named_format(arguments))
+    facts: dict[str, object] = {"message": message, "hint": hint, "exit_code": int(code)}
+    if isinstance(error, InfeasibleError):
+        facts["reasons"] = list(error.reasons)
+        for reason in error.reasons:
+            output.say(f"  {reason}")
+    output.error(message, hint)
+    output.failure(kit.command_path.removeprefix(PROGRAM).strip(), facts)
+    return int(code)
+
+
+def _tell_usage(kit: Kit, arguments: list[str], error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else PROGRAM
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(error.format_message() + "\n")
+        return int(ExitCode.USAGE)
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    return _tell(
+        kit, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
+    )
+
+
+def _tell_unexpected(kit: Kit, arguments: list[str], error: Exception) -> int:
+    from kafkakit.config.read.crash_record import write_crash_report
+
+    secrets = kit.__dict__["settings"].known_secrets() if "settings" in kit.__dict__ else ()
+    summary, path = write_crash_report(error, secrets)
+    where = f"the traceback is in {path}" if path else "the traceback could not be written"
+    return _tell(kit, arguments, f"unexpected {summary}", f"this is a fault of kafkakit; {where}", ExitCode.FAILED)
+
+
+def _named_format(arguments: Sequence[str]) -> str:
+    """The output format a command line asks for, read without understanding the rest of it."""
+    for position, word in enumerate(arguments):
+        if word in ("-o", "--output") and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if word.startswith("--output="):
+            return word.removeprefix("--output=")
+        if word.startswith("-o") and not word.startswith("-o="):
+            return word[2:]
+    return os.environ.get("KAFKAKIT_OUTPUT", "text")
+
+
+def _stop_message(stop: KeyboardInterrupt, kit: Kit) -> str:
+    if isinstance(stop, DeadlineReached):
+        return f"stopped after --timeout ({kit.timeout_s:g} s)"
+    return "terminated" if isinstance(stop, StopRequested) else "interrupted"
+
+
+def _stop_code(stop: KeyboardInterrupt) -> int:
+    return int(stop.exit_code) if isinstance(stop, StopRequested) else int(ExitCode.INTERRUPTED)
+
+
+class _Stops:
+    """Turns SIGTERM, SIGHUP and the time limit into exceptions, once, so that `finally` blocks run undisturbed."""
+
+    def __init__(self) -> None:
+        self.received: StopRequested | None = None
+        self._earlier: dict[int, Any] = {}
+
+    def install(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+            try:
+                # nohup ignores SIGHUP on purpose.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._earlier[number] = signal.signal(number, self._raise)
+            except ValueError:  # not the main thread, as in some tests
+                return
+
+    def start_timer(self, seconds: float) -> None:
+        if signal.SIGALRM in self._earlier:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def restore(self) -> None:
+        for number, handler in self._earlier.items():
+            signal.signal(number, handler)
+        if self._earlier:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def code_for(self, error: KafkakitError) -> int:
+        """The error's code; a run that was stopped reports the stop that arrived, not always Ctrl-C."""
+        if isinstance(error, InterruptedRunError) and self.received is not None:
+            return int(self.received.exit_code)
+        return int(error.exit_code)
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            return
+        self.received = DeadlineReached() if number == signal.SIGALRM else TerminationRequested()
+        raise self.received

@@ -1,0 +1,87 @@
+"""The options that every command has: declared once, turned into parameters once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kafkakit.cli.completion import complete_profile_names
+from kafkakit.cli.output import ColorChoice, OutputFormat
+
+SHARED_TITLE = "Shared options (before or after the command)"
+
+
+def _shared_options(
+    output: Annotated[
+        OutputFormat | None,
+        typer.Option("-o", "--output", envvar="KAFKAKIT_OUTPUT", help="Format of the result; text when not given."),
+    ] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output-file", help="Write the result to this file instead of stdout.")
+    ] = None,
+    color: Annotated[
+        ColorChoice | None,
+        typer.Option("--color", envvar="KAFKAKIT_COLOR", help="Colour on stderr; auto honours NO_COLOR and TERM=dumb."),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            envvar="KAFKAKIT_TIMEOUT",
+            metavar="DURATION",
+            help="Stop after this long (500ms, 5s, 2m) and exit 75; no limit when not given.",
+        ),
+    ] = None,
+    no_input: Annotated[
+        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never ask; fail where an answer is needed.")
+    ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            envvar="KAFKAKIT_PROFILE",
+            metavar="NAME",
+            autocompletion=complete_profile_names,
+            help="Use the cluster profile of this name.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", envvar="KAFKAKIT_CONFIG", help="Read this config file instead of looking for them."),
+    ] = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "-B",
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            envvar=["KAFKAKIT_BOOTSTRAP_SERVER", "KAFKAKIT_BOOTSTRAP_SERVERS"],
+            metavar="HOST:PORT,...",
+            help="Kafka addresses to connect to first.",
+        ),
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="Set any configuration key; -X list names them. Repeatable."),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--command-config",
+            envvar="KAFKAKIT_COMMAND_CONFIG",
+            help="Read client settings from this Java properties file, as Kafka's own tools do.",
+        ),
+    ] = None,
+) -> None:
+    """Hold the declarations of the shared options; `_shared_params` turns them into parameters."""
+
+
+@cache
+def shared_params() -> tuple[Any, ...]:
+    """The parameters, one object each for all commands."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(_shared_options)
+    return tuple(typer.main.get_command(app).params)

@@ -1,0 +1,34 @@
+"""`kafkakit version`."""
+
+import typer
+
+from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.output import Result
+from kafkakit.core.tables import text_table
+
+app = new_group("Print the versions of the kit and its parts.")
+
+
+@app.command("version", cls=KitCommand)
+def show_version(ctx: typer.Context) -> None:
+    """Print the versions of the kit, of Python, of the Kafka clients and of the file formats, for a bug report."""
+    from kafkakit.wiring import installed_versions
+
+    versions = installed_versions()
+    rows = versions.rows()
+    data = {
+        "version": versions.kafkakit,
+        "python": versions.python,
+        "librdkafka": versions.librdkafka,
+        "packages": versions.packages,
+        "schemas": versions.schemas,
+    }
+    kit_of(ctx).output.result(
+        Result(
+            command="version",
+            data=data,
+            text=text_table(("name", "version"), rows),
+            columns=("name", "version"),
+            rows=rows,
+        )
+    )

@@ -1,0 +1,214 @@
+"""Finding and reading configuration files, and the note that says which profile is current."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkakit.config.merge import Entry, Layer, Rank
+from kafkakit.config.read.folders import Folders
+from kafkakit.config.security import Secret
+from kafkakit.core.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from kafkakit.config.yaml_text import ConfigFile, Located
+
+CONFIG_LIMIT_BYTES = 1 << 20
+SYSTEM_CONFIG = Path("/etc/kafkakit/config.yaml")
+PROJECT_NAME = "kafkakit.yaml"
+CURRENT_PROFILE = "current-profile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One configuration file that exists, with its place in the order of precedence."""
+
+    path: Path
+    rank: Rank
+    profile_of_file: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The origin in words, without the line."""
+        return f"{self.rank.name.lower()} {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The profile in use and where it was chosen; None when no profile is in use."""
+
+    name: str | None
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFiles:
+    """All configuration files of this invocation, strongest first; each is read once, when needed."""
+
+    sources: tuple[Source, ...]
+    warn: Callable[[str], None]
+    _read: dict[Path, ConfigFile] = field(default_factory=dict)
+
+    def read(self, source: Source) -> ConfigFile:
+        """Parse one file; its warnings are told once."""
+        from kafkakit.adapters.files import read_input
+        from kafkakit.config.yaml_text import parse_config, parse_profile
+
+        if source.path not in self._read:
+            data = read_input(source.path, CONFIG_LIMIT_BYTES)
+            name = source.profile_of_file
+            parsed = (
+                parse_config(data, str(source.path)) if name is None else parse_profile(data, str(source.path), name)
+            )
+            for warning in parsed.warnings:
+                self.warn(warning)
+            self._read[source.path] = parsed
+        return self._read[source.path]
+
+    def profile_names(self) -> dict[str, Source]:
+        """Every profile's name with the strongest file that defines it, sorted by name."""
+        found: dict[str, Source] = {}
+        for source in self.sources:
+            names = [source.profile_of_file] if source.profile_of_file else list(self.read(source).profiles)
+            for name in names:
+                found.setdefault(name, source)
+        return dict(sorted(found.items()))
+
+    def default_profile(self, rank: Rank) -> Choice:
+        """The profile that the files of one rank name as the one to use."""
+        for source in self.sources:
+            if source.rank is rank and source.profile_of_file is None:
+                located = self.read(source).default_profile
+                if located is not None and located.value:
+                    return Choice(name=located.value, origin=f"{source.label}:{located.line}")
+        return Choice(name=None)
+
+    def layers(self, profile: str) -> list[Layer]:
+        """What each file says of a profile; `UsageError` when none of them knows it."""
+        from kafkakit.config.keys import did_you_mean
+
+        found = [
+            _layer(source, parsed.profiles[profile])
+            for source in self.sources
+            if source.profile_of_file in (None, profile) and profile in (parsed := self.read(source)).profiles
+        ]
+        if not found:
+            known = self.profile_names()
+            raise UsageError(
+                f"there is no profile {profile[:100]!r}{did_you_mean(profile, known)}",
+                hint="kafkakit profile list names the profiles",
+            )
+        return found
+
+
+def find_sources(folders: Folders, explicit: Path | None, system: Path = SYSTEM_CONFIG) -> tuple[Source, ...]:
+    """The files that exist, strongest first; an explicit file takes the place of those that are looked for."""
+    found: list[Source] = []
+    if explicit is not None:
+        found.append(Source(path=explicit, rank=Rank.PROJECT))
+    else:
+        project = _project_file(Path.cwd())
+        if project is not None:
+            found.append(Source(path=project, rank=Rank.PROJECT))
+        if _exists(folders.config / "config.yaml"):
+            found.append(Source(path=folders.config / "config.yaml", rank=Rank.USER))
+    found += _profile_files(folders.config / "profiles.d")
+    if explicit is None and _exists(system):
+        found.append(Source(path=system, rank=Rank.SYSTEM))
+    return tuple(found)
+
+
+def read_current_profile(folders: Folders) -> Choice:
+    """The profile that `kafkakit profile use` noted."""
+    path = folders.state / CURRENT_PROFILE
+    try:
+        text = path.read_text(encoding="utf-8").strip()[:200]
+    except (OSError, UnicodeDecodeError):
+        return Choice(name=None)
+    return Choice(name=text or None, origin=f"profile use ({path})")
+
+
+def write_current_profile(folders: Folders, name: str | None) -> Path:
+    """Note the profile to use from now on, or forget it."""
+    from kafkakit.adapters.files import write_file
+
+    path = folders.state / CURRENT_PROFILE
+    if name is None:
+        path.unlink(missing_ok=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_file(path, f"{name}\n".encode())
+    return path
+
+
+def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) -> Layer:
+    """Read a `--command-config` file; warns when it holds a secret that everyone may read."""
+    from kafkakit.adapters.files import read_input
+    from kafkakit.config.client_properties import translate_properties
+    from kafkakit.config.java_properties import parse_properties
+
+    source = str(path)
+    translated = translate_properties(parse_properties(read_input(path, CONFIG_LIMIT_BYTES), source), source)
+    for warning in translated.warnings:
+        warn(warning)
+    if any(isinstance(value, Secret) for value, _ in translated.values.values()):
+        warn_if_readable_by_all(path, warn)
+    return Layer(
+        rank=Rank.PROPERTIES,
+        entries={
+            name: Entry(value=value, origin=f"{origin} {source}:{line}", rank=Rank.PROPERTIES)
+            for name, (value, line) in translated.values.items()
+        },
+    )
+
+
+def warn_if_readable_by_all(path: Path, warn: Callable[[str], None]) -> None:
+    """Warn about a secret's file whose mode lets every user of the machine read it."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
+        warn(f"{path} holds a secret and every user can read it (mode {mode & 0o777:o}); chmod 600 it")
+
+
+def _layer(source: Source, values: Mapping[str, Located]) -> Layer:
+    from kafkakit.config.keys import KEY_BY_NAME, Kind
+
+    entries: dict[str, Entry] = {}
+    for name, located in values.items():
+        value = located.value
+        if KEY_BY_NAME[name].kind is Kind.FILE and value:
+            value = str(source.path.absolute().parent / Path(value).expanduser())
+        entries[name] = Entry(value=value, origin=f"{source.label}:{located.line}", rank=source.rank)
+    return Layer(rank=source.rank, entries=entries)
+
+
+def _project_file(start: Path) -> Path | None:
+    # Outside a git tree only the folder itself counts: a parent such as /tmp may belong to anyone.
+    candidates = [start]
+    for folder in (start, *start.parents):
+        if _exists(folder / ".git"):
+            candidates = [start, *(p for p in start.parents if p == folder or folder in p.parents)]
+            break
+    return next((folder / PROJECT_NAME for folder in candidates if _exists(folder / PROJECT_NAME)), None)
+
+
+def _profile_files(folder: Path) -> list[Source]:
+    from kafkakit.config.keys import is_profile_name
+
+    try:
+        paths = sorted(folder.glob("*.yaml"))
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be read: {error.strerror}") from None
+    return [Source(path=p, rank=Rank.USER, profile_of_file=p.stem) for p in paths if is_profile_name(p.stem)]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False

@@ -1,0 +1,86 @@
+"""Fetching secrets from where a profile says they are: a file, the environment, systemd's credentials, a terminal."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkakit.config.keys import is_profile_name
+from kafkakit.config.merge import Entry, is_true
+from kafkakit.config.read.files import warn_if_readable_by_all
+from kafkakit.config.security import Secret
+from kafkakit.core.errors import InputError, UsageError
+
+SECRET_LIMIT_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretReader:
+    """What is needed to fetch a secret; `input_allowed` False means that nobody can be asked."""
+
+    environment: Mapping[str, str]
+    warn: Callable[[str], None]
+    input_allowed: bool
+
+    def fetch(self, name: str, entries: Mapping[str, Entry]) -> Secret | None:
+        """The secret of this name by the one way that `entries` holds, None when there is none."""
+        direct = entries.get(name)
+        if direct is not None and isinstance(direct.value, Secret):
+            return direct.value
+        for way, read in (
+            ("file", self._from_file),
+            ("env", self._from_environment),
+            ("credential", self._from_credentials),
+            ("prompt", self._from_terminal),
+        ):
+            entry = entries.get(f"{name}_{way}")
+            if entry is not None:
+                return read(name, str(entry.value), entry.origin)
+        return None
+
+    def _from_file(self, name: str, value: str, origin: str) -> Secret:
+        from kafkakit.adapters.files import read_input
+
+        path = Path(value)
+        try:
+            text = read_input(path, SECRET_LIMIT_BYTES).decode()
+        except InputError as error:
+            raise InputError(error.source, error.problem, hint=f"{name}_file is named by {origin}") from None
+        except UnicodeDecodeError:
+            raise InputError(value, f"not valid UTF-8 text ({name} from {origin})") from None
+        warn_if_readable_by_all(path, self.warn)
+        secret = text.removesuffix("\n").removesuffix("\r")
+        if not secret:
+            raise InputError(value, f"the file is empty, so there is no {name}")
+        return Secret(secret)
+
+    def _from_environment(self, name: str, value: str, origin: str) -> Secret:
+        secret = self.environment.get(value)
+        if not secret:
+            raise UsageError(f"the environment variable {value} with {name} is not set", hint=f"named in {origin}")
+        return Secret(secret)
+
+    def _from_credentials(self, name: str, value: str, origin: str) -> Secret:
+        folder = self.environment.get("CREDENTIALS_DIRECTORY")
+        if not folder:
+            raise UsageError(
+                f"{name} is a systemd credential, but CREDENTIALS_DIRECTORY is not set",
+                hint=f"run it from a unit with LoadCredential={value}:PATH",
+            )
+        if not is_profile_name(value):
+            raise UsageError(f"{value[:60]!r} (from {origin}) cannot name a credential")
+        return self._from_file(name, str(Path(folder) / value), origin)
+
+    def _from_terminal(self, name: str, value: str, origin: str) -> Secret | None:
+        if not is_true(value):
+            return None
+        if not self.input_allowed:
+            raise UsageError(
+                f"{name} must be asked for (from {origin}), and nobody can be asked here",
+                hint=f"use {name}_file, {name}_env or {name}_credential",
+            )
+        from getpass import getpass
+
+        secret = getpass(f"{name}: ")
+        if not secret:
+            raise UsageError(f"no {name} was typed")
+        return Secret(secret)

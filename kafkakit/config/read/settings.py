@@ -1,0 +1,269 @@
+"""The only reader of configuration files and environment: one frozen `Settings`, each value with its origin."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from kafkakit.config.keys import (
+    KEY_BY_NAME,
+    KEY_PASSWORD,
+    KEYS,
+    SASL_PASSWORD,
+    VARIABLES,
+    ControlStoreKind,
+    Kind,
+    nearest,
+)
+from kafkakit.config.merge import Entry, Layer, Rank, defaults, is_true, merge, parse_overrides
+from kafkakit.config.read.environment import read_environment
+from kafkakit.config.read.files import (
+    Choice,
+    ConfigFiles,
+    find_sources,
+    read_current_profile,
+    read_properties_layer,
+    write_current_profile,
+)
+from kafkakit.config.read.folders import Folders, find_folders
+from kafkakit.config.read.secrets import SecretReader
+from kafkakit.config.security import Mechanism, Protocol, Secret, Security, problems_of
+from kafkakit.core.durations import parse_duration
+from kafkakit.core.errors import UsageError
+
+# Variables of the kit's tests.
+_FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the command line gave: values by key with their origin, `-X` items, and the files and profile to use."""
+
+    flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+    profile: str | None = None
+    profile_origin: str = ""
+    config: Path | None = None
+    command_config: Path | None = None
+
+    def for_profile(self, name: str) -> Self:
+        """The same with another profile named."""
+        return replace(self, profile=name, profile_origin="argument")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The merged configuration; secrets are fetched when `security` is first used."""
+
+    entries: Mapping[str, Entry]
+    choice: Choice
+    folders: Folders
+    secrets: SecretReader
+
+    @property
+    def profile(self) -> str | None:
+        """The profile in use."""
+        return self.choice.name
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The one cluster that may be talked to, None for any."""
+        return self._text("cluster_id")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Kafka addresses with commas between, empty when none is configured."""
+        return ",".join(part.strip() for part in (self._text("bootstrap_server") or "").split(",") if part.strip())
+
+    @property
+    def request_timeout_s(self) -> float:
+        """Time limit of one request to the cluster, in seconds."""
+        return parse_duration(self._text("request_timeout") or "30s", "request_timeout")
+
+    @property
+    def zookeeper_addr(self) -> str | None:
+        """ZooKeeper addresses with commas between."""
+        return self._text("zookeeper.addr")
+
+    @property
+    def zookeeper_prefix(self) -> str:
+        """Path under which Kafka lives in ZooKeeper."""
+        return self._text("zookeeper.prefix") or ""
+
+    @property
+    def control_store(self) -> ControlStoreKind:
+        """Where lease and wishes are kept."""
+        return ControlStoreKind(self._text("control_store") or ControlStoreKind.FILE)
+
+    @property
+    def config_dir(self) -> Path:
+        """Folder of `config.yaml` and `profiles.d`."""
+        return self.folders.config
+
+    @property
+    def state_dir(self) -> Path:
+        """Folder of journals, crash reports and the current profile's name."""
+        return self.folders.state
+
+    @property
+    def cache_dir(self) -> Path:
+        """Folder of what can be fetched again."""
+        return self.folders.cache
+
+    @property
+    def runtime_dir(self) -> Path:
+        """Folder of locks and sockets."""
+        return self.folders.runtime
+
+    @cached_property
+    def security(self) -> Security:
+        """How to connect; fetches the secrets, asking on the terminal where a profile says so.
+
+        Raises `UsageError` when parts do not fit together or a named file is missing.
+        """
+        protocol = Protocol(self._text("security.protocol") or "PLAINTEXT")
+        mechanism = self._text("security.sasl.mechanism")
+        security = Security(
+            protocol=protocol,
+            ca_file=self._file("security.tls.ca_file"),
+            cert_file=self._file("security.tls.cert_file"),
+            key_file=self._file("security.tls.key_file"),
+            key_password=self.secrets.fetch(KEY_PASSWORD, self.entries) if protocol.uses_tls else None,
+            check_hostname=is_true(self._text("security.tls.check_hostname") or "true"),
+            sasl_mechanism=None if mechanism is None else Mechanism(mechanism),
+            username=self._text("security.sasl.username"),
+            password=self.secrets.fetch(SASL_PASSWORD, self.entries) if protocol.uses_sasl else None,
+        )
+        problems = problems_of(security)
+        if problems:
+            where = f" of profile {self.profile}" if self.profile else ""
+            raise UsageError(f"the security settings{where} do not fit together: {'; '.join(problems)}")
+        return security
+
+    def origin_of(self, name: str) -> str | None:
+        """Where a key's value comes from, in words; None when it has no value."""
+        entry = self.entries.get(name)
+        return None if entry is None else entry.origin
+
+    def known_secrets(self) -> tuple[Secret, ...]:
+        """The secrets fetched so far, for masking them in a report."""
+        fetched = [entry.value for entry in self.entries.values() if isinstance(entry.value, Secret)]
+        security = self.__dict__.get("security")
+        if isinstance(security, Security):
+            fetched += [s for s in (security.password, security.key_password) if s is not None]
+        return tuple(dict.fromkeys(fetched))
+
+    def _text(self, name: str) -> str | None:
+        entry = self.entries.get(name)
+        return None if entry is None or isinstance(entry.value, Secret) else entry.value
+
+    def _file(self, name: str) -> str | None:
+        path = self._text(name)
+        if path is not None and not os.access(path, os.R_OK):
+            problem = "cannot be read" if os.path.exists(path) else "does not exist"
+            raise UsageError(f"{name} {path} {problem}", hint=f"it is named by {self.origin_of(name)}")
+        return path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiles:
+    """The profiles that can be chosen, without merging any of them."""
+
+    given: Given
+    folders: Folders
+    files: ConfigFiles
+
+    def current(self) -> Choice:
+        """The profile in use."""
+        return choose_profile(self.given, self.files, self.folders)
+
+    def use(self, name: str | None) -> Path:
+        """Note the profile to use from now on; gives the file that holds the note."""
+        return write_current_profile(self.folders, name)
+
+
+def open_profiles(given: Given, warn: Callable[[str], None]) -> Profiles:
+    """Find the configuration files of this invocation; they are read when needed."""
+    folders = find_folders(read_environment())
+    return Profiles(given=given, folders=folders, files=ConfigFiles(find_sources(folders, given.config), warn))
+
+
+def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice:
+    """The profile to use, or none.
+
+    The flag or its variable come first, then the project's file, the note of `profile use`, the
+    user's file and the system's.
+    """
+    if given.profile:
+        origin = "env KAFKAKIT_PROFILE" if given.profile_origin == "env" else given.profile_origin
+        return Choice(name=given.profile, origin=origin)
+    for choice in (
+        files.default_profile(Rank.PROJECT),
+        read_current_profile(folders),
+        files.default_profile(Rank.USER),
+        files.default_profile(Rank.SYSTEM),
+    ):
+        if choice.name is not None:
+            return choice
+    return Choice(name=None)
+
+
+def load_settings(
+    given: Given, environment: Mapping[str, str], *, warn: Callable[[str], None], input_allowed: bool
+) -> Settings:
+    """Read and merge everything: flag, `-X`, `--command-config`, environment, project, user, system, default.
+
+    Raises `UsageError` and `InputError` with the origin of what is wrong; unknown keys in files and
+    unknown variables are warned about.
+    """
+    folders = find_folders(environment)
+    files = ConfigFiles(find_sources(folders, given.config), warn)
+    choice = choose_profile(given, files, folders)
+    layers = [
+        _layer(Rank.FLAG, {name: (value, origin) for name, (value, origin) in given.flags.items()}),
+        _layer(Rank.OVERRIDE, {name: (value, f"-X {name}") for name, value in parse_overrides(given.overrides)}),
+        _environment_layer(environment),
+        *(files.layers(choice.name) if choice.name is not None else ()),
+        defaults(),
+    ]
+    if given.command_config is not None:
+        layers.append(read_properties_layer(given.command_config, "--command-config", warn))
+    _warn_about_unknown_variables(environment, warn)
+    secrets = SecretReader(environment=environment, warn=warn, input_allowed=input_allowed)
+    return Settings(entries=merge(layers), choice=choice, folders=folders, secrets=secrets)
+
+
+def _layer(rank: Rank, values: Mapping[str, tuple[str, str]]) -> Layer:
+    entries = {name: Entry(value=value, origin=origin, rank=rank) for name, (value, origin) in values.items()}
+    return Layer(rank=rank, entries=entries)
+
+
+def _environment_layer(environment: Mapping[str, str]) -> Layer:
+    entries: dict[str, Entry] = {}
+    for key in KEYS:
+        for variable in key.env:
+            value = environment.get(variable, "")
+            if value and key.name not in entries:
+                shown = Secret(value) if key.kind is Kind.SECRET else value
+                entries[key.name] = Entry(value=shown, origin=f"env {variable}", rank=Rank.ENVIRONMENT)
+    return Layer(rank=Rank.ENVIRONMENT, entries=entries)
+
+
+def _warn_about_unknown_variables(environment: Mapping[str, str], warn: Callable[[str], None]) -> None:
+    for name in sorted(environment):
+        if name.startswith("KAFKAKIT_") and name not in VARIABLES and name not in _FOREIGN_VARIABLES:
+            # The common prefix makes any two of them alike.
+            guess = nearest(name, VARIABLES, closeness=0.8)
+            warn(f"the environment variable {name} is not known{f'; did you mean {guess}?' if guess else ''}")
+
+
+def key_rows() -> tuple[tuple[str, str, str], ...]:
+    """Name, default and description of every key that `-X` takes."""
+    return tuple((key.name, key.default or "", key.about) for key in KEYS if key.kind is not Kind.SECRET)
+
+
+def masked(entry: Entry, name: str) -> str:
+    """A value as it may be shown; `***` for a secret."""
+    return str(entry.value) if KEY_BY_NAME[name].kind is not Kind.SECRET else str(Secret(""))

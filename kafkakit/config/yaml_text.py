@@ -1,0 +1,163 @@
+"""Reading configuration files: YAML with limits, flattened to dotted keys, each with its line.
+
+Scalars stay text (nothing is guessed to be a number, a date or a switch), and anchors and aliases are
+refused, so that a file of one mebibyte cannot become more than one mebibyte of values.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from yaml import YAMLError, compose, parse
+from yaml.events import AliasEvent, Event, MappingStartEvent, NodeEvent, SequenceStartEvent
+from yaml.loader import BaseLoader
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from kafkakit.config.keys import KEY_BY_NAME, PROFILE_NAME_HINT, Kind, did_you_mean, is_profile_name
+from kafkakit.core.errors import InputError
+
+MAX_DEPTH = 16
+_SECTIONS = frozenset(name.rpartition(".")[0] for name in KEY_BY_NAME if "." in name) | {"security"}
+_KNOWN = (*(name for name, key in KEY_BY_NAME.items() if key.kind is not Kind.SECRET), *_SECTIONS)
+MAX_VALUES = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A value and the line it stands on."""
+
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFile:
+    """What one file says: profiles by name, the profile to use, and warnings about keys nobody reads."""
+
+    default_profile: Located | None = None
+    profiles: dict[str, dict[str, Located]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def parse_config(data: bytes, source: str) -> ConfigFile:
+    """Read a top-level file (`profile: NAME`, `profiles: {NAME: {...}}`); `InputError` when it cannot be used."""
+    root = _root(data, source)
+    default: Located | None = None
+    profiles: dict[str, dict[str, Located]] = {}
+    warnings: list[str] = []
+    for name, line, node in _items(root, source, ""):
+        if name == "profile":
+            default = Located(value=_text(node, source, name), line=line)
+        elif name == "profiles":
+            for profile, _, body in _items(node, source, "profiles"):
+                if not is_profile_name(profile):
+                    raise InputError(
+                        f"{source}:{line}", f"{profile[:60]!r} cannot name a profile", hint=PROFILE_NAME_HINT
+                    )
+                profiles[profile] = _flatten(body, source, warnings)
+        else:
+            warnings.append(f"{source}:{line}: unknown key {name[:60]!r}{did_you_mean(name, ('profile', 'profiles'))}")
+    return ConfigFile(default_profile=default, profiles=profiles, warnings=tuple(warnings))
+
+
+def parse_profile(data: bytes, source: str, name: str) -> ConfigFile:
+    """Read a file of `profiles.d`, which is one profile's mapping."""
+    warnings: list[str] = []
+    values = _flatten(_root(data, source), source, warnings)
+    return ConfigFile(profiles={name: values}, warnings=tuple(warnings))
+
+
+def _root(data: bytes, source: str) -> Node:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(source, f"not valid UTF-8 text (byte {error.start})") from None
+    try:
+        _check_limits(text, source)
+        root = compose(text, Loader=BaseLoader)
+    except YAMLError as error:
+        raise InputError(source, f"not valid YAML: {_reason(error)}") from None
+    except RecursionError:
+        raise InputError(source, "nested too deeply") from None
+    return MappingNode("", []) if root is None else root
+
+
+def _check_limits(text: str, source: str) -> None:
+    depth = 0
+    for values, event in enumerate(parse(text, Loader=BaseLoader)):
+        if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor is not None):
+            raise InputError(
+                _at(source, event), "anchors and aliases (& and *) are not supported", hint="repeat the value"
+            )
+        if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            depth += 1
+        elif type(event).__name__.endswith("EndEvent"):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise InputError(source, f"nested more than {MAX_DEPTH} levels deep")
+        if values > MAX_VALUES:
+            raise InputError(source, f"holds more than {MAX_VALUES} values")
+
+
+def _items(node: Node, source: str, where: str) -> Iterator[tuple[str, int, Node]]:
+    if isinstance(node, ScalarNode) and node.value == "":
+        return
+    if not isinstance(node, MappingNode):
+        what = f"{where} must be" if where else "must hold"
+        raise InputError(_at(source, node), f"{what} a mapping (key: value), found {_kind_of(node)}")
+    seen: set[str] = set()
+    for key_node, value_node in node.value:
+        name = _text(key_node, source, "a key")
+        if name in seen:
+            raise InputError(_at(source, key_node), f"the key {name[:60]!r} stands twice")
+        seen.add(name)
+        yield name, key_node.start_mark.line + 1, value_node
+
+
+def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> dict[str, Located]:
+    values: dict[str, Located] = {}
+    for part, line, child in _items(node, source, prefix.rstrip(".") or "a profile"):
+        name = prefix + part
+        key = KEY_BY_NAME.get(name)
+        if key is None and isinstance(child, MappingNode) and name in _SECTIONS:
+            values |= _flatten(child, source, warnings, f"{name}.")
+        elif key is None and not (name in _SECTIONS and isinstance(child, ScalarNode) and child.value == ""):
+            if name in _SECTIONS:
+                raise InputError(f"{source}:{line}", f"{name} must be a mapping (key: value), found {_kind_of(child)}")
+            warnings.append(f"{source}:{line}: unknown key {name[:80]!r}{did_you_mean(name, _KNOWN)}")
+        elif key is not None and key.kind is Kind.SECRET:
+            raise InputError(
+                f"{source}:{line}",
+                f"{name} holds a secret; a config file must not",
+                hint=f"use {name}_file, {name}_env, {name}_credential or {name}_prompt",
+            )
+        elif key is not None:
+            values[name] = Located(value=_value(child, source, name), line=line)
+    return values
+
+
+def _value(node: Node, source: str, name: str) -> str:
+    if name == "bootstrap_server" and isinstance(node, SequenceNode):
+        return ",".join(_text(item, source, name) for item in node.value)
+    return _text(node, source, name)
+
+
+def _text(node: Node, source: str, name: str) -> str:
+    if not isinstance(node, ScalarNode):
+        raise InputError(_at(source, node), f"{name} must be a text, found {_kind_of(node)}")
+    value: str = node.value
+    return value
+
+
+def _kind_of(node: Node) -> str:
+    return {"MappingNode": "a mapping", "SequenceNode": "a list"}.get(type(node).__name__, "a text")
+
+
+def _at(source: str, node: Node | Event) -> str:
+    mark = getattr(node, "start_mark", None)
+    return source if mark is None else f"{source}:{mark.line + 1}"
+
+
+def _reason(error: YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
+    return f"{problem[:200]} in line {mark.line + 1}" if mark is not None else problem[:200]

@@ -1,0 +1,53 @@
+"""Broker lists as kafka-kit takes them: ids and the special values -1 and -2."""
+
+import re
+from dataclasses import dataclass
+
+from kafkakit.core.errors import UsageError
+
+EXISTING = -1
+ALL = -2
+MAX_BROKER_ID = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerList:
+    """A parsed `--brokers` value: explicit ids in the given order without duplicates, and the special values."""
+
+    ids: tuple[int, ...]
+    existing: bool = False
+    everything: bool = False
+    duplicates: tuple[int, ...] = ()
+
+    def resolve(self, holding: frozenset[int], live: frozenset[int]) -> tuple[int, ...]:
+        """Put -1 (brokers holding a selected replica) and -2 (all live brokers) in place; sorted ids."""
+        chosen = set(self.ids)
+        if self.existing:
+            chosen |= holding
+        if self.everything:
+            chosen |= live
+        return tuple(sorted(chosen))
+
+
+def parse_broker_list(text: str, flag: str = "--brokers") -> BrokerList:
+    """Parse `1001,1002,-1`; spaces around ids are trimmed, duplicates dropped and remembered.
+
+    Raises `UsageError` naming the flag and the entry that is no broker id.
+    """
+    ids: list[int] = []
+    duplicates: list[int] = []
+    for raw in text.split(","):
+        entry = raw.strip()
+        if not re.fullmatch(r"[+-]?[0-9]{1,10}", entry, re.ASCII) or not ALL <= int(entry) <= MAX_BROKER_ID:
+            raise UsageError(
+                f"{flag}: {entry[:40]!r} is not a broker id",
+                hint="give ids separated by commas; -1 means brokers in use, -2 all brokers",
+            )
+        number = int(entry)
+        (duplicates if number in ids else ids).append(number)
+    return BrokerList(
+        ids=tuple(i for i in ids if i >= 0),
+        existing=EXISTING in ids,
+        everything=ALL in ids,
+        duplicates=tuple(duplicates),
+    )

@@ -1,0 +1,111 @@
+"""The kit's files as values: versioned envelopes, decoded with limits and printed the same everywhere.
+
+Every file is `{"kafkakit": {"kind": KIND, "schema": N}, ...}`. This module turns bytes into values and
+back; reading and writing files is `adapters/files.py`.
+"""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from kafkakit.core.errors import InputError
+from kafkakit.core.model import ClusterSnapshot, PartitionMap
+from kafkakit.core.plan import Plan
+
+T = TypeVar("T")
+
+SNAPSHOT_KIND = "cluster-snapshot"
+PLAN_KIND = "plan"
+SCHEMA_VERSION = 1
+
+
+class _Header(msgspec.Struct):
+    kind: str
+    schema: int
+
+
+class _Envelope(msgspec.Struct):
+    kafkakit: _Header
+
+
+def decode_json(data: bytes, shape: type[T], source: str) -> T:
+    """Decode JSON bytes into `shape`; `source` names the input in errors.
+
+    Raises `InputError` for text that is not UTF-8, truncated or malformed JSON, wrong types, numbers out
+    of range and nesting too deep, with the path of the offending value.
+    """
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.ValidationError as error:
+        raise InputError(source, _one_line(str(error))) from None
+    except msgspec.DecodeError as error:
+        raise InputError(source, f"not valid JSON: {_one_line(str(error))}") from None
+    except UnicodeDecodeError:
+        raise InputError(source, "not valid UTF-8 text") from None
+    except RecursionError:
+        raise InputError(source, "nested too deeply") from None
+
+
+def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
+    """Decode a kit file of the given kind; refuses other kinds and newer schemas with `InputError`."""
+    try:
+        header = decode_json(data, _Envelope, source).kafkakit
+    except InputError as error:
+        if "missing required field `kafkakit`" in error.problem:
+            raise InputError(source, f'not a kafkakit {kind} file (no "kafkakit" header)') from None
+        raise
+    if header.kind != kind:
+        raise InputError(source, f"is a {header.kind!r:.80} file, expected {kind!r}")
+    if not 1 <= header.schema <= SCHEMA_VERSION:
+        raise InputError(
+            source,
+            f"has schema {header.schema}, this kafkakit reads up to {SCHEMA_VERSION}",
+            hint="use a newer kafkakit",
+        )
+    return decode_json(data, shape, source)
+
+
+def encode_document(kind: str, value: object) -> bytes:
+    """Encode a value as a kit file: one line of JSON with the header first, and a final newline."""
+    body: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
+    return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **body})
+
+
+def encode_json(value: object) -> bytes:
+    """Encode a value as one line of JSON with a final newline; key order is the value's own."""
+    return msgspec.json.encode(value) + b"\n"
+
+
+def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
+    """Decode a `cluster-snapshot` file; shape only, `snapshot_rules.check_snapshot` checks the sense."""
+    return decode_document(data, SNAPSHOT_KIND, ClusterSnapshot, source)
+
+
+def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
+    """Encode a `cluster-snapshot` file."""
+    return encode_document(SNAPSHOT_KIND, snapshot)
+
+
+def decode_plan(data: bytes, source: str) -> Plan:
+    """Decode a `plan` file; shape only, `topicmappr.plan_rules.check_plan` checks the sense."""
+    return decode_document(data, PLAN_KIND, Plan, source)
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """Encode a `plan` file."""
+    return encode_document(PLAN_KIND, plan)
+
+
+def decode_partition_map(data: bytes, source: str) -> PartitionMap:
+    """Decode Kafka's reassignment JSON (unknown keys ignored, as Kafka's own tool does)."""
+    return decode_json(data, PartitionMap, source)
+
+
+def encode_partition_map(partition_map: PartitionMap) -> bytes:
+    """Encode Kafka's reassignment JSON, byte-compatible with kafka-kit: compact, one newline at the end."""
+    return encode_json(partition_map)
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)[:300]

@@ -1,0 +1,138 @@
+"""Findings: what a check holds against the thing it looked at, with the command that mends it.
+
+Lint, audits and live checks share this shape; renderers return strings and rows and print nothing.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkakit.core.quantities import counted
+from kafkakit.core.tables import text_table
+
+COLUMNS = ("severity", "rule", "where", "count", "message", "hint")
+SHOWN_SUBJECTS = 3
+SHOWN_OF_A_RULE = 20
+
+
+class Severity(StrEnum):
+    """How bad a finding is, worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class FailOn(StrEnum):
+    """From which severity on a check exits 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    NEVER = "never"
+
+
+_ORDER = tuple(Severity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that breaks a rule, or many of a kind in one place.
+
+    `where` is the place (`topic orders`, `broker 3`), `count` how many things there break the rule and
+    `subjects` their names, which may be fewer than `count`. `hint` names the command that mends it.
+    `fingerprint` stays the same from run to run as long as rule and place do.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    where: str
+    hint: str
+    fingerprint: str
+    count: int = 1
+    subjects: tuple[str, ...] = ()
+
+
+def fingerprint_of(rule: str, where: str) -> str:
+    """What identifies a finding between runs: SHA-256 over rule and place, the first 16 hex digits."""
+    return hashlib.sha256(f"{rule}\n{where}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Worst first, then by rule and place; findings of one rule keep the order they were made in."""
+    return tuple(sorted(findings, key=lambda f: (_ORDER.index(f.severity), f.rule)))
+
+
+def fails(findings: Iterable[Finding], fail_on: FailOn) -> bool:
+    """True when a finding is at or above the severity to fail on."""
+    if fail_on is FailOn.NEVER:
+        return False
+    return any(_ORDER.index(f.severity) <= _ORDER.index(Severity(fail_on.value)) for f in findings)
+
+
+def shown(subjects: Sequence[object], count: int | None = None) -> str:
+    """The first three names, and how many more there are."""
+    total = len(subjects) if count is None else count
+    more = f" and {total - SHOWN_SUBJECTS} more" if total > SHOWN_SUBJECTS else ""
+    return ", ".join(map(str, subjects[:SHOWN_SUBJECTS])) + more
+
+
+def finding_rows(findings: Iterable[Finding]) -> tuple[tuple[object, ...], ...]:
+    """One row a finding, in the order of `COLUMNS`."""
+    return tuple((f.severity.value, f.rule, f.where, f.count, f.message, f.hint) for f in findings)
+
+
+def findings_text(findings: Sequence[Finding]) -> str:
+    """A table for people with at most 20 lines a rule, then each distinct hint once, then the totals."""
+    if not findings:
+        return "no findings\n"
+    told: Counter[str] = Counter()
+    rows: list[tuple[object, ...]] = []
+    for f in findings:
+        told[f.rule] += 1
+        if told[f.rule] <= SHOWN_OF_A_RULE:
+            rows.append((f.severity.value, f.rule, f.where, f.count, f.message))
+    lines = [text_table(COLUMNS[:5], rows)]
+    lines += [
+        f"{rule}: {counted(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
+        for rule, number in told.items()
+        if number > SHOWN_OF_A_RULE
+    ]
+    hints = dict.fromkeys((f.rule, f.hint) for f in findings if told[f.rule] and f.hint)
+    lines += ["", "to mend:"]
+    of_rule: Counter[str] = Counter()
+    for rule, hint in hints:
+        of_rule[rule] += 1
+        if of_rule[rule] <= SHOWN_SUBJECTS:
+            lines.append(f"  {rule}: {hint}")
+    return "\n".join([*lines, "", totals(findings)]) + "\n"
+
+
+def totals(findings: Iterable[Finding]) -> str:
+    """How many findings of each severity, in words."""
+    numbers = Counter(f.severity for f in findings)
+    return ", ".join(counted(numbers[s], s.value) for s in _ORDER)
+
+
+def findings_data(findings: Sequence[Finding]) -> dict[str, object]:
+    """The findings as JSON fields, with the totals by severity."""
+    numbers = Counter(f.severity for f in findings)
+    return {
+        "findings": [
+            {
+                "rule": f.rule,
+                "severity": f.severity.value,
+                "where": f.where,
+                "message": f.message,
+                "hint": f.hint,
+                "fingerprint": f.fingerprint,
+                "count": f.count,
+                "subjects": list(f.subjects),
+            }
+            for f in findings
+        ],
+        "totals": {s.value: numbers[s] for s in _ORDER},
+    }

@@ -1,0 +1,121 @@
+"""The lines of every journal: one JSON object each, chained by SHA-256, written before and after each effect.
+
+A line holds `seq`, `time`, `prev` (hash of the line before), `kind`, `what`, `of` (the intent an effect answers) and
+`data`. Nothing in it is secret. What the words mean belongs to whoever writes them; the file is `store_lines.py`'s.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from kafkakit.core.errors import InputError
+
+FIRST_PREV = hashlib.sha256(b"").hexdigest()
+
+W = TypeVar("W", bound=StrEnum)
+
+
+class RecordKind(StrEnum):
+    """`intent` is written before an effect, `effect` after it, `check` tells what was found."""
+
+    INTENT = "intent"
+    EFFECT = "effect"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: with them, Line[What](...) raises in Python 3.11
+class Line(Generic[W]):
+    """One journal line; `prev` is the hash of the line before it."""
+
+    seq: int
+    time: datetime
+    prev: str
+    kind: RecordKind
+    what: W
+    of: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinesText(Generic[W]):
+    """A decoded journal: its lines, the hash to chain on, and how many bytes of the file are whole lines."""
+
+    records: tuple[Line[W], ...] = ()
+    last_hash: str = FIRST_PREV
+    whole_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar(Generic[W]):
+    """What one kind of journal is made of: the first line's header, its words, and what helps when it is damaged."""
+
+    header: Mapping[str, object]
+    words: type[W]
+    damaged_hint: str
+
+
+def encode_line(line: Line[W], grammar: Grammar[W]) -> bytes:
+    """One line of ASCII with a final newline; a NUL in a string is escaped and comes back as it was."""
+    body: dict[str, Any] = {"kafkakit": dict(grammar.header)} if line.seq == 0 else {}
+    body |= {
+        "seq": line.seq,
+        "time": line.time.isoformat(),
+        "prev": line.prev,
+        "kind": line.kind.value,
+        "what": line.what.value,
+    }
+    if line.of is not None:
+        body["of"] = line.of
+    body["data"] = dict(line.data)
+    return json.dumps(body, separators=(",", ":"), sort_keys=False).encode() + b"\n"
+
+
+def line_hash(line: bytes) -> str:
+    """The hash that the next line carries as `prev`: SHA-256 of the line without its newline, hex."""
+    return hashlib.sha256(line.rstrip(b"\n")).hexdigest()
+
+
+def decode_lines(data: bytes, source: str, grammar: Grammar[W]) -> LinesText[W]:
+    """Read a journal; a torn last line (crash while writing) is left out, any other damage is refused.
+
+    A torn line is harmless: an intent is on disk as a whole before its effect is made. Raises `InputError`.
+    """
+    records: list[Line[W]] = []
+    prev, whole = FIRST_PREV, 0
+    lines = data.split(b"\n")
+    for number, text in enumerate(lines[:-1]):  # what follows the last newline is torn or empty
+        try:
+            line = _decode(text, grammar)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if number == len(lines) - 2 and not lines[-1]:
+                break
+            raise InputError(source, f"journal line {number + 1} cannot be read", hint=grammar.damaged_hint) from None
+        if line.seq != number or line.prev != prev:
+            raise InputError(
+                source, f"journal line {number + 1} does not continue the line before it", hint=grammar.damaged_hint
+            )
+        records.append(line)
+        prev, whole = line_hash(text), whole + len(text) + 1
+    return LinesText(records=tuple(records), last_hash=prev, whole_bytes=whole)
+
+
+def _decode(text: bytes, grammar: Grammar[W]) -> Line[W]:
+    body = json.loads(text)
+    seq, of, data = body["seq"], body.get("of"), body["data"]
+    if not isinstance(seq, int) or not isinstance(of, int | None) or not isinstance(data, dict):
+        raise TypeError
+    if seq == 0 and body["kafkakit"] != grammar.header:
+        raise ValueError
+    return Line(
+        seq=seq,
+        time=datetime.fromisoformat(body["time"]),
+        prev=body["prev"],
+        kind=RecordKind(body["kind"]),
+        what=grammar.words(body["what"]),
+        of=of,
+        data=data,
+    )

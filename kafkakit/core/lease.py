@@ -1,0 +1,191 @@
+"""A lease as a document, and when it may be taken: who holds the right to act, and a token that only grows.
+
+Clocks of two hosts are never compared. A holder writes the document anew, with `beats` one higher, more often than
+every `ttl_s`; somebody who wants the lease watches the document, and may take it when it has not changed for the
+holder's `ttl_s` by the watcher's own monotonic clock. The holder counts its time from before the write that it
+made last, and stops a `MARGIN` earlier. The write came before the watcher first saw its result, so the holder has
+stopped when the watcher's time is over, as long as the two clocks run at the same speed to within the margin.
+
+What a lease cannot do: an effect that was sent in time and arrives late is not called back. Kafka does not know
+our token; so the journal, and not the lease, is what makes the next holder look first.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from fractions import Fraction
+from typing import Annotated
+
+from msgspec import Meta
+
+from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.core.durations import format_duration
+from kafkakit.core.versioned import Versioned
+
+LEASE_KIND = "lease"
+DEFAULT_TTL_S = 15.0
+MAX_TTL_S = 3600.0
+MARGIN = Fraction(1, 5)
+RENEW_AFTER = Fraction(1, 3)
+
+_Text = Annotated[str, Meta(max_length=200)]
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_Time = Annotated[datetime, Meta(tz=True)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A process that may hold a lease: `machine`, `pid` and `started_ticks` tell it from every other one.
+
+    `machine` names one start of one kernel and its pid namespace; empty when unknown.
+    """
+
+    host: _Text
+    user: _Text
+    command: _Text
+    pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    started_ticks: _Count = 0
+    machine: _Text = ""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of {_plain(self.user)} on {_plain(self.host)} ({_plain(self.command)})"
+
+
+class Life(StrEnum):
+    """What is certain about a holder's process: only on its own host can anything be."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """What the store holds; `holder` is None when the lease was given back.
+
+    `token` grows by one with each taking, and is never reset. `taken_at` and `renewed_at` are by the holder's wall
+    clock: for people, never for decisions.
+    """
+
+    token: _Count
+    beats: _Count
+    ttl_s: Annotated[float, Meta(gt=0, le=MAX_TTL_S)]
+    taken_at: _Time
+    renewed_at: _Time
+    holder: Holder | None = None
+
+    def __str__(self) -> str:
+        times = f"since {_minute(self.taken_at)}, last heard of at {_minute(self.renewed_at)} by its own clock"
+        return "nobody" if self.holder is None else f"{self.holder}, {times}"
+
+
+def decode_lease(data: bytes, source: str) -> LeaseRecord:
+    """Read a lease's document; `InputError` when it is none or of a newer schema, unknown fields are ignored."""
+    return decode_document(data, LEASE_KIND, LeaseRecord, source)
+
+
+def encode_lease(record: LeaseRecord) -> bytes:
+    """The document of a lease."""
+    return encode_document(LEASE_KIND, record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """One state of the document and when the watcher first saw it, by its own monotonic clock."""
+
+    seen: Versioned
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """The lease may be taken now, with this token; `expected` is what the write must find (None: nothing)."""
+
+    token: int
+    expected: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nobody knows yet whether the holder lives; it may be taken after so many seconds without a change."""
+
+    record: LeaseRecord
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The holder lives."""
+
+    record: LeaseRecord
+
+
+def watch(earlier: Watch | None, seen: Versioned, now_s: float) -> Watch:
+    """Go on watching: a change of any kind starts the time anew."""
+    return earlier if earlier is not None and earlier.seen == seen else Watch(seen=seen, since_s=now_s)
+
+
+def decide(
+    record: LeaseRecord | None, watching: Watch | None, first: Watch | None, now_s: float, life: Life
+) -> Take | Wait | Refuse:
+    """May we take the lease?
+
+    `record` is what `watching` saw last, None when the store holds nothing. `first` is what was seen first: any
+    change since then shows that somebody lives. `life` is what is known of the holder's process without watching.
+    """
+    if record is None or watching is None:
+        return Take(1, None)
+    if record.holder is None or life is Life.GONE:
+        return Take(record.token + 1, watching.seen.version)
+    if life is Life.ALIVE or (first is not None and first.seen != watching.seen):
+        return Refuse(record)
+    waited_s = now_s - watching.since_s
+    if waited_s >= record.ttl_s:
+        return Take(record.token + 1, watching.seen.version)
+    return Wait(record, record.ttl_s - waited_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """A lease that we hold: our last write, and both own clocks from just before it was sent."""
+
+    record: LeaseRecord
+    version: int
+    sent_s: float
+    sent_at: datetime
+
+    def is_held(self, now_s: float, now: datetime) -> bool:
+        """Whether we may still act without asking the store.
+
+        The wall clock is asked too, ours against ours: a monotonic clock may stand still while a machine sleeps.
+        """
+        return self._age_s(now_s, now) < self.record.ttl_s * (1 - MARGIN)
+
+    def is_due(self, now_s: float, now: datetime) -> bool:
+        """Whether it is time to renew."""
+        return self._age_s(now_s, now) >= self.record.ttl_s * RENEW_AFTER
+
+    def _age_s(self, now_s: float, now: datetime) -> float:
+        return max(now_s - self.sent_s, (now - self.sent_at).total_seconds())
+
+
+def held_words(what: str, record: LeaseRecord) -> str:
+    """Who is in the way, in one line."""
+    return f"{what}: held by {record}"
+
+
+def waiting_words(what: str, wait: Wait) -> str:
+    """Why nothing happens for a while."""
+    return (
+        f"{what}: held by {wait.record}; waiting {format_duration(round(wait.seconds, 1))} at most to see whether it "
+        "still lives"
+    )
+
+
+def _minute(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def _plain(text: str) -> str:
+    """Text of another process, without anything that a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in text)

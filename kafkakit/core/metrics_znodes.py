@@ -1,0 +1,116 @@
+"""kafka-kit's two metrics znodes as values: partition sizes and free bytes of brokers, JSON, gzip or plain.
+
+`<prefix>/partitionmeta` is `{"topic":{"0":{"Size":bytes}}}` and `<prefix>/brokermetrics` is
+`{"1001":{"StorageFree":bytes}}`; numbers may have a fraction, as they come from averages.
+Source of the format: DataDog/kafka-kit, `cmd/metricsfetcher` and `kafkazk`.
+"""
+
+import zlib
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from kafkakit.core.documents import decode_json, encode_json
+from kafkakit.core.errors import InputError
+from kafkakit.core.model import TopicPartition
+
+PARTITION_SIZES = "partitionmeta"
+BROKER_STORAGE = "brokermetrics"
+MAX_INFLATED = 128 << 20  # 3 million partitions need about this
+MAX_BYTES = 2**63 - 1
+MAX_ID = 2**31 - 1
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW = 31  # zlib's word for a gzip member with the largest window
+
+
+class _Size(msgspec.Struct):
+    size: float = msgspec.field(name="Size")
+
+
+class _Free(msgspec.Struct):
+    free: float = msgspec.field(name="StorageFree")
+
+
+def decode_partition_sizes(data: bytes, source: str) -> dict[TopicPartition, int]:
+    """Read a `partitionmeta` znode: bytes of one copy by partition; `InputError` names `source` and the fault."""
+    topics = decode_json(_inflated(data, source), dict[str, dict[str, _Size]], source)
+    return {
+        TopicPartition(topic, _number(number, f"partition {topic!r:.80}", source)): _bytes(
+            entry.size, f"the size of {topic!r:.80} {number:.12}", source
+        )
+        for topic, partitions in topics.items()
+        for number, entry in partitions.items()
+    }
+
+
+def decode_broker_storage(data: bytes, source: str) -> dict[int, int]:
+    """Read a `brokermetrics` znode: free bytes by broker; `InputError` names `source` and the fault."""
+    brokers = decode_json(_inflated(data, source), dict[str, _Free], source)
+    return {
+        _number(broker, "broker", source): _bytes(entry.free, f"the free storage of broker {broker:.12}", source)
+        for broker, entry in brokers.items()
+    }
+
+
+def encode_partition_sizes(sizes: Mapping[TopicPartition, int], *, compress: bool = True) -> bytes:
+    """Write a `partitionmeta` znode the way kafka-kit does: compact JSON, keys sorted as text, gzip if asked."""
+    topics: dict[str, dict[str, object]] = {}
+    for key in sorted(sizes, key=lambda k: (k.topic, str(k.partition))):
+        topics.setdefault(key.topic, {})[str(key.partition)] = {"Size": sizes[key]}
+    return _packed(topics, compress)
+
+
+def encode_broker_storage(free: Mapping[int, int], *, compress: bool = True) -> bytes:
+    """Write a `brokermetrics` znode the way kafka-kit does."""
+    return _packed({str(b): {"StorageFree": free[b]} for b in sorted(free, key=str)}, compress)
+
+
+def _packed(value: object, compress: bool) -> bytes:
+    text = encode_json(value).rstrip(b"\n")
+    if not compress:
+        return text
+    packer = zlib.compressobj(wbits=_GZIP_WINDOW)  # no time stamp in the header: same input, same bytes
+    return packer.compress(text) + packer.flush()
+
+
+def _inflated(data: bytes, source: str) -> bytes:
+    """The text itself, or what its gzip members hold, up to a limit: a small znode can inflate a thousandfold."""
+    if not data.startswith(_GZIP_MAGIC):
+        return _limited(data, len(data), source)
+    parts: list[bytes] = []
+    total = 0
+    for part in _members(data, source):
+        total += len(part)
+        parts.append(_limited(part, total, source))
+    return b"".join(parts)
+
+
+def _members(data: bytes, source: str) -> Iterator[bytes]:
+    while data.startswith(_GZIP_MAGIC):
+        unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        try:
+            yield unpacker.decompress(data, MAX_INFLATED + 1)
+        except zlib.error as error:
+            raise InputError(source, f"cannot be unpacked: {error}") from None
+        if not unpacker.eof:
+            raise InputError(source, f"cannot be unpacked: it ends early, or holds more than {MAX_INFLATED >> 20} MiB")
+        data = unpacker.unused_data
+
+
+def _limited(data: bytes, total: int, source: str) -> bytes:
+    if total > MAX_INFLATED:
+        raise InputError(source, f"holds more than {MAX_INFLATED >> 20} MiB")
+    return data
+
+
+def _number(text: str, what: str, source: str) -> int:
+    # int() would take signs, blanks, underscores and digits of other scripts too.
+    if not (text.isascii() and text.isdigit() and len(text) <= 10) or int(text) > MAX_ID:
+        raise InputError(source, f"{what}: {text!r:.40} is not a number from 0 to {MAX_ID}")
+    return int(text)
+
+
+def _bytes(value: float, what: str, source: str) -> int:
+    if not 0 <= value <= MAX_BYTES:  # false for NaN too
+        raise InputError(source, f"{what} is {value:g}, which is no number of bytes")
+    return int(value)

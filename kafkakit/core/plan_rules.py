@@ -1,0 +1,233 @@
+"""Sense checks on a decoded plan file: it may come from anywhere, so nothing in it is believed.
+
+The shape was checked by `documents.decode_plan`; here the parts of the plan are held against each other.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from kafkakit.core.errors import InputError
+from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
+from kafkakit.core.plan import DirMove, Move, Plan, ScopeEntry, fingerprint_of
+
+MAX_INT32 = 2**31 - 1
+MAX_BYTES = 2**63 - 1
+MAX_REPLICAS = 1000
+MAX_RACK = 249
+MAX_PATH = 4096
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+_CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+Named = ScopeEntry | Move | DirMove | PartitionAssignment | TopicPartition
+Scope = Mapping[str, Mapping[int, ScopeEntry]]
+"""Scope entries by topic and partition number; two small keys cost less than 200,000 made-up pairs."""
+
+
+def check_plan(plan: Plan, source: str) -> None:
+    """Raise `InputError` naming `source` and the first thing in the plan that makes no sense.
+
+    Checked: names and ids, replica lists, one entry a partition, moves against scope and both maps,
+    new copies only on the plan's brokers, log dirs, and the fingerprint computed anew. O(partitions), about
+    half a second for 200,000 of them.
+    """
+    scope: dict[str, dict[int, ScopeEntry]] = {}
+    problem = _head_problem(plan) or _scope_problem(plan.scope, scope) or _moves_problem(plan, scope)
+    problem = problem or _dir_moves_problem(plan, scope) or _dirs_problem(plan)
+    if problem is None:
+        after: dict[tuple[str, int], tuple[int, ...]] = {(m.topic, m.partition): m.after for m in plan.moves}
+        problem = _map_problem("reassignment", plan.reassignment, scope, after) or _map_problem(
+            "rollback", plan.rollback, scope, {(m.topic, m.partition): m.before for m in plan.moves}
+        )
+    if problem:
+        raise InputError(source, problem, hint="make a new plan")
+    if plan.fingerprint != fingerprint_of(plan.cluster_id, plan.brokers, plan.scope):
+        raise InputError(
+            source, "the fingerprint does not match the plan's content, the file was changed", hint="make a new plan"
+        )
+
+
+def _head_problem(plan: Plan) -> str | None:
+    if not _CLUSTER_ID.fullmatch(plan.cluster_id):
+        return f"cluster_id {plan.cluster_id!r:.80} is not a Kafka cluster id"
+    ids = [b.id for b in plan.brokers]
+    for broker in ids:
+        if not 0 <= broker <= MAX_INT32:
+            return f"brokers: id {broker} is out of range"
+    if len(set(ids)) != len(ids):
+        return "brokers: an id is listed twice"
+    for plan_broker in plan.brokers:
+        rack = plan_broker.rack or ""
+        if len(rack) > MAX_RACK or not rack.isprintable():  # it is shown where it differs from the live one
+            return f"brokers: the rack of broker {plan_broker.id} is not a plain name"
+    certificate = plan.certificate
+    if certificate.objective < 0 or certificate.lower_bound < 0 or certificate.lower_bound > certificate.objective:
+        return "certificate: objective and lower bound contradict each other"
+    return None
+
+
+def _scope_problem(entries: Iterable[ScopeEntry], scope: dict[str, dict[int, ScopeEntry]]) -> str | None:
+    """Fill `scope` and say what is wrong with an entry, or None."""
+    for entry in entries:
+        known = scope.get(entry.topic)
+        if known is None:  # the name is looked at once a topic
+            known = {}
+            problem = topic_problem(entry.topic)
+        else:
+            problem = None
+        problem = problem or number_problem(entry.partition) or list_problem(entry.replicas)
+        if problem:
+            return f"scope: {_shown(entry)}: {problem}"
+        if entry.partition in known:
+            return f"scope: {_shown(entry)} is listed twice"
+        known[entry.partition] = entry
+        scope[entry.topic] = known
+    return None
+
+
+def _moves_problem(plan: Plan, scope: Scope) -> str | None:
+    targets = {b.id for b in plan.brokers}
+    seen: set[tuple[str, int]] = set()
+    for move in plan.moves:
+        key = (move.topic, move.partition)
+        problem = _move_problem(move, _found(scope, move), targets)
+        if problem is None and key in seen:
+            problem = "is listed twice"
+        if problem:
+            return f"moves: {_shown(move)}: {problem}"
+        seen.add(key)
+    return None
+
+
+def _move_problem(move: Move, entry: ScopeEntry | None, targets: set[int]) -> str | None:
+    if entry is None:
+        return "is not in the plan's scope"
+    if move.before != entry.replicas:
+        return f"before {_ids(move.before)} differs from the scope's {_ids(entry.replicas)}"
+    if move.topic_id != entry.topic_id:
+        return "topic id differs from the scope's"
+    problem = list_problem(move.after)
+    if problem:
+        return f"after: {problem}"
+    if move.after == move.before:
+        return "before and after are the same"
+    strangers = [b for b in move.adding if b not in targets]
+    if strangers:
+        return f"adds a copy on broker {strangers[0]}, which is not among the plan's brokers"
+    for broker, path in move.dirs.items():
+        if broker not in move.adding:
+            return f"dirs: no copy comes to broker {broker}"
+        if problem := path_problem(path):
+            return f"dirs: {problem}"
+    return _bytes_problem(move.size_bytes, move.bytes_moved)
+
+
+def _bytes_problem(*sizes: int | None) -> str | None:
+    bad = [size for size in sizes if size is not None and not 0 <= size <= MAX_BYTES]
+    return f"size {bad[0]} is out of range" if bad else None
+
+
+def _dir_moves_problem(plan: Plan, scope: Scope) -> str | None:
+    """A copy may change dirs on a broker that holds it before and after, and only once."""
+    after = {(m.topic, m.partition): m.after for m in plan.moves}
+    seen: set[tuple[str, int, int]] = set()
+    for move in plan.dir_moves:
+        entry = _found(scope, move)
+        problem = path_problem(move.source_dir) or path_problem(move.target_dir) or _bytes_problem(move.size_bytes)
+        if entry is None:
+            problem = "is not in the plan's scope"
+        elif move.broker not in entry.replicas or move.broker not in after.get(
+            (move.topic, move.partition), entry.replicas
+        ):
+            problem = f"broker {move.broker} does not hold it before and after the plan"
+        elif move.source_dir == move.target_dir:
+            problem = "source and target dir are the same"
+        elif (move.topic, move.partition, move.broker) in seen:
+            problem = f"is listed twice for broker {move.broker}"
+        if problem:
+            return f"dir_moves: {_shown(move)}: {problem}"
+        seen.add((move.topic, move.partition, move.broker))
+    return None
+
+
+def _dirs_problem(plan: Plan) -> str | None:
+    seen: set[tuple[int, str]] = set()
+    for d in plan.dirs:
+        problem = path_problem(d.path) or _bytes_problem(d.capacity_bytes, d.used_before_bytes, d.used_after_bytes)
+        if not 0 <= d.broker <= MAX_INT32:
+            problem = "broker id out of range"
+        elif (d.broker, d.path) in seen:
+            problem = "is listed twice"
+        if problem:
+            return f"dirs: broker {d.broker} {d.path!r:.80}: {problem}"
+        seen.add((d.broker, d.path))
+    return None
+
+
+def path_problem(path: str) -> str | None:
+    """Say what is wrong with the path of a log dir, or None: it is shown to people and sent to brokers."""
+    if not 0 < len(path) <= MAX_PATH or not path.isprintable():
+        return f"{path!r:.80} is not the path of a log dir"
+    return None
+
+
+def _map_problem(
+    name: str, lists: PartitionMap, scope: Scope, wanted: Mapping[tuple[str, int], tuple[int, ...]]
+) -> str | None:
+    """The map must hold every moved partition as wanted; others only with their unchanged list."""
+    if lists.version != 1:
+        return f"{name}: version {lists.version} is not 1"
+    seen: set[tuple[str, int]] = set()
+    for entry in lists.partitions:
+        key = (entry.topic, entry.partition)
+        found = _found(scope, entry)
+        if found is None:
+            return f"{name}: {_shown(entry)} is not in the plan's scope"
+        if key in seen:
+            return f"{name}: {_shown(entry)} is listed twice"
+        expected = wanted.get(key, found.replicas)
+        if entry.replicas != expected:
+            return f"{name}: {_shown(entry)} has {_ids(entry.replicas)}, the moves say {_ids(expected)}"
+        seen.add(key)
+    missing = sorted(wanted.keys() - seen)
+    if missing:
+        return f"{name}: {_shown(TopicPartition(*missing[0]))} is missing"
+    return None
+
+
+def _found(scope: Scope, named: Named) -> ScopeEntry | None:
+    known = scope.get(named.topic)
+    return known.get(named.partition) if known else None
+
+
+def topic_problem(topic: str) -> str | None:
+    """Say what is wrong with a topic name, or None."""
+    return "not a Kafka topic name" if not _TOPIC_NAME.fullmatch(topic) or topic in {".", ".."} else None
+
+
+def number_problem(partition: int) -> str | None:
+    """Say what is wrong with a partition number, or None."""
+    return None if 0 <= partition <= MAX_INT32 else "partition number out of range"
+
+
+def list_problem(replicas: tuple[int, ...]) -> str | None:
+    """Say what is wrong with a replica list, or None: empty, too long, ids out of range or repeated."""
+    if not replicas:
+        return "the replica list is empty"
+    if len(replicas) > MAX_REPLICAS:
+        return f"{len(replicas)} replicas are more than {MAX_REPLICAS}"
+    if min(replicas) < 0 or max(replicas) > MAX_INT32:
+        bad = next(b for b in replicas if not 0 <= b <= MAX_INT32)
+        return f"broker id {bad} is out of range"
+    if len(set(replicas)) != len(replicas):
+        return f"a broker is listed twice in {_ids(replicas)}"
+    return None
+
+
+def _ids(replicas: tuple[int, ...]) -> str:
+    shown = ",".join(str(b) for b in replicas[:10])
+    return f"[{shown}{',...' if len(replicas) > 10 else ''}]"
+
+
+def _shown(named: Named) -> str:
+    return f"{named.topic!r:.80} partition {named.partition}"

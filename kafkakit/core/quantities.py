@@ -1,0 +1,99 @@
+"""Amounts as people write and read them: bytes, byte rates and rough times."""
+
+import re
+
+from kafkakit.core.errors import UsageError
+
+# No small b: 20Mb means megabits to many, and a throttle must not be eight times what was meant.
+_AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*([kKMGT]i?)?B?")
+_SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+BARE_RATE_MIN = 1000
+MAX_RATE = 2**63 - 1  # Kafka keeps rates as a signed 64-bit number
+
+
+def parse_rate(text: str) -> int:
+    """Read a rate such as `20MB`, `20MiB`, `500kB` or `10M` as bytes per second.
+
+    `k`, `M`, `G`, `T` are powers of 1,000, with an `i` powers of 1,024; `/s` may follow. Raises `UsageError`
+    for anything else, for zero (Kafka would move nothing at all), for more than 64 bits, and for a bare number below
+    1,000: who writes 10 means 10MB, and 10 bytes a second would stop all copies.
+    """
+    bare = text.strip().removesuffix("/s")
+    value = _amount(bare)
+    if value is None:
+        raise UsageError(f"{text!r:.60} is not a rate", hint="write it like 20MB, 20MiB or 500kB (per second)")
+    if value <= 0:
+        raise UsageError(f"the rate {text.strip()} is below 1 byte/s, nothing would ever move")
+    if value < BARE_RATE_MIN and bare.isdigit():
+        raise UsageError(
+            f"the rate {bare} has no unit, and {bare} bytes a second would stop all copies",
+            hint=f"write {bare}MB, or {bare}B if you mean bytes",
+        )
+    if value > MAX_RATE:
+        raise UsageError(f"the rate {text.strip()} is above what Kafka can hold ({MAX_RATE} bytes/s)")
+    return value
+
+
+def parse_size(text: str, flag: str = "") -> int:
+    """Read a size such as `500MB`, `1.5GiB` or `200k` as bytes, rounded down.
+
+    Raises `UsageError`, naming the flag where there is one, for anything else.
+    """
+    value = _amount(text.strip())
+    if value is None:
+        where = f"{flag}: " if flag else ""
+        raise UsageError(f"{where}{text!r:.60} is not a size", hint="write it like 500MB or 2GiB")
+    return value
+
+
+def _amount(text: str) -> int | None:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        return None
+    fraction = match[2] or ""
+    divisor: int = 10 ** len(fraction)
+    return int(match[1] + fraction) * _SCALE[(match[3] or "").lower()] // divisor
+
+
+def format_bytes(count: int | None) -> str:
+    """Print a byte count with a binary unit and three digits (`1.31 TiB`); `?` for unknown."""
+    return "?" if count is None else _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+
+
+def format_rate(bytes_per_s: float) -> str:
+    """Print a rate with a decimal unit, the way it is given (`20 MB/s`)."""
+    return _scaled(bytes_per_s, 1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB")) + "/s"
+
+
+def format_rough_time(seconds: float) -> str:
+    """Print a span of time with its two largest units (`2h 5m`, `3m 20s`, `12s`)."""
+    total = max(0, round(seconds))
+    for name, size, small_name, small in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if total >= size:
+            rest = total % size // small
+            return f"{total // size}{name} {rest}{small_name}" if rest else f"{total // size}{name}"
+    return f"{total}s"
+
+
+def _scaled(value: float, base: int, units: tuple[str, ...]) -> str:
+    amount, step = float(value), 0
+    # 999.5 would print as 1000 with three digits: go up one unit before that.
+    while abs(amount) >= (999.5 if base == 1000 else 1023.5) and step < len(units) - 1:
+        amount, step = amount / base, step + 1
+    digits = 0 if step == 0 or abs(amount) >= 100 else 1 if abs(amount) >= 10 else 2
+    text = f"{amount:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {units[step]}"
+
+
+def agreeing(number: int, what: str) -> str:
+    """Words that start with a verb, so that the verb agrees with the number: `are lost` with 1 is `is lost`."""
+    verb, space, rest = what.partition(" ")
+    if number != 1 or verb in ("is", "cannot"):
+        return what
+    single = {"are": "is", "do": "does", "have": "has"}.get(verb, f"{verb}s")
+    return f"{single}{space}{rest}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: `1 move`, `2 moves`, `2 copies`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,63 @@
+"""Which topics a request means: literals and regular expressions, as kafka-kit reads them.
+
+A name is a literal if every character is a letter, digit, `_`, `-` or a backslash; it is matched whole.
+Anything else is an unanchored regular expression, except that a name which is exactly an existing topic
+is that topic (kafka-kit would read `a.b` as a pattern that also selects `xa-bz`).
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from kafkakit.core.errors import UsageError
+
+_LITERAL = re.compile(r"[A-Za-z0-9_\-\\]*", re.ASCII)
+MAX_PATTERNS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSelection:
+    """Topics chosen and topics taken out again, both sorted."""
+
+    selected: tuple[str, ...]
+    excluded: tuple[str, ...]
+
+
+def parse_patterns(text: str) -> tuple[str, ...]:
+    """Split a comma list; entries are trimmed and empty ones dropped."""
+    patterns = tuple(entry.strip() for entry in text.split(",") if entry.strip())
+    if len(patterns) > MAX_PATTERNS:
+        raise UsageError(f"{len(patterns)} topic patterns given, at most {MAX_PATTERNS} are taken")
+    return patterns
+
+
+def select_topics(existing: Collection[str], include: Iterable[str], exclude: Iterable[str] = ()) -> TopicSelection:
+    """Apply include and exclude patterns to the existing names.
+
+    Raises `UsageError` for a bad pattern or when nothing matches.
+    """
+    names = frozenset(existing)
+    include = tuple(include)
+    chosen = _matching(names, include, "invalid regex pattern")
+    if not chosen:
+        raise UsageError(
+            f"no topic matches {','.join(include)[:200]!r}",
+            hint="list topics with: kafkakit snapshot -o tsv; names with a dot that do not exist are patterns",
+        )
+    out = _matching(frozenset(chosen), tuple(exclude), "Invalid topic regex")
+    return TopicSelection(tuple(sorted(chosen - out)), tuple(sorted(out)))
+
+
+def _matching(names: frozenset[str], patterns: tuple[str, ...], complaint: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
+            continue
+        source = f"^{pattern}$" if _LITERAL.fullmatch(pattern) else pattern
+        try:
+            compiled = re.compile(source)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise UsageError(f"{complaint}: {pattern[:200]} ({error})") from None
+        found.update(name for name in names if compiled.search(name))
+    return found

@@ -1,0 +1,205 @@
+"""Judging a visit: one check a question, each with what was found and what to do about it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkakit.config.listeners import Listener
+from kafkakit.config.security import Security
+from kafkakit.core.errors import ExitCode
+from kafkakit.core.model import BrokerState
+from kafkakit.doctor.visit import Visit
+
+# What an operator needs on the cluster for snapshot, plan and apply (Kafka's AclOperation names).
+NEEDED_OPERATIONS = ("describe", "describe_configs", "alter", "alter_configs")
+OLDEST_PYTHON = (3, 11)
+
+
+class Status(StrEnum):
+    """How a check ended; only `fail` makes the visit fail."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One answered question; `unreachable` marks a failure that may pass by itself."""
+
+    name: str
+    status: Status
+    detail: str
+    hint: str | None = None
+    unreachable: bool = False
+
+
+def judge(visit: Visit) -> tuple[Check, ...]:
+    """All checks in the order in which a person would ask, without those that an earlier failure rules out."""
+    return tuple(_judge(visit))
+
+
+def exit_code_of(checks: tuple[Check, ...]) -> ExitCode:
+    """0 without a failure, 75 when all failures are of reachability, else 1."""
+    failed = [check for check in checks if check.status is Status.FAIL]
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.TRY_LATER if all(check.unreachable for check in failed) else ExitCode.FAILED
+
+
+def _judge(visit: Visit) -> Iterator[Check]:
+    yield from _installation(visit)
+    if visit.config_error is not None:
+        yield _fail("configuration", visit.config_error, "correct it, then run this again")
+        return
+    yield Check(name="configuration", status=Status.OK, detail=visit.config_origin)
+    if visit.security is None:
+        yield _fail(
+            "security settings", visit.security_error or "unknown", "kafkakit profile show tells where each is set"
+        )
+        return
+    if not visit.bootstrap_servers:
+        hint = "pass --profile NAME or --bootstrap-server HOST:PORT to check a cluster"
+        yield Check(name="address", status=Status.WARN, detail="none is configured", hint=hint)
+        return
+    # One address that answers is enough to connect, so a dead one beside it is no more than a warning.
+    enough = any(listener.speaks_kafka for listener in visit.listeners)
+    yield from (_reachable(listener, Status.WARN if enough else Status.FAIL) for listener in visit.listeners)
+    if not enough:
+        return
+    yield from _protocol(visit.listeners, visit.security)
+    yield from _cluster(visit)
+    yield from _data(visit)
+    if visit.cluster is not None and visit.data_brokers is not None:
+        yield _control(visit)
+
+
+def _installation(visit: Visit) -> Iterator[Check]:
+    versions = visit.versions
+    python = tuple(int(part) for part in versions.python.split(".")[:2] if part.isdecimal())
+    status = Status.OK if python >= OLDEST_PYTHON else Status.FAIL
+    yield Check(name="python", status=status, detail=versions.python)
+    missing = [name for name, version in versions.packages.items() if version is None]
+    known = ", ".join(f"{name} {version}" for name, version in versions.packages.items() if version)
+    if missing:
+        yield _fail("packages", f"missing: {', '.join(missing)}", "pip install --force-reinstall kafkakit")
+    elif versions.librdkafka is None:
+        yield _fail("packages", "confluent-kafka is installed but cannot be loaded", "reinstall confluent-kafka")
+    else:
+        yield Check(name="packages", status=Status.OK, detail=f"{known}, librdkafka {versions.librdkafka}")
+    complete = [extra for extra, absent in visit.extras.items() if not absent]
+    partial = [extra for extra, absent in visit.extras.items() if absent]
+    detail = f"installed: {', '.join(complete) or 'none'}; not installed: {', '.join(partial) or 'none'}"
+    yield Check(name="extras", status=Status.OK, detail=detail)
+    if visit.java is not None:
+        yield Check(name="sandbox java", status=Status.OK, detail=visit.java)
+    else:
+        detail = visit.java_error or "unknown"
+        hint = "only kafkakit sandbox needs it; pip install 'kafkakit[sandbox]' brings one"
+        yield Check(name="sandbox java", status=Status.WARN, detail=detail, hint=hint)
+
+
+def _reachable(listener: Listener, otherwise: Status) -> Check:
+    name = f"reach {listener.address}"
+    if listener.refused is not None:
+        hint = "check the address, the network and that the broker runs"
+        return Check(name=name, status=otherwise, detail=listener.refused, hint=hint, unreachable=True)
+    if not listener.speaks_kafka:
+        return Check(
+            name=name, status=otherwise, detail="something listens, but it does not speak Kafka", hint="check the port"
+        )
+    logins = f" with {', '.join(listener.mechanisms)}" if listener.mechanisms else ""
+    wants = ", wants a client certificate" if listener.wants_certificate else ""
+    return Check(name=name, status=Status.OK, detail=f"a Kafka listener, {listener.protocol}{logins}{wants}")
+
+
+def _protocol(listeners: tuple[Listener, ...], security: Security) -> Iterator[Check]:
+    faults = [fault for listener in listeners if listener.speaks_kafka for fault in _misfits(listener, security)]
+    if not faults:
+        yield Check(name="protocol", status=Status.OK, detail=f"{security.protocol} is what the brokers speak")
+    for detail, hint in dict.fromkeys(faults):
+        yield _fail("protocol", detail, hint)
+
+
+def _misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]]:
+    # With mutual TLS the login cannot be seen from outside, so only the encryption is compared.
+    hidden = listener.wants_certificate
+    if security.protocol.uses_tls != listener.speaks_tls or (not hidden and security.protocol is not listener.protocol):
+        found = "an encrypted protocol (SSL or SASL_SSL)" if hidden else str(listener.protocol)
+        detail = f"{listener.address} speaks {found}, the settings say {security.protocol}"
+        yield detail, f"set security.protocol to {listener.protocol}"
+        return
+    if listener.mechanisms and str(security.sasl_mechanism) not in listener.mechanisms:
+        detail = (
+            f"{listener.address} takes {', '.join(listener.mechanisms)}, the settings say {security.sasl_mechanism}"
+        )
+        yield detail, "set security.sasl.mechanism"
+    if listener.distrust is not None:
+        detail = f"the certificate of {listener.address} is not trusted: {listener.distrust}"
+        yield detail, "set security.tls.ca_file to the authority that signed it"
+    if listener.wants_certificate and security.cert_file is None:
+        detail = f"{listener.address} wants a client certificate, the settings have none"
+        yield detail, "set security.tls.cert_file and security.tls.key_file"
+
+
+def _cluster(visit: Visit) -> Iterator[Check]:
+    info = visit.cluster
+    if info is None:
+        yield _fail("admin client", visit.cluster_error or "unknown", _login_hint(visit))
+        return
+    version = f", Kafka {info.kafka_version}" if info.kafka_version else ""
+    detail = f"cluster {info.cluster_id}, {len(info.brokers)} brokers{version}"
+    yield Check(name="admin client", status=Status.OK, detail=detail)
+    if visit.pinned_cluster not in (None, info.cluster_id):
+        detail = f"the profile pins {visit.pinned_cluster}, this is {info.cluster_id}"
+        yield _fail("cluster id", detail, "check the address and the profile's cluster_id")
+    away = [broker.id for broker in info.brokers if broker.state is not BrokerState.ALIVE]
+    if away:
+        names = ", ".join(str(broker) for broker in away)
+        yield Check(name="brokers", status=Status.WARN, detail=f"not alive: {names}", hint="see the brokers' logs")
+    else:
+        yield Check(name="brokers", status=Status.OK, detail=f"all {len(info.brokers)} alive")
+    yield _rights(info.operations)
+
+
+def _rights(operations: frozenset[str] | None) -> Check:
+    if operations is None:
+        return Check(name="rights", status=Status.WARN, detail="the cluster does not tell what this user may do")
+    missing = [name for name in NEEDED_OPERATIONS if name not in operations]
+    if not missing:
+        return Check(name="rights", status=Status.OK, detail=f"on the cluster: {', '.join(NEEDED_OPERATIONS)}")
+    names = ", ".join(name.upper() for name in missing)
+    hint = f"grant {names} on the cluster, and DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS on its topics"
+    return Check(name="rights", status=Status.FAIL, detail=f"missing on the cluster: {names}", hint=hint)
+
+
+def _data(visit: Visit) -> Iterator[Check]:
+    if visit.data_brokers is not None:
+        yield Check(name="data client", status=Status.OK, detail=f"sees {len(visit.data_brokers)} brokers")
+    else:
+        yield _fail("data client", visit.data_error or "unknown", _login_hint(visit))
+
+
+def _control(visit: Visit) -> Check:
+    if visit.control_error is not None:
+        return _fail(
+            "control store",
+            f"{visit.control_store}: {visit.control_error}",
+            "correct it, or set control_store to another one",
+        )
+    reach = "this host only" if visit.control_store == "file" else "all hosts that use it"
+    return Check(name="control store", status=Status.OK, detail=f"{visit.control_store}, for {reach}")
+
+
+def _login_hint(visit: Visit) -> str:
+    security = visit.security
+    fits = security is not None and not any(
+        True for listener in visit.listeners if listener.speaks_kafka for _ in _misfits(listener, security)
+    )
+    if fits and security is not None and (security.protocol.uses_sasl or security.cert_file):
+        return "address and protocol fit, so check the credentials (user name, password, client certificate)"
+    return "see the checks above"
+
+
+def _fail(name: str, detail: str, hint: str) -> Check:
+    return Check(name=name, status=Status.FAIL, detail=detail, hint=hint)

@@ -1,0 +1,35 @@
+"""What a doctor's visit finds, before anything is judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.config.listeners import Listener
+from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ClusterInfo
+from kafkakit.core.versions import Versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """All that was found; a `*_error` says why the fact beside it is missing.
+
+    `extras` maps each extra to the packages of it that are missing.
+    """
+
+    versions: Versions
+    extras: Mapping[str, tuple[str, ...]]
+    java: str | None = None
+    java_error: str | None = None
+    config_origin: str = ""
+    config_error: str | None = None
+    bootstrap_servers: str = ""
+    security: Security | None = None
+    security_error: str | None = None
+    pinned_cluster: str | None = None
+    listeners: tuple[Listener, ...] = ()
+    cluster: ClusterInfo | None = None
+    cluster_error: str | None = None
+    data_brokers: tuple[int, ...] | None = None
+    data_error: str | None = None
+    control_store: str = ""
+    control_error: str | None = None

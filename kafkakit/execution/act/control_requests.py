@@ -1,0 +1,102 @@
+"""Asking a running executor for something, and hearing whether it will do it."""
+
+from dataclasses import dataclass
+
+from kafkakit.core.errors import ConflictError
+from kafkakit.execution.decide.control_request import (
+    Answer,
+    Wish,
+    changed,
+    decode_answer,
+    decode_wish,
+    encode_answer,
+    encode_wish,
+)
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.control import ControlStore
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A wish and the version by which an answer names it."""
+
+    wish: Wish
+    version: int
+
+
+class Wishes:
+    """The wishes for the run that changes one cluster, and its answers."""
+
+    def __init__(self, store: ControlStore, clock: Clock, cluster_id: str) -> None:
+        self._store, self._clock = store, clock
+        self._wish_path = f"clusters/{cluster_id}/wish"
+        self._answer_path = f"clusters/{cluster_id}/wish-answer"
+
+    def ask(
+        self,
+        token: int,
+        by: str,
+        *,
+        paused: bool | None = None,
+        abort: bool | None = None,
+        rates: Rates | None = None,
+    ) -> int:
+        """Change the wish for the run with that fencing token; None leaves a part as it is.
+
+        Returns the version to wait for. Somebody else's wish at the same time is kept, part by part.
+        """
+        while True:
+            found = self._store.get(self._wish_path)
+            present = None if found is None else decode_wish(found.value, self._source(self._wish_path))
+            wish = changed(present, token, by, self._clock.now(), paused=paused, abort=abort, rates=rates)
+            try:
+                return self._store.cas(self._wish_path, encode_wish(wish), None if found is None else found.version)
+            except ConflictError:
+                continue
+
+    def read(self, token: int) -> Asked | None:
+        """For the executor: what is wished of it now; None when nothing is. One read."""
+        found = self._store.get(self._wish_path)
+        if found is None:
+            return None
+        wish = decode_wish(found.value, self._source(self._wish_path))
+        return Asked(wish=wish, version=found.version) if wish.token == token else None
+
+    def answer(self, token: int, version: int, refused: str = "") -> None:
+        """For the executor: the wish of that version is taken up, or refused for a reason.
+
+        To be called once the wish works, not when it is read: who waits for it counts on that.
+        """
+        answer = Answer(token=token, version=version, at=self._clock.now(), refused=refused[:500])
+        while True:
+            found = self._store.get(self._answer_path)
+            if found is not None:
+                earlier = decode_answer(found.value, self._source(self._answer_path))
+                # An executor that lost its lease must not speak for the one that has it.
+                if (earlier.token, earlier.version) >= (token, version):
+                    return
+            try:
+                self._store.cas(self._answer_path, encode_answer(answer), None if found is None else found.version)
+            except ConflictError:
+                continue
+            return
+
+    def wait_for_answer(self, token: int, version: int, timeout_s: float) -> Answer | None:
+        """The run's answer to the wish of that version or a later one; None when none came in time."""
+        end = self._clock.monotonic() + timeout_s
+        while True:
+            found = self._store.get(self._answer_path)
+            if found is not None:
+                answer = decode_answer(found.value, self._source(self._answer_path))
+                if answer.token == token and answer.version >= version:
+                    return answer
+            left = end - self._clock.monotonic()
+            if left <= 0:
+                return None
+            self._clock.sleep(min(_POLL_S, left))
+
+    def _source(self, path: str) -> str:
+        return f"control document {path}"

@@ -1,0 +1,66 @@
+"""The runs of this host on a cluster, from their journals and plan files; read anew only when they changed."""
+
+import os
+from pathlib import Path
+
+from kafkakit.core.documents import decode_plan
+from kafkakit.core.errors import InputError
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.execution.act.run_journal import journal_files
+from kafkakit.execution.decide.journal import decode_journal
+from kafkakit.execution.decide.journal_state import replay
+from kafkakit.execution.decide.status.looks import KnownRun
+
+PLAN_LIMIT_BYTES = 512 * 2**20
+
+
+class Runs:
+    """The runs of one cluster; `damaged` says what cannot be read, and why."""
+
+    def __init__(self, state_dir: Path, cluster_id: str) -> None:
+        self._state_dir, self._cluster_id = state_dir, cluster_id
+        self._known: dict[str, tuple[tuple[int, int], KnownRun]] = {}
+        self.damaged: tuple[str, ...] = ()
+
+    def read(self) -> tuple[KnownRun, ...]:
+        """All runs by journal name; one that is damaged is left out and named in `damaged`."""
+        found: list[KnownRun] = []
+        damaged: list[str] = []
+        for file in journal_files(self._state_dir, self._cluster_id):
+            try:
+                stamp = _stamp(file.path)
+                earlier = self._known.get(file.name)
+                if earlier is not None and earlier[0] == stamp:
+                    found.append(earlier[1])
+                    continue
+                state = replay(decode_journal(file.read(), file.name).records, file.name)
+            except InputError as error:
+                damaged.append(error.message)
+                continue
+            plan = earlier[1].plan if earlier is not None else None
+            if plan is None and state.unsettled:
+                plan = _plan_of(state.plan_path, state.fingerprint)
+            run = KnownRun(journal=file.name, state=state, plan=plan)
+            self._known[file.name] = (stamp, run)
+            found.append(run)
+        self.damaged = tuple(damaged)
+        return tuple(found)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    return found.st_mtime_ns, found.st_size
+
+
+def _plan_of(path: str, identity: str) -> Plan | None:
+    """The plan, while its file is there and still the one that the journal is of."""
+    try:
+        if path in ("", "-") or os.stat(path).st_size > PLAN_LIMIT_BYTES:
+            return None
+        plan = decode_plan(Path(path).read_bytes(), path)
+    except (OSError, InputError):
+        return None
+    return plan if identity_of(plan) == identity else None

@@ -1,0 +1,62 @@
+"""Throttles that runs of other plans left on the same cluster: they must go before a new run sets its own.
+
+Otherwise the new run would take the old run's rate for the value to restore.
+"""
+
+from collections.abc import Sequence
+from shlex import quote
+
+from kafkakit.core.errors import RefusedError
+from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.execution.act.log_dir_moves import LogDirs
+from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.journal import decode_journal
+from kafkakit.execution.decide.journal_state import replay
+from kafkakit.execution.decide.outcome import Commands, Voice
+from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.throttle import INSIDE_RATE
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+
+
+class Leftovers:
+    """The journals of this cluster's other plans whose throttles may still be set."""
+
+    def __init__(
+        self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, voice: Voice, commands: Commands
+    ) -> None:
+        self._admin, self._clock, self._voice, self._commands = admin, clock, voice, commands
+        self._journals: list[Journal] = []
+        for file in files:
+            state = replay(decode_journal(file.read(), file.name).records, file.name)
+            if state.throttled:
+                self._journals.append(Journal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint))
+
+    def require_idle(self, live: Live, patience_s: float) -> None:
+        """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""
+        patient = Patient(self._clock, self._voice, patience_s)
+        for journal in self._journals:
+            state = journal.state
+            running: list[object] = [
+                k for k, target in state.submitted.items() if k in live.running and live.running[k].target == target
+            ]
+            if any(k.key == INSIDE_RATE for k in state.rates):
+                dirs = LogDirs(self._admin, journal, self._voice, patient)
+                running += dirs.on_the_way(state.dirs_sent, live)
+            if running:
+                other = Commands(program=self._commands.program, plan=quote(state.plan_path))
+                raise RefusedError(
+                    f"a run of another plan is not finished: {len(running)} moves of {state.plan_path} "
+                    "run under its throttle",
+                    hint=f"finish it: {other.line('apply', '--yes')}; or undo it: {other.line('rollback', '--yes')}",
+                )
+
+    def lift(self, live: Live, patience_s: float) -> None:
+        """Take away what the others left; what cannot be removed now stays in their journals and is warned about."""
+        patient = Patient(self._clock, self._voice, patience_s)
+        for journal in self._journals:
+            owed = Throttles(self._admin, self._clock, journal, self._voice, patient).lift(live)
+            for line in owed:
+                self._voice.warn(f"left by a run of {journal.state.plan_path}: {line}")

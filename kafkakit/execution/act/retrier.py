@@ -1,0 +1,167 @@
+"""Looking at the cluster patiently, and telling how a run is doing."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from kafkakit.core.cluster_facts import BrokerLogDirs
+from kafkakit.core.errors import LeaseLostError, TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.execution.decide.goals import Goal
+from kafkakit.execution.decide.outcome import ProgressBar, Voice
+from kafkakit.execution.decide.precheck import Live, listed
+from kafkakit.execution.decide.progress import Decision, Look, Watch, source_bytes, sources_told
+from kafkakit.execution.decide.run_state import Board
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+
+R = TypeVar("R")
+
+
+class Patient:
+    """Repeats calls that fail for the moment: a broker or the controller may be changing.
+
+    Every call that the kit makes may be repeated without harm. `patience_s` limits the time from the
+    first failure; then the last `TryLaterError` is raised.
+    """
+
+    def __init__(self, clock: Clock, voice: Voice, patience_s: float) -> None:
+        self._clock, self._voice, self._patience_s = clock, voice, patience_s
+
+    def call(self, what: str, action: Callable[[], R]) -> R:
+        """Run `action`, and again after a growing pause while it raises `TryLaterError`."""
+        first_failure, pause = None, 0.5
+        while True:
+            try:
+                answer = action()
+            except LeaseLostError:
+                raise  # whoever has it now may be acting already
+            except TryLaterError as error:
+                now = self._clock.monotonic()
+                if first_failure is None:
+                    first_failure = now
+                    self._voice.warn(f"{what}: {error.message}; trying again")
+                if now - first_failure + pause > self._patience_s:
+                    raise
+                self._clock.sleep(pause)
+                pause = min(pause * 2, 8.0)
+            else:
+                return answer
+
+
+class Lookout:
+    """Reads of the live cluster, patient."""
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock, patient: Patient) -> None:
+        self._admin, self._clock, self._patient = admin, clock, patient
+
+    def live(self, topics: Collection[str]) -> Live:
+        """Brokers, running moves, then the named topics' partitions, in that order (see `Live`)."""
+
+        def read() -> Live:
+            info = self._admin.cluster()
+            running = {TopicPartition(r.topic, r.partition): r for r in self._admin.reassignments()}
+            return Live(
+                cluster_id=info.cluster_id,
+                brokers={b.id: b for b in info.brokers},
+                states=self._admin.partition_states(topics),
+                running=running,
+                operations=info.operations,
+            )
+
+        return self._patient.call("reading the cluster", read)
+
+    def dirs(self, goals: Sequence[Goal], live: Live) -> Mapping[int, BrokerLogDirs]:
+        """Log dirs of the brokers that the goals' data passes through, as far as they are alive."""
+        brokers = sorted({b for g in goals if g.adding for b in (*g.holders, *g.adding) if live.is_alive(b)})
+        if not brokers:
+            return {}
+        keys = [g.key for g in goals if g.adding]
+        return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
+
+    def dirs_of(
+        self, brokers: Collection[int], keys: Collection[TopicPartition], live: Live
+    ) -> Mapping[int, BrokerLogDirs]:
+        """Log dirs of those of the brokers that are alive, with the copies of the named partitions only."""
+        alive = sorted(b for b in brokers if live.is_alive(b))
+        if not alive:
+            return {}
+        return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(alive, keys))
+
+    def offline(self, brokers: Collection[int]) -> frozenset[str]:
+        """Log dirs of the brokers that are offline now, as `broker:path`."""
+        if not brokers:
+            return frozenset()
+        wanted = sorted(brokers)
+        found = self._patient.call("reading log dirs", lambda: self._admin.log_dirs(wanted, ()))
+        return frozenset(f"{b}:{d.path}" for b, answer in found.items() for d in answer.log_dirs if d.error)
+
+    def with_states(self, live: Live, keys: Collection[TopicPartition]) -> Live:
+        """The same look with the states of more partitions' topics, read only where they are not there."""
+        missing = sorted({k.topic for k in keys if k not in live.states})
+        if not missing:
+            return live
+        more = self._patient.call("reading topics", lambda: self._admin.partition_states(missing))
+        return replace(live, states={**live.states, **more})
+
+    def sized(self, goals: Sequence[Goal], live: Live) -> tuple[Goal, ...]:
+        """The goals with their live sizes, where brokers tell them."""
+        dirs = self.dirs(goals, live)
+        return tuple(replace(g, size_bytes=source_bytes(g, dirs) or None) for g in goals)
+
+
+class Teller:
+    """Tells how a run is doing: the bar, and once for each broker or partition what holds it up."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._told: set[int] = set()
+        self._told_sourceless: set[TopicPartition] = set()
+
+    def show(self, bar: ProgressBar, board: Board, seen: Look, watch: Watch, *, done: int, total: int) -> None:
+        """Move the bar: bytes where there are any, else steps."""
+        steps, over = len(board.schedule.steps), len(board.done) + len(board.dropped)
+        words = [f"{over}/{steps} steps, {len(board.flying)} in flight"]
+        if not total:
+            bar.update(over, steps, words[0])
+            return
+        words.append(f"{format_bytes(done)} of {format_bytes(total)}")
+        if rate := watch.bytes_per_s:
+            words.append(f"{format_rate(rate)}, {format_rough_time(max(0, total - done) / rate)} left")
+        bar.update(min(done, total), total, ", ".join(words))
+
+    def tell(self, seen: Look, watch: Watch) -> None:
+        """Warn of what waits for a dead broker or has no source."""
+        for broker in sorted(set(seen.blocked.values()) - self._told):
+            self._told.add(broker)
+            keys = [str(k) for k, b in sorted(seen.blocked.items()) if b == broker]
+            self._voice.warn(f"broker {broker} is not alive; waiting on it: {listed(keys)}")
+        lasting = {k: v for k, v in seen.sourceless.items() if k in watch.sourceless_before}
+        if lasting.keys() - self._told_sourceless:
+            self._told_sourceless |= lasting.keys()
+            self._voice.warn(f"no live source, waiting for one: {sources_told(lasting)}")
+
+
+def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
+    """Why a run ends although moves are in flight, in one line."""
+    waiting = [str(k) for k in sorted(seen.pending)]
+    if watch.decision is Decision.DISK:
+        keys = [str(k) for k in sorted(seen.broken)]
+        lost = f"; copies that were to come into it: {listed(keys)}" if keys else ""
+        return (
+            f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}{lost}; nothing more is sent. "
+            "Repair the dir and restart its broker, then go on, or undo the run"
+        )
+    if watch.decision is Decision.BLOCKED:
+        words = []
+        if seen.blocked:
+            dead = ", ".join(str(b) for b in sorted(set(seen.blocked.values())))
+            keys = [str(k) for k in sorted(seen.blocked)]
+            words.append(f"broker {dead} is not alive and {len(keys)} moves wait for it: {listed(keys)}")
+        if seen.sourceless:
+            words.append(f"no live source, nothing is copied: {sources_told(seen.sourceless)}")
+        return "; ".join(words)
+    waiting += [f"{r.topic}-{r.partition} inside broker {r.broker}" for r in sorted(seen.inside)]
+    still = waiting or [str(k) for k in sorted(seen.idle)]
+    return f"no progress for {format_rough_time(stall_timeout_s)} on {len(still)} moves: {listed(still)}"

@@ -1,0 +1,259 @@
+"""Looking at what moves on a cluster: once with a pause in between, or again and again, at a small price.
+
+A tick reads the list of brokers, the list of running moves, the metadata of the moving topics only, and the log
+dirs of the brokers that take part, for the moving partitions only. Everything that is read of the whole cluster
+(counts of partitions, copies that change dirs) is read once a minute at most, and takes no more than a twentieth of
+the time. Throttles of those who take part are read every 15 s.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
+from kafkakit.core.errors import (
+    InterruptedRunError,
+    KafkakitError,
+    StopRequested,
+    TerminatedRunError,
+    TerminationRequested,
+    TryLaterError,
+)
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.decide.journal_state import Promise
+from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.status.judge import Around, judge
+from kafkakit.execution.decide.status.looks import (
+    Health,
+    HeldLease,
+    KnownRun,
+    Sight,
+    Throttled,
+    health_of,
+    landed_between,
+    throttled_of,
+)
+from kafkakit.execution.decide.status.samples import History, Sample, remember, sizes_in
+from kafkakit.execution.decide.status.state import StatusView
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+
+WHOLE_EVERY_S = 60.0
+WHOLE_SHARE = 20  # the time between two looks at the whole cluster is at least that many times what one takes
+THROTTLES_EVERY_S = 15.0
+LEASE_EVERY_S = 15.0
+PATIENCE_S = 90.0
+MIN_ISR = "min.insync.replicas"
+GO_ON = "the moves go on by themselves on the brokers"
+
+
+class Ledger(Protocol):
+    """The runs of this host; see `store_runs.Runs`."""
+
+    damaged: tuple[str, ...]
+
+    def read(self) -> Sequence[KnownRun]:
+        """All runs that can be read."""
+        ...
+
+
+class Screen(Protocol):
+    """Where looks are shown while a watch goes on."""
+
+    def show(self, view: StatusView) -> None:
+        """Show one look."""
+        ...
+
+
+@dataclass(slots=True)
+class _Due:
+    """When something that costs more is read again; None: at once."""
+
+    every_s: float
+    at_s: float | None = None
+
+    def is_due(self, now_s: float) -> bool:
+        return self.at_s is None or now_s >= self.at_s
+
+
+class Observer:
+    """One watcher of one cluster; keeps what earlier looks found. `lease` reads who may change the cluster.
+
+    `whole` False leaves out everything that is read of the whole cluster, and all throttles.
+    """
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        clock: Clock,
+        ledger: Ledger,
+        lease: Callable[[], HeldLease | None],
+        *,
+        window_s: float,
+        program: str,
+        whole: bool = True,
+    ) -> None:
+        self._admin, self._clock, self._ledger, self._read_lease = admin, clock, ledger, lease
+        self._window_s, self._program, self._wants_whole = window_s, program, whole
+        self._history = History()
+        self._inside_history = History()
+        self._throttled = Throttled()
+        self._health: Health | None = None
+        self._lease: HeldLease | None = None
+        self._inside: frozenset[TopicPartitionReplica] = frozenset()
+        self._before: Sight | None = None
+        self._landed = 0
+        self._left: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
+        self._whole_due = _Due(WHOLE_EVERY_S)
+        self._throttles_due = _Due(THROTTLES_EVERY_S)
+        self._lease_due = _Due(LEASE_EVERY_S)
+
+    def look(self, *, anew: bool = False) -> StatusView:
+        """One tick; `anew` reads everything again, whenever it was read last."""
+        if anew:
+            self._whole_due.at_s = self._throttles_due.at_s = self._lease_due.at_s = None
+        if self._wants_whole and self._whole_due.is_due(self._clock.monotonic()):
+            self._look_at_all()
+        sight = self._sight()
+        self._landed += 0 if self._before is None else landed_between(self._before, sight)
+        self._before = sight
+        sample = Sample(at_s=sight.at_s, bytes_of=_sizes(sight), landed_bytes=self._landed)
+        self._history = remember(self._history, sample, self._window_s)
+        futures = {
+            TopicPartitionReplica(*key, broker): copy.size_bytes
+            for broker, answer in sight.dirs.items()
+            for key, copy in answer.futures.items()
+        }
+        self._inside = frozenset(futures)
+        self._inside_history = remember(self._inside_history, Sample(at_s=sight.at_s, bytes_of=futures), self._window_s)
+        if self._wants_whole and self._throttles_due.is_due(sight.at_s):
+            self._look_at_throttles(sight)
+        if self._lease_due.is_due(sight.at_s):
+            self._lease = self._read_lease()
+            self._lease_due.at_s = sight.at_s + LEASE_EVERY_S
+        around = Around(
+            runs=tuple(self._ledger.read()),
+            throttled=self._throttled,
+            health=self._health,
+            lease=self._lease,
+            damaged=self._ledger.damaged,
+            program=self._program,
+            left_before={journal: kept[0] for (journal, _), kept in self._left.items()},
+        )
+        view = judge(sight, self._history, self._inside_history, around)
+        self._note_left(view, sight.at_s)
+        return view
+
+    def _note_left(self, view: StatusView, at_s: float) -> None:
+        """Remember what runs have left, from the beginning of the window on; another promise means another run."""
+        noted: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
+        for run in view.runs:
+            if run.left_bytes is not None:
+                kept = [*self._left.get((run.journal, run.promise), ()), (at_s, run.left_bytes)]
+                while len(kept) > 1 and at_s - kept[1][0] >= self._window_s:
+                    kept.pop(0)
+                noted[run.journal, run.promise] = tuple(kept)
+        self._left = noted
+
+    def _sight(self) -> Sight:
+        info = self._admin.cluster()
+        # Moves before states, so that one that ends in between is seen as ended.
+        running = {TopicPartition(m.topic, m.partition): m for m in self._admin.reassignments()}
+        # The topics of the look before, too: that tells whether a move has ended in its target.
+        earlier = self._before.live.running if self._before is not None else {}
+        watched = running.keys() | earlier.keys()
+        states = self._admin.partition_states({k.topic for k in watched}) if watched else {}
+        alive = {b.id for b in info.brokers if b.is_alive}
+        brokers = ({b for m in running.values() for b in m.replicas} | {r.broker for r in self._inside}) & alive
+        keys = sorted({*running, *(TopicPartition(r.topic, r.partition) for r in self._inside)})
+        dirs = self._admin.log_dirs(sorted(brokers), keys) if brokers and keys else {}
+        live = Live(
+            cluster_id=info.cluster_id,
+            brokers={b.id: b for b in info.brokers},
+            states={k: states[k] for k in sorted(watched) if k in states},
+            running=running,
+        )
+        return Sight(live=live, dirs=dirs, at=self._clock.now(), at_s=self._clock.monotonic())
+
+    def _look_at_all(self) -> None:
+        began_s = self._clock.monotonic()
+        snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
+        alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
+        told = self._admin.broker_settings(alive[:1], [MIN_ISR])
+        default = next((v[MIN_ISR] for v in told.values() if v.get(MIN_ISR, "").isdigit()), "1")
+        self._health = health_of(snapshot, int(default))
+        dirs: dict[int, BrokerLogDirs] = dict(self._admin.log_dirs(alive)) if alive else {}
+        self._inside = frozenset(TopicPartitionReplica(*k, b) for b, a in dirs.items() for k in a.futures)
+        brokers = self._admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in alive])
+        self._throttled = throttled_of(brokers, {t.name: t.configs for t in snapshot.topics})
+        ended_s = self._clock.monotonic()
+        self._whole_due.at_s = ended_s + max(WHOLE_EVERY_S, WHOLE_SHARE * (ended_s - began_s))
+        self._throttles_due.at_s = ended_s + THROTTLES_EVERY_S
+
+    def _look_at_throttles(self, sight: Sight) -> None:
+        brokers, topics = sorted(sight.dirs), sorted({k.topic for k in sight.live.running})
+        newer = throttled_of(
+            self._admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in brokers]) if brokers else {},
+            self._admin.dynamic_configs(ResourceKind.TOPIC, topics) if topics else {},
+        )
+        self._throttled = newer.over(self._throttled, brokers, topics)
+        self._throttles_due.at_s = sight.at_s + THROTTLES_EVERY_S
+
+
+def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
+    """Two looks, `window_s` apart, so that there are rates; one where nothing moves. 0: one look, no rates."""
+    view = observer.look()
+    if window_s > 0 and (view.moves or view.inside):
+        clock.sleep(window_s)
+        view = observer.look()
+    return view
+
+
+def watch(
+    observer: Observer,
+    clock: Clock,
+    patient: Patient,
+    screen: AbstractContextManager[Screen],
+    *,
+    interval_s: float,
+    after_look: Callable[[StatusView], None],
+) -> StatusView:
+    """Look every `interval_s` until nothing moves; returns the last look.
+
+    Raises `InterruptedRunError` on Ctrl-C: the moves are not touched.
+    """
+    try:
+        with screen as shown:
+            while True:
+                view = patient.call("reading the cluster", observer.look)
+                after_look(view)
+                if view.is_idle:
+                    view = patient.call("reading the cluster", lambda: observer.look(anew=True))
+                    after_look(view)
+                if view.is_idle:
+                    return view
+                shown.show(view)
+                clock.sleep(interval_s)
+    except KeyboardInterrupt as stop:
+        raise _stopped(stop) from None
+
+
+def _stopped(stop: KeyboardInterrupt) -> KafkakitError:
+    if isinstance(stop, TerminationRequested):
+        return TerminatedRunError(f"terminated; {GO_ON}")
+    if isinstance(stop, StopRequested):
+        return TryLaterError(f"stopped at the time limit; {GO_ON}")
+    return InterruptedRunError(f"interrupted; {GO_ON}", hint="look again: kafkakit reassign status --watch")
+
+
+def _sizes(sight: Sight) -> dict[TopicPartitionReplica, int]:
+    """The bytes of all copies of what moves; a new copy that its broker does not show yet has none."""
+    absent = {
+        TopicPartitionReplica(*key, b): 0
+        for key, move in sight.live.running.items()
+        for b in move.adding
+        if b in sight.dirs and not sight.dirs[b].error
+    }
+    return {**absent, **sizes_in(sight.dirs, sight.live.running)}

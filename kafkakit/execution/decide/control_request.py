@@ -1,0 +1,122 @@
+"""What a command asks of a running executor, and what that answered: two small documents.
+
+The command writes the wish, the executor only reads it and writes its answer, which names the wish's version; so a
+command can wait until its wish was taken up. A wish is for one run, by the fencing token of its lease: it does not
+outlive the run and cannot pause or abort the next one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from kafkakit.core.documents import decode_document, encode_document
+from kafkakit.execution.decide.schedule.work import Rates
+
+WISH_KIND = "wish"
+ANSWER_KIND = "wish-answer"
+
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_Text = Annotated[str, Meta(max_length=500)]
+_Rate = Annotated[int, Meta(ge=1, le=2**62)]
+_RateOf = Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Rate], Meta(max_length=2000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the run with the fencing token `token` is to do: stop starting steps, end early, keep to rates.
+
+    `rates` None: no wish about rates, the run keeps its own. `Rates()` with nothing set: no throttle at all.
+    `by` and `at` say for people who asked last.
+    """
+
+    token: int
+    by: str
+    at: datetime
+    paused: bool = False
+    abort: bool = False
+    rates: Rates | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The executor has read the wish of `version`; `refused` says why it will not follow it, empty when it does."""
+
+    token: _Count
+    version: _Count
+    at: Annotated[datetime, Meta(tz=True)]
+    refused: _Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RatesShape:
+    into: _Rate | None = None
+    out: _Rate | None = None
+    inside: _Rate | None = None
+    into_of: _RateOf = field(default_factory=dict)
+    out_of: _RateOf = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WishShape:
+    token: _Count
+    by: _Text
+    at: Annotated[datetime, Meta(tz=True)]
+    paused: bool = False
+    abort: bool = False
+    rates: _RatesShape | None = None
+
+
+def decode_wish(data: bytes, source: str) -> Wish:
+    """Read a wish; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
+    shape = decode_document(data, WISH_KIND, _WishShape, source)
+    told = shape.rates
+    rates = None
+    if told is not None:
+        rates = Rates(into=told.into, out=told.out, inside=told.inside, into_of=told.into_of, out_of=told.out_of)
+    return Wish(token=shape.token, by=shape.by, at=shape.at, paused=shape.paused, abort=shape.abort, rates=rates)
+
+
+def encode_wish(wish: Wish) -> bytes:
+    """The document of a wish, brokers in order; `InputError` for one that its reader would refuse."""
+    rates = wish.rates
+    if rates is not None:
+        into_of, out_of = dict(sorted(rates.into_of.items())), dict(sorted(rates.out_of.items()))
+        wish = replace(wish, rates=replace(rates, into_of=into_of, out_of=out_of))
+    data = encode_document(WISH_KIND, wish)
+    decode_wish(data, "the wish")
+    return data
+
+
+def decode_answer(data: bytes, source: str) -> Answer:
+    """Read an answer; `InputError` when it is none or of a newer schema."""
+    return decode_document(data, ANSWER_KIND, Answer, source)
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """The document of an answer."""
+    return encode_document(ANSWER_KIND, answer)
+
+
+def changed(
+    wish: Wish | None,
+    token: int,
+    by: str,
+    at: datetime,
+    *,
+    paused: bool | None = None,
+    abort: bool | None = None,
+    rates: Rates | None = None,
+) -> Wish:
+    """The present wish for a run with what is given changed; one for another run counts as none."""
+    base = wish if wish is not None and wish.token == token else Wish(token=token, by=by, at=at)
+    return replace(
+        base,
+        by=by,
+        at=at,
+        paused=base.paused if paused is None else paused,
+        abort=base.abort if abort is None else abort,
+        rates=base.rates if rates is None else rates,
+    )

@@ -1,0 +1,48 @@
+"""The journal of a run: what its lines are about. Their form is `kafkakit.journals`', the file `store_journal.py`'s."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from kafkakit.core.journal_lines import Grammar, Line, LinesText, decode_lines, encode_line
+
+HEADER = {"kind": "journal", "schema": 1}
+
+
+class What(StrEnum):
+    """What a record is about; the first six are effects on the cluster, the rest are checks."""
+
+    THROTTLE = "throttle"
+    RESTORE = "restore"
+    REASSIGN = "reassign"
+    CANCEL = "cancel"
+    ELECT = "elect"
+    DIRS = "dirs"
+    OPEN = "open"
+    START = "start"
+    SCHEDULE = "schedule"
+    PAUSE = "pause"
+    CONTINUE = "continue"
+    RATES = "rates"
+    RELEASED = "released"
+    OWED = "owed"
+    END = "end"
+
+
+Record: TypeAlias = Line[What]
+JournalText: TypeAlias = LinesText[What]
+
+GRAMMAR = Grammar(
+    header=HEADER,
+    words=What,
+    damaged_hint="the journal was changed; check throttles with `kafkakit reassign status`, then move the file away",
+)
+
+
+def encode_record(record: Record) -> bytes:
+    """One line with a final newline."""
+    return encode_line(record, GRAMMAR)
+
+
+def decode_journal(data: bytes, source: str) -> JournalText:
+    """Read a journal; a torn last line is left out, any other damage raises `InputError`."""
+    return decode_lines(data, source, GRAMMAR)

@@ -1,0 +1,222 @@
+"""What a journal means: which throttles are ours, what they replaced, what was submitted.
+
+`fold` takes one record at a time, so the running command and a later resume hold the same state.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.errors import InputError
+from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
+from kafkakit.execution.decide.journal import Record, What
+from kafkakit.execution.decide.layered_mapping import Layers
+from kafkakit.execution.decide.rates import rates_from_data
+from kafkakit.execution.decide.schedule.work import Rates
+
+
+class ConfigKey(NamedTuple):
+    """One configuration key of one broker or topic."""
+
+    kind: ResourceKind
+    name: str
+    key: str
+
+    def as_data(self) -> dict[str, str]:
+        """The key as journal data."""
+        return {"kind": self.kind.value, "name": self.name, "key": self.key}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateHold:
+    """A broker rate that we set or were about to set: the value before us, and every value of ours."""
+
+    earlier: str | None
+    ours: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What a run said before its first byte: times in seconds from `made_at`, bytes to copy, requests to send."""
+
+    made_at: datetime
+    promised_s: float
+    bound_s: float
+    total_bytes: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """The journal folded up.
+
+    `rates` and `entries` are the throttles that may be on the cluster because of us; a list without entries
+    is one that we emptied and that may still have to be deleted. `submitted` holds the last target per
+    partition, `trail` all lists sent since the plan was last wholly at one end, `dirs_sent` the log dirs likewise.
+    `unsettled` says that the last run did not end, or not complete. `wanted` are the throttles that the last run was
+    asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
+    without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new.
+    """
+
+    cluster_id: str = ""
+    fingerprint: str = ""
+    plan_path: str = ""
+    runs: int = 0
+    direction: str = ""
+    rate: int | None = None
+    wanted: Rates | None = None
+    rates: Mapping[ConfigKey, RateHold] = field(default_factory=dict)
+    entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
+    submitted: Layers[TopicPartition, tuple[int, ...]] = field(default_factory=Layers)
+    trail: Layers[TopicPartition, tuple[tuple[int, ...], ...]] = field(default_factory=Layers)
+    dirs_sent: Layers[TopicPartitionReplica, tuple[str, ...]] = field(default_factory=Layers)
+    token: int | None = None
+    promise: Promise | None = None
+    paused: bool = False
+    cancelled: bool = False
+    unsettled: bool = False
+    verdict: str = ""
+    open_intents: Mapping[int, Record] = field(default_factory=dict)
+
+    @property
+    def throttled(self) -> bool:
+        """True when something of ours may still be set on the cluster."""
+        return bool(self.rates or self.entries)
+
+
+def replay(records: Iterable[Record], source: str) -> RunState:
+    """Fold all records; raises `InputError` naming `source` when one does not have its fields."""
+    state = RunState()
+    for record in records:
+        try:
+            state = fold(state, record)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(source, f"journal line {record.seq + 1} lacks a field of its kind") from None
+    return state
+
+
+def fold(state: RunState, record: Record) -> RunState:
+    """Take one more record into account."""
+    if record.kind is RecordKind.INTENT:
+        opened = {**state.open_intents, record.seq: record}
+        return _take_intent(replace(state, open_intents=opened), record)
+    if record.kind is RecordKind.EFFECT:
+        intent = state.open_intents[record.of if record.of is not None else -1]
+        left = {seq: r for seq, r in state.open_intents.items() if seq != record.of}
+        state = replace(state, open_intents=left)
+        return _take_restored(state, intent, record) if intent.what is What.RESTORE else state
+    return _take_check(state, record)
+
+
+def change_to_data(change: ConfigChange, earlier: str | None = None) -> dict[str, Any]:
+    """A config change as journal data; `earlier` is the value it replaces."""
+    body: dict[str, Any] = {"kind": change.kind.value, "name": change.name, "key": change.key, "op": change.op.value}
+    return body | {"value": change.value, "earlier": earlier}
+
+
+def _take_intent(state: RunState, record: Record) -> RunState:
+    data = record.data
+    if record.what is What.THROTTLE:
+        rates, entries = dict(state.rates), dict(state.entries)
+        for body in data["changes"]:
+            key = _key_of(body)
+            if key.kind is ResourceKind.BROKER:
+                hold = rates.get(key) or RateHold(earlier=body["earlier"], ours=frozenset())
+                rates[key] = replace(hold, ours=hold.ours | {body["value"]})
+            else:
+                entries[key] = tuple(dict.fromkeys([*entries.get(key, ()), *body["value"].split(",")]))
+        return replace(state, rates=rates, entries=entries)
+    if record.what is What.REASSIGN:
+        moved = {TopicPartition(t, p): tuple(target) for t, p, target in data["targets"]}
+        trail = {k: tuple(dict.fromkeys([*state.trail.get(k, ()), target])) for k, target in moved.items()}
+        return replace(state, submitted=state.submitted.plus(moved), trail=state.trail.plus(trail))
+    if record.what is What.DIRS:
+        sent: dict[TopicPartitionReplica, tuple[str, ...]] = {}
+        for topic, partition, broker, path in data["replicas"]:
+            replica = TopicPartitionReplica(topic, partition, broker)
+            known = sent.get(replica) or state.dirs_sent.get(replica, ())
+            sent[replica] = tuple(dict.fromkeys([*known, path]))
+        return replace(state, dirs_sent=state.dirs_sent.plus(sent))
+    if record.what is What.CANCEL:
+        return replace(state, cancelled=True)
+    return state
+
+
+def _take_restored(state: RunState, intent: Record, effect: Record) -> RunState:
+    """Forget the throttles that the effect record says are gone (`refused` lists indexes that failed)."""
+    refused = set(effect.data.get("refused", ()))
+    rates, entries = dict(state.rates), dict(state.entries)
+    for index, body in enumerate(intent.data["changes"]):
+        if index in refused:
+            continue
+        key = _key_of(body)
+        if key.kind is ResourceKind.BROKER:
+            rates.pop(key, None)
+        elif body["op"] == ConfigOp.SUBTRACT.value:
+            gone = set(body["value"].split(","))
+            entries[key] = tuple(e for e in entries.get(key, ()) if e not in gone)
+        else:
+            entries.pop(key, None)
+    return replace(state, rates=rates, entries=entries)
+
+
+def _take_check(state: RunState, record: Record) -> RunState:
+    data = record.data
+    if record.what is What.OPEN:
+        return replace(state, cluster_id=data["cluster_id"], fingerprint=data["fingerprint"])
+    if record.what is What.START:
+        return replace(
+            state,
+            runs=state.runs + 1,
+            direction=data["direction"],
+            plan_path=data["plan_path"],
+            rate=data["rate"],
+            wanted=_wanted(data),
+            unsettled=True,
+            token=data.get("token"),
+            promise=None,
+            paused=False,
+            # Applying again after a rollback starts afresh.
+            cancelled=state.cancelled and state.unsettled,
+            trail=state.trail if state.unsettled else Layers(),
+            dirs_sent=state.dirs_sent if state.unsettled else Layers(),
+        )
+    if record.what is What.SCHEDULE:
+        promise = Promise(
+            made_at=record.time,
+            promised_s=float(data["promised_s"]),
+            bound_s=float(data["bound_s"]),
+            total_bytes=int(data["total_bytes"]),
+            steps=int(data["steps"]),
+        )
+        # A run that goes on in a second round still has to keep what it said first.
+        return replace(state, promise=state.promise or promise)
+    if record.what in (What.PAUSE, What.CONTINUE):
+        return replace(state, paused=record.what is What.PAUSE)
+    if record.what is What.RATES:
+        return replace(state, wanted=_wanted(data))
+    if record.what is What.RELEASED:
+        keys = {_key_of(body) for body in data["keys"]}
+        return replace(
+            state,
+            rates={k: v for k, v in state.rates.items() if k not in keys},
+            entries={k: v for k, v in state.entries.items() if k not in keys},
+        )
+    if record.what is What.END:
+        return replace(state, unsettled=data["verdict"] != "complete", verdict=data["verdict"])
+    return state
+
+
+def _wanted(data: Mapping[str, Any]) -> Rates | None:
+    """The rates of a record; journals of runs with one rate for all have it as `rate`."""
+    if data.get("rates") is not None:
+        return rates_from_data(data["rates"])
+    rate = data.get("rate")
+    return None if rate is None else Rates(into=rate, out=rate)
+
+
+def _key_of(body: Mapping[str, Any]) -> ConfigKey:
+    return ConfigKey(ResourceKind(body["kind"]), str(body["name"]), str(body["key"]))

@@ -1,0 +1,120 @@
+"""What a run is asked to do, whom it talks to, and what came out."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from kafkakit.execution.decide.journal_state import Promise
+from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.execution.decide.schedule.work import Limits, Rates
+from kafkakit.execution.decide.verdict import PartitionVerdict
+
+
+class Direction(StrEnum):
+    """Carry the plan out, undo it, or only look."""
+
+    APPLY = "apply"
+    ROLLBACK = "rollback"
+    ABORT = "abort"
+    VERIFY = "verify"
+
+
+class ProgressBar(Protocol):
+    """Where a phase stands."""
+
+    def update(self, done: float, total: float, note: str = "") -> None:
+        """Show `done` of `total`, with a few words."""
+        ...
+
+
+class Voice(Protocol):
+    """Speaks to the person at the terminal; nothing said here is the result."""
+
+    def say(self, line: str) -> None:
+        """Tell a fact."""
+        ...
+
+    def warn(self, line: str) -> None:
+        """Tell a fact that needs attention."""
+        ...
+
+    def progress(self, label: str) -> AbstractContextManager[ProgressBar]:
+        """Show progress while the block runs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """Command lines to paste, for hints: the program with its connection options, and the plan file, quoted.
+
+    `run_options` are those given to this run that a next run of the plan needs as well, `throttle_options` its
+    throttles: the journal remembers them for a run that goes on, not for one that takes a finished run back.
+    """
+
+    program: str
+    plan: str
+    run_options: tuple[str, ...] = ()
+    throttle_options: tuple[str, ...] = ()
+
+    def line(self, verb: str, *options: str) -> str:
+        """`kafkakit ... reassign VERB PLAN OPTIONS`."""
+        return " ".join([self.program, "reassign", verb, self.plan, *options])
+
+    def run(self, direction: Direction, *options: str) -> str:
+        """The line that runs the plan in that direction, unasked; an abort knows none of a run's options."""
+        own = () if direction is Direction.ABORT else self.run_options
+        throttle = self.throttle_options if direction is Direction.ROLLBACK else ()
+        return self.line(direction.value, "--yes", *own, *throttle, *options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
+
+    With `wait_for_others` moves of somebody else on planned partitions are waited for, else refused. `ingest_sample_s`
+    is how long is measured what logs take in (0: not at all).
+    """
+
+    commands: Commands
+    plan_path: str
+    confirm: Callable[[], bool]
+    pinned_cluster_id: str | None = None
+    rates: RateRequest = field(default_factory=RateRequest)
+    limits: Limits = field(default_factory=Limits)
+    wait_for_others: bool = False
+    ingest_sample_s: float = 0.0
+    allow_drift: bool = False
+    dry_run: bool = False
+    stall_timeout_s: float = 300.0
+    patience_s: float = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to.
+
+    `verdict` is one of `applied`, `already applied`, `rolled back`, `nothing to roll back`, `planned` (dry
+    run), `aborted`, `nothing to abort`, `declined`, `incomplete`; from `verify`: `complete`, `incomplete`. `owed`
+    names throttles of ours that could not be removed. `dirs_moved` counts copies that changed their log dir inside
+    a broker. `promise` is what the run said before its first byte.
+    """
+
+    direction: Direction
+    verdict: str
+    partitions: tuple[PartitionVerdict, ...]
+    problems: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
+    submitted: int = 0
+    copied_bytes: int = 0
+    dirs_moved: int = 0
+    seconds: float = 0.0
+    rates: Rates | None = None
+    promise: Promise | None = None
+    next_commands: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True when the command may exit with 0."""
+        return not self.problems and not self.owed

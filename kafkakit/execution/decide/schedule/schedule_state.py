@@ -1,0 +1,258 @@
+"""All jobs side by side as arrays: what each asks for next, which may start now, and which is most pressing."""
+
+from collections.abc import Collection, Sequence, Set
+from typing import TYPE_CHECKING
+
+from kafkakit.execution.decide.schedule.flow import Ends
+from kafkakit.execution.decide.schedule.free_space import Ledger
+from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Board:
+    """Rows are jobs, each with its next request (`legs`) and whether it is `waiting` to be sent.
+
+    A row has its source end, how many copies, and for each copy (up to the most of any job) the end and the ledger's
+    slot it goes to. `load` is the bytes that are still to pass each end.
+    """
+
+    def __init__(self, jobs: Sequence[Job], ends: Ends, ledger: Ledger) -> None:
+        import numpy as np
+
+        self.jobs, self.ledger, self._ends = jobs, ledger, ends
+        self.rate = np.array(ends.rate)
+        self.load = np.zeros(ends.count)
+        self._limit = np.array(ends.slots)
+        self._used = np.zeros(ends.count, dtype=np.int64)
+        self.legs = [j.next_leg() for j in jobs]
+        width = max([1, *(len(leg.adds) for leg in self.legs)])
+        count = len(jobs)
+        self._copies = np.zeros(count, dtype=np.int64)
+        self._source = np.full(count, ends.nowhere)
+        self._sink = np.full((width, count), ends.nowhere)
+        self._slot = np.full((width, count), ledger.anywhere)
+        self._weight = np.zeros(count)
+        self._frees = np.full(count, ledger.anywhere)
+        self._asked = np.zeros(len(ledger.room))
+        self._slot_rate = np.ones(len(ledger.room))
+        for slot, disk in enumerate(ledger.disks):
+            self._slot_rate[slot] = max(1.0, ends.rate[ends.into(disk.place.broker)])
+        self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
+        self.waiting = np.array([not j.is_done or j.running for j in jobs], dtype=bool)
+        for index, job in enumerate(jobs):
+            self._set_row(index, self.legs[index])
+            self._book_load(job)
+
+    def set_next(self, index: int) -> None:
+        """A job's request is carried out and more is to come."""
+        self.legs[index] = self.jobs[index].next_leg()
+        self._set_row(index, self.legs[index])
+
+    def replace_leg(self, index: int, leg: Leg) -> None:
+        """Let a job send this instead of what it waits with."""
+        self._ask(index, int(self._copies[index]), -1.0)
+        self._set_row(index, leg)
+
+    def occupy(self, index: int, leg: Leg) -> tuple[int, list[int], list[int]]:
+        """A request starts: its source end, and for each copy the end and the dir's slot it goes to."""
+        count = len(leg.adds)
+        self._ask(index, count, -1.0)
+        source = int(self._source[index])
+        sinks: list[int] = self._sink[:count, index].tolist()
+        self._used[source] += count
+        for sink in sinks:
+            self._used[sink] += 1
+        return source, sinks, [self.ledger.settle(s) for s in self._slot[:count, index].tolist()]
+
+    def vacate(self, index: int, leg: Leg) -> None:
+        """A request has ended."""
+        self._used[self._source[index]] -= len(leg.adds)
+        for sink in self._sink[: len(leg.adds), index]:
+            self._used[sink] -= 1
+
+    def slots_of(self, index: int, leg: Leg) -> tuple[int, ...]:
+        """Where a request's copies would go."""
+        job = self.jobs[index]
+        if leg.to_dir is not None:
+            return (self.ledger.slot_for(leg.adds[0], leg.to_dir),)
+        return tuple(self.ledger.slot_for(b, job.wanted.get(b)) for b in leg.adds)
+
+    def weight_of(self, index: int) -> float:
+        """What one copy of a job books in a dir."""
+        return self.ledger.weight(self.jobs[index].size, self.jobs[index].ingest)
+
+    def all_startable(self) -> "np.ndarray":
+        """The rows that could start now, each by itself."""
+        import numpy as np
+
+        free = self._used < self._limit
+        rows = np.flatnonzero(self.waiting & free.take(self._sink[0]))
+        return self.startable(rows)
+
+    def startable(self, rows: "np.ndarray") -> "np.ndarray":
+        """Those of the rows that could start now, each by itself; the order stays."""
+        used, room, free = self._used, self.ledger.room, self._used < self._limit
+        rows = rows[self.waiting.take(rows)]
+        for sinks, slots in zip(self._sink, self._slot, strict=True):  # the first test leaves few for the others
+            rows = rows[free.take(sinks.take(rows))]
+            rows = rows[room.take(slots.take(rows)) >= self._weight.take(rows)]
+        source = self._source.take(rows)
+        asked = used.take(source)
+        found: np.ndarray = rows[(asked + self._copies.take(rows) <= self._limit.take(source)) | (asked == 0)]
+        return found
+
+    def first_for_brokers(self, rows: "np.ndarray") -> "np.ndarray":
+        """Which of these rows have none before them that goes to the same broker: True or False for each."""
+        import numpy as np
+
+        nowhere, at = self._ends.nowhere, np.arange(len(rows))
+        end = self._sink[0, rows]
+        end = np.where(end == nowhere, self._source[rows], end)  # inside a broker
+        first = np.zeros(len(self.load), dtype=np.int64)
+        first[end[::-1]] = at[::-1]  # of several the last one stays, which is the first row
+        found: np.ndarray = (first[end] == at) | (end == nowhere)
+        return found
+
+    def fits(self, index: int) -> bool:
+        """True when a row may start after all that started before it in this look."""
+        if not self.waiting[index]:
+            return False
+        source, count = self._source[index], self._copies[index]
+        used = self._used[source]
+        if used and used + count > self._limit[source]:
+            return False
+        weight, room = self._weight[index], self.ledger.room
+        return all(
+            self._used[self._sink[n, index]] < self._limit[self._sink[n, index]]
+            and room[self._slot[n, index]] >= weight
+            for n in range(count)
+        )
+
+    def has_places(self, index: int, leg: Leg) -> bool:
+        """True when the brokers may carry one more request, room aside."""
+        source, sinks = self._ends_of(self.jobs[index], leg)
+        used, limit = self._used, self._limit
+        alone = not used[source] or used[source] + len(sinks) <= limit[source]
+        return bool(alone) and all(used[sink] < limit[sink] for sink in sinks)
+
+    def book_extra(self, index: int, leg: Leg) -> None:
+        """Count a copy that is on top of what the task asks for."""
+        source, sinks = self._ends_of(self.jobs[index], leg)
+        self.load[[source, *sinks]] += self.jobs[index].size
+        self.load[self._ends.nowhere] = 0.0
+
+    def idle_and_full(self) -> list[int]:
+        """Dirs without room for copies that wait for it, of brokers that carry nothing now though they are among
+        those with most left; the most pressing first.
+        """
+        import numpy as np
+
+        seconds = self.load / self.rate
+        left = seconds[:-1].reshape(3, -1).max(axis=0)  # of each broker: what it sends, takes in, copies inside
+        idle = (left >= seconds.max() / 2) & ~self._used[:-1].reshape(3, -1).any(axis=0)
+        if not idle.any():
+            return []
+        rows = np.flatnonzero(self.waiting)
+        lacking = [s[self.ledger.room.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
+        found = []
+        for slot in {n for s in np.unique(np.concatenate(lacking)).tolist() for n in self.ledger.choices(s)}:
+            end = self._ends.out(self.ledger.disks[slot].place.broker)
+            if idle[end]:
+                found.append((-float(left[end]), slot))
+        return [slot for _, slot in sorted(found)]
+
+    def open_spares(self, brokers: Collection[int]) -> list[int]:
+        """The brokers that may take in one copy more now, and have room for the smallest that waits at least."""
+        least = float(self._weight[self.waiting].min(initial=float("inf")))
+        into, room, slot_for = self._ends.into, self.ledger.room, self.ledger.slot_for
+        free = self._used < self._limit
+        return [b for b in sorted(brokers) if free[into(b)] and room[slot_for(b, None)] >= least]
+
+    def rows_leaving(self, slot: int) -> list[int]:
+        """The waiting jobs that give up a copy in a dir."""
+        found: list[int] = (self.waiting & (self._frees == slot)).nonzero()[0].tolist()
+        return found
+
+    def rows_wanting(self, slots: Set[int]) -> list[int]:
+        """The waiting jobs that may want room in one of these dirs."""
+        import numpy as np
+
+        asked = [n for n in range(self.ledger.anywhere) if n in slots]
+        asked += [
+            s for s in range(self.ledger.anywhere + 1, len(self.ledger.room)) if slots & set(self.ledger.choices(s))
+        ]
+        found: list[int] = (self.waiting & np.isin(self._slot, asked).any(axis=0)).nonzero()[0].tolist()
+        return found
+
+    def frees_of(self, index: int) -> int:
+        """The dir that a job's request frees, or `ledger.anywhere`."""
+        return int(self._frees[index])
+
+    def pressing(self, rows: "np.ndarray") -> "np.ndarray":
+        """Sort keys, least first: seconds of the busier end, and of what waits for room that it frees; urgent ones
+        before all. Then the seconds of the other end, and the copy's bytes. One line of the answer for each key.
+        """
+        import numpy as np
+
+        seconds = self.load / self.rate
+        at, to = seconds[self._source[rows]], seconds[self._sink[0, rows]]
+        for sinks in self._sink[1:]:
+            to = np.maximum(to, seconds[sinks[rows]])
+        first = -(np.maximum(at, to) + self._waited_for()[self._frees[rows]])
+        first[self._urgent[rows]] -= 1 + float(first.max() - first.min())
+        return np.stack([first, -np.minimum(at, to), -self._weight[rows]])
+
+    def _waited_for(self) -> "np.ndarray":
+        """Seconds of copies that find no room in a dir as it is, by slot."""
+        import numpy as np
+
+        lacking = np.maximum(self._asked - np.maximum(self.ledger.room, 0.0), 0.0)
+        short: np.ndarray = lacking / self._slot_rate
+        short[self.ledger.anywhere :] = 0.0
+        return short
+
+    def _set_row(self, index: int, leg: Leg) -> None:
+        job = self.jobs[index]
+        self._sink[:, index] = self._ends.nowhere
+        self._slot[:, index] = self.ledger.anywhere
+        count = len(leg.adds)
+        self._copies[index] = count
+        gone = next(iter(leg.adds if leg.to_dir is not None else leg.removes), None)
+        left = None if gone is None else self.ledger.slot_of_copy(gone, job.where.get(gone))
+        self._frees[index] = self.ledger.anywhere if left is None else left
+        self._slot[:count, index] = self.slots_of(index, leg)
+        self._source[index], self._sink[:count, index] = self._ends_of(job, leg)
+        self._weight[index] = self.weight_of(index)
+        self._ask(index, count, 1.0)
+
+    def _ends_of(self, job: Job, leg: Leg) -> tuple[int, list[int]]:
+        """Where a request's copies come from, and where each goes."""
+        ends = self._ends
+        if leg.to_dir is not None:
+            return ends.inside(leg.adds[0]), [ends.nowhere]
+        if not leg.adds or job.leader is None:
+            return ends.nowhere, [ends.nowhere] * len(leg.adds)
+        return ends.out(job.leader), [ends.into(b) for b in leg.adds]
+
+    def _ask(self, index: int, count: int, sign: float) -> None:
+        """Count a row's bytes among those that its dirs are asked for, or no longer."""
+        for n in range(count):
+            self._asked[self._slot[n, index]] += sign * self._weight[index]
+
+    def _book_load(self, job: Job) -> None:
+        """Count a job's bytes at both ends; the requests that it may be cut into later change nothing in that."""
+        adds = [b for b in job.target if b not in job.current]
+        if job.dir_broker is not None:
+            self.load[self._ends.inside(job.dir_broker)] += bytes_left(job, 1)
+        elif job.leader is not None:
+            left = bytes_left(job, len(adds))
+            self.load[self._ends.out(job.leader)] += left * len(adds)
+            for broker in adds:
+                self.load[self._ends.into(broker)] += left
+
+
+def bytes_left(job: Job, copies: int) -> float:
+    """What each of a request's copies still has to bring."""
+    return max(0.0, job.size - job.copied / copies) if copies else 0.0

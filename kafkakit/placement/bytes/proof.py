@@ -1,0 +1,95 @@
+"""The bound of a byte balance in words and as a proof that a program can add up again."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafkakit.core.certificate import BrokerLimit, Proof, ProofKind
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.placement.bytes.lp_relaxation import Masses
+from kafkakit.placement.bytes.slots import Fleet, summed
+from kafkakit.placement.bytes.window import Window
+
+_NAMED = 6
+
+
+def proof_of(fleet: Fleet, masses: Masses, window: Window, *, kind: ProofKind = ProofKind.PRICES) -> Proof:
+    """Limits and prices of every broker; loads are bytes.
+
+    Copies that may not leave, of partitions that may move otherwise, are part of those partitions' sets.
+    """
+    bound = ~fleet.movable & ~fleet.still[fleet.part]
+    fixed_loads = masses.loose - summed(fleet.home[bound], fleet.slot_size[bound], len(fleet.brokers))
+    rows = zip(
+        fleet.brokers,
+        fixed_loads.tolist(),
+        window.floor.tolist(),
+        window.ceiling.tolist(),
+        window.prices.tolist(),
+        window.slides.tolist(),
+        strict=True,
+    )
+    return Proof(
+        kind=kind,
+        load="bytes",
+        price_unit=window.price_unit,
+        slides=bool(window.slides.any()),
+        limits=tuple(
+            BrokerLimit(broker=b, fixed=fixed, floor=low, ceiling=high, price=price, slides=slides)
+            for b, fixed, low, high, price, slides in rows
+        ),
+    )
+
+
+def cancels(proof: Proof) -> bool:
+    """True when the prices of limits that slide sum to zero, without which a sliding proof proves nothing."""
+    return not proof.slides or not sum(limit.price for limit in proof.limits if limit.slides)
+
+
+def argument_of(fleet: Fleet, window: Window) -> str:
+    """Why nothing cheaper exists: who holds how much too much, and who lacks how much."""
+    loads = fleet.loads(fleet.home)
+    over = _side(fleet, window.prices > 0, loads - window.ceiling)
+    under = _side(fleet, window.prices < 0, window.floor - loads)
+    parts = []
+    if over:
+        parts.append(f"{over[0]} {over[1]} {format_bytes(over[2])} above the {_limit(window)}")
+    if under:
+        there = "it" if over else f"the {_limit(window)}"
+        parts.append(f"{under[0]} {_lack(under[1])} {format_bytes(under[2])} to reach {there}")
+    if not parts:
+        return "every broker is inside its limits already, so nothing has to move"
+    joined = "; ".join(parts)
+    tail = ", whatever the window's place" if window.slides.any() and window.price_unit > 1 else ""
+    racks = ", and copies cannot leave their racks freely" if _racks_matter(fleet, window, over, under) else ""
+    return f"{joined}{racks}: at least {format_bytes(window.bound.value)} must be copied{tail}"
+
+
+def _limit(window: Window) -> str:
+    return "window" if window.slides.any() else "band"
+
+
+def _lack(verb: str) -> str:
+    return "lacks" if verb == "holds" else "lack"
+
+
+def _side(fleet: Fleet, chosen: Any, amounts: Any) -> tuple[str, str, int] | None:
+    """The brokers chosen by their price that are really outside, as text, with verb and load outside."""
+    ids = [b for b, there, amount in zip(fleet.brokers, chosen, amounts, strict=True) if there and amount > 0]
+    if not ids:
+        return None
+    load = int(amounts[chosen & (amounts > 0)].sum())
+    return _brokers(ids), "holds" if len(ids) == 1 else "hold", load
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    every = list(ids)
+    if len(every) == 1:
+        return f"broker {every[0]}"
+    shown = ", ".join(map(str, every[:_NAMED]))
+    more = f" and {counted(len(every) - _NAMED, 'more')}" if len(every) > _NAMED else ""
+    return f"brokers {shown}{more.replace(' mores', ' more')}"
+
+
+def _racks_matter(fleet: Fleet, window: Window, over: Any, under: Any) -> bool:
+    """True when the bound is above what excess and lack alone would give."""
+    return window.bound.value > max(over[2] if over else 0, under[2] if under else 0)

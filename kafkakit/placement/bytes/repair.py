@@ -1,0 +1,78 @@
+"""Bring the brokers that a first plan left outside their limits inside, at the least extra cost; then save.
+
+Free steps come first: a slot that moves anyway goes elsewhere, or two of them change places. Only then steps
+are taken that cost. Work is limited by counts, never by the clock, so that the same input gives the same plan.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+from kafkakit.placement.bytes.filling_deficits import Priced, Step, free_raises, priced_raises
+from kafkakit.placement.bytes.pools import Pools
+from kafkakit.placement.bytes.shedding_excess import free_lowerings, priced_lowerings
+
+Options = Callable[[Pools, int, int], Iterator[Priced]]
+_STEPS = 64  # steps spent on one broker in one round
+_ROUNDS = 4
+
+
+def mend(pools: Pools) -> None:
+    """Bring every broker inside its limits, as far as single steps can."""
+    board = pools.board
+    for _ in range(_ROUNDS):
+        before = board.outside()
+        if not before:
+            return
+        brokers = range(len(board.load))
+        for broker in sorted(brokers, key=lambda b: (board.ceiling[b] - board.load[b], b)):
+            _repeat(pools, broker, lambda b: board.load[b] - board.ceiling[b], (free_lowerings, priced_lowerings))
+        for broker in sorted(brokers, key=lambda b: (board.load[b] - board.floor[b], b)):
+            _repeat(pools, broker, lambda b: board.floor[b] - board.load[b], (free_raises, priced_raises))
+        if board.outside() >= before:
+            return
+
+
+def _repeat(pools: Pools, broker: int, missing: Callable[[int], int], kinds: tuple[Options, Options]) -> None:
+    for _ in range(_STEPS):
+        lack = missing(broker)
+        step = _best(pools, broker, lack, kinds) if lack > 0 else None
+        if step is None:
+            return
+        pools.take(step)
+
+
+def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) -> Step | None:
+    """A step that helps, free ones first; what it leaves missing is counted as load that must be copied later."""
+    for options in kinds:
+        best: tuple[int, Priced] | None = None
+        for option in options(pools, broker, lack):
+            worth = (option[0] + option[1], option)
+            if option[0] < lack and (best is None or worth < best):
+                best = worth
+                if not worth[0]:  # nothing missing and nothing spent: there is no better step
+                    break
+        if best is not None:
+            return best[1][2]
+    return None
+
+
+def save(pools: Pools) -> None:
+    """Take moves back, or make them smaller, wherever the limits allow; largest first. O(moved x log)."""
+    board = pools.board
+    for size, slot in sorted(pools.moved, reverse=True):
+        if slot not in board.moved:
+            continue
+        home, dest = board.home(slot), board.moved[slot]
+        slack = min(board.ceiling[home] - board.load[home], board.load[dest] - board.floor[dest])
+        if slack <= 0:
+            continue
+        if slack >= size:
+            if board.fits(slot, home):
+                pools.take(((slot, home),))
+            continue
+        entries = pools.at_home(home)
+        at = bisect_left(entries, (size - slack, -1))
+        for small, other in entries[at : at + 4]:
+            if small < size and board.fits(other, dest) and board.fits(slot, home):
+                pools.take(((slot, home), (other, dest)))
+                break

@@ -1,0 +1,85 @@
+"""A log dir for each copy that comes to a broker: the largest first, to the dir that it fills least."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kafkakit.placement.log_dirs_balance.broker_dir_state import Shelf
+from kafkakit.placement.log_dirs_balance.dir_balance import pack
+
+_SCALE = 40  # bits after the point of a dir's fullness: finer than a byte of a terabyte
+
+
+@dataclass(slots=True, kw_only=True)
+class Destinations:
+    """The dir of each arriving partition and what the dirs hold in the end; `left` found no dir below its ceiling.
+
+    `early` says that the copies fit only once others have left.
+    """
+
+    chosen: dict[int, int]
+    used: list[int]
+    left: list[tuple[int, int]] = field(default_factory=list)
+    early: bool = False
+
+
+def choose_destinations(shelf: Shelf, *, search: bool) -> Destinations:
+    """Give every arrival a dir, all below the ceilings where that is possible.
+
+    First with the room there is now; then, as data leave the broker too, with the room there will be. `search`
+    allows to look through all placements of a few copies when simple ways leave some without a dir.
+    """
+    arrivals = sorted(shelf.arrivals, key=lambda a: (-a[0], a[1]))
+    now = _spread(shelf, arrivals, shelf.room)
+    if not now.left or not any(shelf.open):
+        return now
+    later = [room + gone for room, gone in zip(shelf.room, shelf.leaving, strict=True)]
+    options = [now]
+    for room, early in ((shelf.room, False), (later, True)):
+        if early and room == shelf.room:
+            break
+        found = _spread(shelf, arrivals, room)
+        if found.left:
+            found = _packed(shelf, arrivals, room, found, search=search)
+        found.early = early
+        if not found.left:
+            return found
+        options.append(found)
+    return min(options, key=lambda d: sum(size for size, _ in d.left))
+
+
+def _spread(shelf: Shelf, arrivals: Sequence[tuple[int, int]], room: Sequence[int]) -> Destinations:
+    """Each in turn to the open dir with room whose use, by capacity, is least with it."""
+    used, left = shelf.kept, list(room)
+    dirs = [n for n, takes in enumerate(shelf.open) if takes]
+    capacity = shelf.capacity
+    chosen: dict[int, int] = {}
+    homeless: list[tuple[int, int]] = []
+    for size, partition in arrivals:
+        best, least = -1, 0
+        for n in dirs:
+            if left[n] >= size:
+                use = ((used[n] + size) << _SCALE) // capacity[n]
+                if best < 0 or use < least:
+                    best, least = n, use
+        if best < 0:
+            homeless.append((size, partition))
+            continue
+        chosen[partition] = best
+        used[best] += size
+        left[best] -= size
+    return Destinations(chosen=chosen, used=used, left=homeless)
+
+
+def _packed(
+    shelf: Shelf, arrivals: Sequence[tuple[int, int]], room: Sequence[int], first: Destinations, *, search: bool
+) -> Destinations:
+    """Try harder to fit all; gives `first` back when that fails too."""
+    if sum(size for size, _ in arrivals) > sum(r for r, takes in zip(room, shelf.open, strict=True) if takes):
+        return first
+    places = pack(shelf, arrivals, room, search=search)
+    if places is None:
+        return first
+    used = shelf.kept
+    for (size, _), n in zip(arrivals, places, strict=True):
+        used[n] += size
+    return Destinations(chosen={p: n for (_, p), n in zip(arrivals, places, strict=True)}, used=used)

@@ -1,0 +1,202 @@
+"""The tightest range of free bytes that a placement reaches: split plans say where to look, real plans follow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.placement.bytes.attempt import attempt
+from kafkakit.placement.bytes.balance_goal import Ranges
+from kafkakit.placement.bytes.layout import lists_of
+from kafkakit.placement.bytes.lp_relaxation import PENALTY
+from kafkakit.placement.bytes.pools import Pools
+from kafkakit.placement.bytes.search_state import Board
+from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.placement.rebuild_bytes.arrays import Arrays, arrays_of, without_repeats
+from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
+from kafkakit.placement.rebuild_bytes.narrowing import Leveller
+from kafkakit.placement.rebuild_bytes.task import Row, Task
+
+_TRIES = 7  # real plans built while searching
+_CLOSE = 1000  # the search ends within this part of the range reached
+_MANY = 20_000  # partitions x brokers from which a window need not be the tightest
+_STEP = 16  # how much looser a plan is sought after one that failed
+_LEVEL = 1024  # loads are levelled until they lie within this part of the window
+_LOOKS = 24  # windows priced while searching the tightest split plan
+_ROUNDS = 4  # how often limits are drawn in where new copies are counted larger than they are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Replica lists (shorter where a copy found no broker), their range of free bytes, and the arrays behind, if any.
+
+    `cost` are the bytes copied, `squares` the sum of squares of free bytes, which tells apart equal ranges.
+    No placement has a range below `range_bound`; None where space is so short that nothing was proven.
+    """
+
+    lists: tuple[Row, ...]
+    unplaced: int
+    range: int
+    cost: int
+    squares: int
+    arrays: Arrays | None
+    range_bound: int | None
+
+    @property
+    def rank(self) -> tuple[int, int, int, int]:
+        """What is better is smaller."""
+        return self.unplaced, self.range, self.cost, self.squares
+
+
+def search(task: Task, watch: Watch) -> Found:
+    """The best placement found. Cost: a few plans of `storage.reach.attempt`, 2 s each for 600,000 replicas."""
+    if not task.receivers or not (task.forced or task.openings):
+        return _as_it_stands(task)
+    rows = without_repeats(task)
+    taken: dict[int, int] = {}
+    best: Found | None = None
+    for _ in range(_ROUNDS):
+        arrays = arrays_of(task, rows, taken)
+        found = _search(task, arrays, watch)
+        over = {} if arrays.exact else _overfull(task, found.lists)
+        if not over:
+            best = found if best is None or found.rank < best.rank else best
+            break
+        for b, load in over.items():
+            taken[b] = taken.get(b, 0) + load
+    # Where new copies count more than what leaves, moving nothing but what must move is always sound.
+    if best is None:
+        return _search(task, arrays_of(replace(task, forced=False), rows, {}), watch)
+    return best
+
+
+def _as_it_stands(task: Task) -> Found:
+    """Nothing can be placed, or nothing has to be."""
+    lists = tuple(tuple(b for b in row if b >= 0) for row in task.rows)
+    trimmed = any(len(p.current) > p.wanted for p in task.problem.partitions)
+    spread = task.range_after(lists)
+    return Found(
+        lists=lists,
+        unplaced=task.openings,
+        range=spread,
+        cost=0,
+        squares=0,
+        arrays=None,
+        range_bound=None if trimmed else spread,
+    )
+
+
+def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
+    """By how much brokers that get copies end above what they can take."""
+    after = task.free_after(lists)
+    got = {b for kept, new in zip(task.kept, lists, strict=True) if kept != new for b in new if b not in kept}
+    short = {b: task.free[b] - after[b] - task.room[b] for b in got}
+    return {b: load for b, load in sorted(short.items()) if load > 0}
+
+
+def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
+    family = Ranges(arrays.limits)
+    watch.phase("how even free bytes can be")
+    split = _tightest_split(arrays, family)
+    if split is None:
+        return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
+    low, least = split
+    bound = least if arrays.exact and arrays.whole else None
+    # Levelling goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
+    free = task.free.values()
+    fine = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > _MANY else 0
+    aim = max(low, fine)
+    best: Found | None = None
+    for turn in range(_TRIES):
+        watch.phase(f"plan {turn + 1}")
+        found = _attempt(task, arrays, family, aim, bound)
+        better = best is None or found.rank < best.rank
+        best = found if best is None or better else best
+        high = best.range
+        low = low if found.range <= aim and not found.unplaced else aim
+        if watch.stopped() or high - low <= max(fine, high // _CLOSE) or (fine and not better):
+            break
+        aim = low + max(1, (high - low) // _STEP)
+    assert best is not None
+    if task.forced and not best.unplaced and not fine:
+        # The range is as good as it gets; now the fewest bytes that reach it.
+        again = _attempt(task, arrays, family, best.range, bound)
+        best = min(best, again, key=lambda found: found.rank)
+    return best
+
+
+def _tightest_split(arrays: Arrays, family: Ranges) -> tuple[int, int] | None:
+    """The tightest range that split plans reach, nearly, and one that no plan goes below; None where space is short.
+
+    Tangents on what stays outside lead from the tight side to a range that is wide enough, perhaps beyond the
+    least; halving closes the gap. A range too tight for split plans is too tight for all.
+    """
+    fleet, masses = arrays.fleet, arrays.masses
+
+    def outside(width: int) -> tuple[int, int]:
+        """What stays outside, and a step in width that may be enough."""
+        window = family.window(fleet, masses, width)
+        fall, unit = family.fall(window)
+        beyond = PENALTY * window.bound.outside
+        return beyond, max(1, -(-beyond * unit // fall)) if fall else wide
+
+    wide = int(fleet.fixed.sum() + fleet.slot_size.sum())
+    if outside(wide)[0]:
+        return None
+    below, at = -1, 0
+    for _ in range(_LOOKS):
+        beyond, step = outside(at)
+        if not beyond:
+            wide = at
+            break
+        below, at = at, min(wide, at + step)
+    middle = wide - max(1, wide // _CLOSE)  # most often the tangents end right at the least
+    while wide - below > max(1, wide // _CLOSE):
+        if outside(middle)[0]:
+            below = middle
+        else:
+            wide = middle
+        middle = (below + wide) // 2
+    return wide, below + 1
+
+
+def _attempt(task: Task, arrays: Arrays, family: Ranges, width: int, bound: int | None) -> Found:
+    """A plan for this window, made whole within the hard limits."""
+    fleet, limits = arrays.fleet, arrays.limits
+    tried = attempt(fleet, arrays.masses, family.window(fleet, arrays.masses, width))
+    board = Board(fleet, limits.floor.tolist(), limits.ceiling.tolist())
+    moved = (tried.at != fleet.home).nonzero()[0]
+    for slot, dest in zip(moved.tolist(), tried.at[moved].tolist(), strict=True):
+        board.move(slot, dest)
+    finish(board, open_slots(board, arrays.stubs))
+    Leveller(Pools(board), arrays.limits.even.tolist(), width // _LEVEL).run()
+    return _found(task, arrays, board, bound)
+
+
+def _packed(task: Task, arrays: Arrays, largest_first: bool) -> Found:
+    """Space is short: as many copies as fit, moving nothing else."""
+    limits = arrays.limits
+    board = Board(arrays.fleet, limits.floor.tolist(), limits.ceiling.tolist())
+    slots = open_slots(board, arrays.stubs)
+    finish(board, slots[::-1] if largest_first else slots)
+    return _found(task, arrays, board, None)
+
+
+def _found(task: Task, arrays: Arrays, board: Board, bound: int | None) -> Found:
+    at = arrays.fleet.home.copy()
+    for slot, dest in board.moved.items():
+        at[slot] = dest
+    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.fleet, at))
+    cost = sum(
+        size * sum(1 for b in new if b not in kept)
+        for size, kept, new in zip(task.size, task.kept, lists, strict=True)
+        if kept != new
+    )
+    free = task.free_after(lists).values()
+    return Found(
+        lists=lists,
+        unplaced=sum(map(len, task.rows)) - sum(map(len, lists)),
+        range=max(free) - min(free) if free else 0,
+        cost=cost,
+        squares=sum(f * f for f in free),
+        arrays=arrays,
+        range_bound=bound,
+    )

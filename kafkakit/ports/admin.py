@@ -1,0 +1,94 @@
+"""The control side of a cluster: brokers, topics, configurations and reassignments."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    ConfigChange,
+    ItemError,
+    PartitionState,
+    ResourceKind,
+)
+from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+
+
+class ClusterAdmin(Protocol):
+    """Control of one Kafka cluster. Cost: one request each unless said otherwise."""
+
+    def cluster(self) -> ClusterInfo:
+        """Read identity, registered brokers (fenced ones too, where told) and the caller's rights."""
+        ...
+
+    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        """Read brokers, topics (all when None), ISR, configs, reassignments and, if asked, sizes.
+
+        Log dirs are asked of all brokers side by side; one that does not answer within the adapter's
+        limit is named in `unanswered_brokers`. Unknown topic names are left out.
+        """
+        ...
+
+    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """Read replicas, ISR and leader of the named topics; a topic that does not exist is absent."""
+        ...
+
+    def log_dirs(
+        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+    ) -> Mapping[int, BrokerLogDirs]:
+        """Read log dirs and copies from each broker side by side; None = all partitions, empty = capacities only."""
+        ...
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """Read the moves that are running, sorted by topic and partition."""
+        ...
+
+    def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
+        """Submit target replica lists; at most 10,000 a call (Kafka accepts no more)."""
+        ...
+
+    def cancel(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
+        """Cancel running moves; one that is not running counts as done (None)."""
+        ...
+
+    def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """Read the values set on each resource itself (no defaults); unknown resources are absent."""
+        ...
+
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """Read the values in force (defaults too), one request a broker; unset keys and silent brokers are absent."""
+        ...
+
+    def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        """Apply incremental changes in order; a dead broker's change answers with an error."""
+        ...
+
+    def elect_preferred_leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ItemError | None]:
+        """Make the first replica leader where it is in the ISR; already leading counts as done (None)."""
+        ...
+
+    def move_log_dirs(
+        self, moves: Mapping[TopicPartitionReplica, str]
+    ) -> Mapping[TopicPartitionReplica, ItemError | None]:
+        """Ask brokers to hold a copy in the named absolute dir; before the copy exists it is a wish (None)."""
+        ...
+
+    def create_topic(
+        self,
+        name: str,
+        assignments: Mapping[int, tuple[int, ...]],
+        configs: Mapping[str, str],
+    ) -> ItemError | None:
+        """Create a topic with the given replica list for each partition number (0 upwards)."""
+        ...
+
+    def delete_topic(self, name: str) -> ItemError | None:
+        """Delete a topic."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; closing twice is harmless."""
+        ...

@@ -1,0 +1,49 @@
+"""The reading half of a `ClusterAdmin` that stands before another one: every read goes straight through."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, PartitionState, ResourceKind
+from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
+
+
+class AdminReads:
+    """Hands reads, and the closing, to `inner`; what becomes of changes is for the class built on it to say."""
+
+    def __init__(self, inner: ClusterAdmin) -> None:
+        self._inner = inner
+
+    def cluster(self) -> ClusterInfo:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.cluster()
+
+    def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.snapshot(now=now, topics=topics, sizes=sizes)
+
+    def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.partition_states(topics)
+
+    def log_dirs(
+        self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
+    ) -> Mapping[int, BrokerLogDirs]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.log_dirs(brokers, partitions)
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.reassignments()
+
+    def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.dynamic_configs(kind, names)
+
+    def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.broker_settings(brokers, keys)
+
+    def close(self) -> None:
+        """Close the inner client."""
+        self._inner.close()

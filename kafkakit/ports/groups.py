@@ -1,0 +1,43 @@
+"""Consumer groups and their commits."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing
+from kafkakit.core.model import TopicPartition
+
+
+class GroupAdmin(Protocol):
+    """Control of the consumer groups of one cluster. Cost: one request to each coordinator concerned."""
+
+    def groups(self) -> tuple[GroupListing, ...]:
+        """All groups of all coordinators, sorted by name; raises `TryLaterError` when a broker does not answer."""
+        ...
+
+    def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
+        """The named groups; groups of the newer protocols are described by their own request, never called dead."""
+        ...
+
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
+    ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+        """What the group committed (None: everything); partitions without a commit are absent.
+
+        With `stable` a partition in an open transaction answers UNSTABLE_OFFSET_COMMIT instead of its older commit.
+        """
+        ...
+
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> Mapping[TopicPartition, ItemError | None]:
+        """Commit for a group that has no members; the broker refuses for a live one (UNKNOWN_MEMBER_ID)."""
+        ...
+
+    def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
+        """Delete commits; the broker refuses for topics that the group is subscribed to."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; closing twice is harmless."""
+        ...

@@ -1,0 +1,115 @@
+"""`reassign cleanup`: look at what runs left, and take exactly that away, each change journaled before it is made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.errors import InputError
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.journal import decode_journal
+from kafkakit.execution.decide.journal_state import RunState, replay
+from kafkakit.execution.decide.outcome import Voice
+from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.throttle import INSIDE_RATE
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.reassign.decide.leftovers import Leftover, find_leftovers
+from kafkakit.reassign.show.cleanup import Cleaned, plan_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupRequest:
+    """How to clean; `confirm` is asked once what is to be done was shown, None only shows it."""
+
+    confirm: Callable[[], bool] | None
+    unthrottle_running: bool = False
+    patience_s: float = 90.0
+
+
+def clean(
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Voice, request: CleanupRequest
+) -> Cleaned:
+    """Take away what the journals' runs left; what moves still need stays unless the request says otherwise.
+
+    The caller holds the cluster's lease, and `admin` and `clock` keep it (see `store_guard.py`).
+    """
+    patient = Patient(clock, voice, request.patience_s)
+    before = _look(admin, clock, files, patient)
+    chosen = before.work if request.unthrottle_running else before.free
+    if not before.work:
+        if request.confirm is not None:  # journals may forget what is gone from the cluster anyway
+            _lift(admin, clock, [f for f in files if f.name in {r.journal for r in before.runs}], voice, patient)
+        return Cleaned(before=before, verdict="clean")
+    if request.confirm is None or not chosen:
+        return Cleaned(before=before, verdict="planned" if chosen else "kept", left=_kept(before, chosen))
+    for line in plan_words(before, unthrottle_running=request.unthrottle_running):
+        voice.say(line)
+    if not request.confirm():
+        return Cleaned(before=before, verdict="declined")
+    # The answer may have taken a while: what moves now decides.
+    now = _look(admin, clock, files, patient)
+    chosen = now.work if request.unthrottle_running else now.free
+    names = {r.journal for r in chosen}
+    owed = _lift(admin, clock, [f for f in files if f.name in names], voice, patient)
+    kept = _kept(now, chosen)
+    return Cleaned(before=now, verdict="incomplete" if owed or kept else "cleaned", left=(*owed, *kept))
+
+
+def _lift(
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Voice, patient: Patient
+) -> tuple[str, ...]:
+    """Lift what is left of each journal; returns what could not be."""
+    if not files:
+        return ()
+    live = Lookout(admin, clock, patient).live(())
+    owed: list[str] = []
+    for file in files:
+        state = _state(file)
+        journal = Journal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint)
+        owed += Throttles(admin, clock, journal, voice, patient).lift(live)
+    return tuple(owed)
+
+
+def _kept(found: Leftover, chosen: Sequence[object]) -> tuple[str, ...]:
+    return tuple(
+        f"{r.direction} of {r.plan_path}: its throttles stay, {len(r.running)} moves still run under them"
+        for r in found.busy
+        if r not in chosen
+    )
+
+
+def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], patient: Patient) -> Leftover:
+    """One look at journals and cluster."""
+    states: dict[str, RunState] = {}
+    damaged: list[str] = []
+    for file in files:
+        try:
+            states[file.name] = _state(file)
+        except InputError as error:
+            damaged.append(error.message)
+
+    def read() -> Leftover:
+        snapshot = admin.snapshot(now=clock.now(), sizes=False)
+        live = Live(
+            cluster_id=snapshot.cluster_id,
+            brokers={b.id: b for b in snapshot.brokers},
+            states={},
+            running={TopicPartition(r.topic, r.partition): r for r in snapshot.reassignments},
+        )
+        alive = [b.id for b in snapshot.brokers if b.is_alive]
+        brokers = admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in alive]) if alive else {}
+        inside = {int(k.name) for s in states.values() for k in s.rates if k.key == INSIDE_RATE} & set(alive)
+        dirs = admin.log_dirs(sorted(inside)) if inside else {}
+        topics = {t.name: t.configs for t in snapshot.topics}
+        changing = {b: len(answer.futures) for b, answer in dirs.items()}
+        return find_leftovers(states, live, brokers, topics, changing, damaged)
+
+    return patient.call("reading the cluster", read)
+
+
+def _state(file: LineFile) -> RunState:
+    return replay(decode_journal(file.read(), file.name).records, file.name)

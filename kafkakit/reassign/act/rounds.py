@@ -1,0 +1,207 @@
+"""One run's course: what is left to do, in which order and until when, and carrying it out in rounds."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.core.quantities import counted
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.decide.goals import Goal
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.log_dir_moves import DirWork
+from kafkakit.execution.decide.observation import SHARE_KEYS, Scene, free_choice, share_of
+from kafkakit.execution.decide.outcome import Direction, Request, Voice
+from kafkakit.execution.decide.precheck import Live, listed
+from kafkakit.execution.decide.progress import DEAD_GRACE_S, sources_told, without_source
+from kafkakit.execution.decide.rates import is_unlimited, require_known
+from kafkakit.execution.decide.run_state import Context, begin
+from kafkakit.execution.decide.schedule.catch_up import catch_up
+from kafkakit.execution.decide.schedule.scheduler import plan_schedule
+from kafkakit.execution.decide.schedule.words import schedule_lines
+from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds
+from kafkakit.ports.clock import Clock
+from kafkakit.reassign.act.plan_state import Sight
+from kafkakit.reassign.act.schedule_inputs import Surveyor
+from kafkakit.reassign.act.window import Window
+
+SHOWN_STEPS = 5
+FRESH_S = 60.0  # a course that was shown longer ago is plotted anew before it is followed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A schedule with what it was made from."""
+
+    goals: tuple[Goal, ...]
+    inside: tuple[DirWork, ...]
+    scene: Scene
+    schedule: Schedule
+    rates: Rates
+
+    @property
+    def is_partial(self) -> bool:
+        """True when another round must follow: steps that a cut run has on the cluster are waited for first."""
+        return any(g.via is not None for g in self.goals)
+
+
+class Navigator:
+    """Plots courses, announces them, and follows them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        clock: Clock,
+        surveyor: Surveyor,
+        window: Window,
+        sight: Sight,
+        journal: Journal,
+        voice: Voice,
+        request: Request,
+    ) -> None:
+        self._plan, self._clock, self._surveyor, self._window = plan, clock, surveyor, window
+        self._sight, self._journal, self._voice, self._request = sight, journal, voice, request
+        self._speeds: Speeds | None = None
+        self._shown: Course | None = None
+        self._shown_at_s = 0.0
+
+    def announce(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates) -> Course:
+        """Order the work and say how long it will take, before the first byte.
+
+        Raises `InfeasibleError` when some of it cannot be done in any order, `UsageError` for a rate of a broker that
+        neither the cluster nor the plan knows.
+        """
+        planned = {b for move in self._plan.moves for b in (*move.before, *move.after)}
+        require_known(self._request.rates, planned.union(live.brokers))
+        course = self._plot(goals, inside, live, rates, sample_s=self._request.ingest_sample_s)
+        for line in schedule_lines(course.schedule, shown=SHOWN_STEPS):
+            self._voice.say(line)
+        if not self._request.ingest_sample_s:
+            self._voice.say("what the logs take in meanwhile was not measured, and counts as nothing")
+        if not course.is_partial:
+            _require_possible(course)
+        self._require_catch_up(course)
+        self._shown, self._shown_at_s = course, self._clock.monotonic()
+        return course
+
+    def _require_catch_up(self, course: Course) -> None:
+        """Raise `InfeasibleError` when a throttle is below what the logs take in, with the smallest that works."""
+        answer = catch_up(course.scene.tasks, self._request.limits, course.rates, self._speeds or Speeds())
+        if answer.shortfalls:
+            reasons = tuple(str(s) for s in answer.shortfalls)
+            raise InfeasibleError(
+                reasons[0],
+                reasons=reasons if len(reasons) > 1 else (),
+                hint=f"the smallest rate that works for all brokers: --throttle {answer.smallest}",
+            )
+
+    def rounds(self, direction: Direction, rates: Rates, skip: Collection[TopicPartition] = ()) -> None:
+        """Carry out what is left, and look again: for the rest of what a cut run had half done, and for new sources.
+
+        See `Window.carry` for what is raised.
+        """
+        tried: set[object] = set(skip)
+        deadline = self._clock.monotonic() + DEAD_GRACE_S
+        while True:
+            live, assessment = self._sight.look(settle=True)
+            goals, inside = self._sight.left(direction, live, assessment)
+            sourceless = without_source(goals, live)
+            goals = tuple(g for g in goals if g.key not in tried and g.key not in sourceless)
+            inside = tuple(w for w in inside if w.replica not in tried)
+            if goals or inside:
+                course = self._course_for(goals, inside, live, rates)
+                self._carry(course, f"{direction.value}: {counted(len(course.schedule.steps), 'step')}")
+                later = course.schedule.stuck if course.is_partial else {}
+                tried |= {g.key for g in goals if g.via is None and g.key not in later}
+                tried |= {w.replica for w in inside if w.key not in later}
+                rates = self._window.rates or Rates()
+            elif sourceless and self._clock.monotonic() < deadline:
+                self._clock.sleep(1.0)
+            else:
+                if sourceless:
+                    self._window.problems.append(f"no live source, nothing can be copied: {sources_told(sourceless)}")
+                return
+
+    def _course_for(self, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], live: Live, rates: Rates) -> Course:
+        """The course that was shown, while it is fresh; else a new one. What that leaves out becomes a problem."""
+        shown, self._shown = self._shown, None
+        if (
+            shown is not None
+            and self._clock.monotonic() - self._shown_at_s < FRESH_S
+            and (shown.goals, shown.inside, shown.rates) == (goals, inside, rates)
+        ):
+            return shown
+        course = self._plot(goals, inside, live, rates, sample_s=0.0)
+        stuck = [] if course.is_partial else sorted(course.schedule.stuck.items())
+        self._window.problems += [f"{key} is left as it is: {reason}" for key, reason in stuck]
+        return course
+
+    def _plot(
+        self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates, *, sample_s: float
+    ) -> Course:
+        scene = self._surveyor.scene(goals, inside, live, sample_s=sample_s)
+        if self._speeds is None:
+            brokers = {b for g in goals for b in g.adding if live.is_alive(b)}
+            self._speeds = Speeds(efficiency=share_of(self._surveyor.settings(brokers, SHARE_KEYS)))
+        schedule = self._schedule(scene, live, rates)
+        freed = free_choice(scene, schedule.stuck)
+        if freed is not scene:
+            again = self._schedule(freed, live, rates)
+            chosen = [f"{k}" for k in sorted(schedule.stuck) if k not in again.stuck]
+            if chosen:
+                self._voice.warn(f"no room in the planned log dir now, another one is chosen: {listed(chosen)}")
+            scene, schedule = freed, again
+        return Course(goals=tuple(goals), inside=tuple(inside), scene=scene, schedule=schedule, rates=rates)
+
+    def _schedule(self, scene: Scene, live: Live, rates: Rates) -> Schedule:
+        return plan_schedule(
+            scene.tasks,
+            scene.dir_tasks,
+            scene.disks,
+            self._request.limits,
+            rates,
+            self._speeds or Speeds(),
+            racks={b.id: b.rack for b in live.brokers.values()},
+        )
+
+    def _carry(self, course: Course, label: str) -> None:
+        schedule = course.schedule
+        self._journal.check(
+            What.SCHEDULE,
+            {
+                "promised_s": round(schedule.makespan_s, 3),
+                "bound_s": round(schedule.bound_s, 3),
+                "total_bytes": course.scene.total_bytes,
+                "steps": len(schedule.steps),
+                "detours": len(schedule.detours),
+            },
+        )
+        context = Context(
+            limits=self._request.limits,
+            totals={d.place: d.total_bytes for d in course.scene.disks},
+            ours=self._ours(schedule),
+            rates=None if is_unlimited(course.rates) else course.rates,
+        )
+        self._window.carry(begin(schedule, course.goals, course.scene.disks), context, label)
+
+    def _ours(self, schedule: Schedule) -> dict[TopicPartition, set[tuple[int, ...]]]:
+        """Every list that this plan has asked for, or may ask for, by partition."""
+        ours: dict[TopicPartition, set[tuple[int, ...]]] = {m.key: {m.before, m.after} for m in self._plan.moves}
+        for key, lists in self._journal.state.trail.items():
+            ours.setdefault(key, set()).update(lists)
+        for step in schedule.steps:
+            ours.setdefault(step.key, set()).add(step.target)
+        return ours
+
+
+def _require_possible(course: Course) -> None:
+    stuck = course.schedule.stuck
+    if stuck:
+        reasons = tuple(f"{key}: {reason}" for key, reason in sorted(stuck.items()))
+        moves = len(course.scene.tasks) + len(course.scene.dir_tasks)
+        raise InfeasibleError(
+            f"{len(stuck)} of {counted(moves, 'move')} cannot be made in any order: {reasons[0]}",
+            reasons=reasons if len(reasons) > 1 else (),
+            hint="free space or add a broker to make room, or allow more with --max-disk-use; else make a new plan",
+        )

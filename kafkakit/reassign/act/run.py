@@ -1,0 +1,374 @@
+"""`reassign apply`, `rollback`, `resume` and `abort`: observe, decide, act, verify, in a rolling window.
+
+Everything decided here comes from the pure modules; everything done to the cluster is in the journal
+before it is done, so that a run cut at any point can be resumed or undone.
+"""
+
+from kafkakit.core.errors import (
+    InterruptedRunError,
+    KafkakitError,
+    LeaseLostError,
+    OperationFailedError,
+    RefusedError,
+    TryLaterError,
+)
+from kafkakit.core.plan import Plan
+from kafkakit.execution.act.leftovers import Leftovers
+from kafkakit.execution.act.log_dir_moves import LogDirs
+from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.goals import Goal, rollback_goals
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_words, halfway
+from kafkakit.execution.decide.outcome import Direction, Outcome, Request, Voice
+from kafkakit.execution.decide.precheck import (
+    DROPPED,
+    FOREIGN,
+    Assessment,
+    Live,
+    MoveState,
+    listed,
+    require_applicable,
+    require_rights,
+    require_same_cluster,
+)
+from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
+from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_elect
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.reassign.act.moves import Moves
+from kafkakit.reassign.act.plan_state import Sight
+from kafkakit.reassign.act.rounds import Navigator
+from kafkakit.reassign.act.schedule_inputs import Surveyor
+from kafkakit.reassign.act.undo import Undo, in_flight
+from kafkakit.reassign.act.window import AbortWishedError, Window
+from kafkakit.reassign.show.run import render_changes, stop_words
+
+STOP_PATIENCE_S = 3.0
+_UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
+_DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
+
+
+class Run:
+    """One run of one plan in one direction; made for a single call."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        admin: ClusterAdmin,
+        clock: Clock,
+        journal: Journal,
+        voice: Voice,
+        request: Request,
+        leftovers: Leftovers,
+        orders: Orders | None = None,
+    ) -> None:
+        self._plan, self._admin, self._clock = plan, admin, clock
+        self._journal, self._voice, self._request = journal, voice, request
+        self._leftovers = leftovers
+        self._orders = orders or Orders(None, None, voice)
+        self._patient = Patient(clock, voice, request.patience_s)
+        self._lookout = Lookout(admin, clock, self._patient)
+        self._throttles = Throttles(admin, clock, journal, voice, self._patient)
+        self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
+        self._dirs = LogDirs(admin, journal, voice, self._patient)
+        self._window = Window(
+            clock, voice, self._lookout, self._moves, self._throttles, self._dirs, self._orders, request
+        )
+        self._problems = self._window.problems
+        self._sight = Sight(plan, clock, self._lookout, self._dirs, journal)
+        surveyor = Surveyor(admin, clock, self._patient)
+        self._navigator = Navigator(plan, clock, surveyor, self._window, self._sight, journal, voice, request)
+        self._undo = Undo(clock, journal, voice, self._lookout, self._moves, self._dirs, self._sight, self._problems)
+        self._owed: tuple[str, ...] = ()
+        self._direction = Direction.APPLY  # becomes an abort when somebody asks for that
+
+    def apply(self) -> Outcome:
+        """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
+        self._require_not_paused()
+        live, assessment, goals, inside = self._decide(Direction.APPLY)
+        if not goals and not inside and not to_elect(assessment) and not self._journal.state.throttled:
+            short = lacking(assessment)
+            self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
+            for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
+                self._voice.warn(line)
+            self._settle_journal(Direction.APPLY)
+            return self._outcome(Direction.APPLY, "already applied", live, assessment)
+        return self._begin(Direction.APPLY, live, assessment, goals, inside)
+
+    def rollback(self) -> Outcome:
+        """Undo the plan: cancel what runs, then submit each partition's old list (a cancel loses its order)."""
+        if self._journal.state.direction == Direction.ROLLBACK:  # a paused apply may be undone
+            self._require_not_paused()
+        live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
+        _, stuck = rollback_goals(assessment, live)
+        if not goals and not inside and not stuck and not self._journal.state.throttled:
+            self._settle_journal(Direction.ROLLBACK)
+            return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
+        return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
+
+    def resume(self) -> Outcome:
+        """Go on with the run that was begun last, in its direction; raises `RefusedError` when there is none."""
+        state = self._journal.state
+        if not state.runs:
+            raise RefusedError(
+                "no run of this plan was begun here", hint=f"begin one: {self._request.commands.line('apply')}"
+            )
+        if state.unsettled and state.direction == Direction.ABORT:
+            raise RefusedError(
+                "the last run was an abort",
+                hint=f"finish it: {self._request.commands.run(Direction.ABORT)}; "
+                f"or carry the plan out after all: {self._request.commands.run(Direction.APPLY)}",
+            )
+        if state.unsettled and state.direction == Direction.ROLLBACK:
+            return self.rollback()
+        return self.apply()
+
+    def abort(self) -> Outcome:
+        """Cancel what is in flight, put the order of the cancelled lists back, and take the throttles away."""
+        live, assessment = self._sight.look(settle=True)
+        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        running = in_flight(assessment)
+        if not running and not self._journal.state.throttled and not self._journal.state.unsettled:
+            return self._outcome(Direction.ABORT, "nothing to abort", live, assessment)
+        return self._begin(Direction.ABORT, live, assessment, (), ())
+
+    def _decide(self, direction: Direction) -> tuple[Live, Assessment, tuple[Goal, ...], tuple[DirWork, ...]]:
+        """Look, refuse what must not be done, and give what is left to do."""
+        live, assessment = self._sight.look(settle=True)
+        require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        if direction is Direction.APPLY:
+            if self._request.wait_for_others:
+                live, assessment = self._sight.after_others(self._voice, live, assessment)
+            require_applicable(assessment, live, allow_drift=self._request.allow_drift)
+        elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
+            names = listed([str(s.move.key) for s in foreign])
+            raise RefusedError(
+                f"{len(foreign)} planned partitions were changed by somebody else: {names}",
+                hint="undo the others with --allow-drift, which leaves these alone",
+            )
+        return live, assessment, *self._sight.left(direction, live, assessment)
+
+    def _require_not_paused(self) -> None:
+        state = self._journal.state
+        if state.paused and state.unsettled:
+            raise RefusedError(
+                "the run of this plan is paused", hint=f"let it go on: {self._request.commands.line('continue')}"
+            )
+
+    def _settle_journal(self, direction: Direction) -> None:
+        """Close a run that was cut after its last effect, or that left what is done by now."""
+        if self._journal.state.unsettled and not self._request.dry_run:
+            self._journal.check(What.START, self._start_data(direction, Rates()))
+            self._journal.check(What.END, {"verdict": "complete", "problems": self._problems, "owed": []})
+
+    def _begin(
+        self,
+        direction: Direction,
+        live: Live,
+        assessment: Assessment,
+        goals: tuple[Goal, ...],
+        inside: tuple[DirWork, ...],
+    ) -> Outcome:
+        rates = self._rates()
+        self._announce(direction, live, goals, inside, rates)
+        if self._request.dry_run:
+            return self._outcome(direction, "planned", live, assessment)
+        if not self._request.confirm():
+            return self._outcome(direction, "declined", live, assessment)
+        if direction is Direction.APPLY:  # the answer may have taken a while
+            live, assessment, _, _ = self._decide(direction)
+        started, self._direction = self._clock.monotonic(), direction
+        try:
+            self._leftovers.lift(live, self._request.patience_s)
+            self._journal.check(What.START, self._start_data(direction, rates))
+            verdict = self._carry(direction, rates)
+            direction = self._direction
+            live, assessment = self._finish(direction)
+        except KeyboardInterrupt:
+            raise self._interrupted(self._direction) from None
+        except LeaseLostError as error:
+            raise TryLaterError(
+                f"{error.message}; this run does nothing more: its moves go on by themselves, its throttles stay set",
+                hint=f"go on: {self._request.commands.run(self._direction)}",
+            ) from error
+        except TryLaterError as error:
+            raise TryLaterError(
+                f"{error.message}; the run stopped and its throttles may still be set",
+                hint=f"once the cluster answers: {self._request.commands.run(self._direction)}",
+            ) from error
+        except KafkakitError as error:  # the journal cannot be written, say
+            raise OperationFailedError(
+                f"{error.message}; the run stopped, its moves may still run and its throttles may be set",
+                hint=f"go on: {self._request.commands.run(self._direction)}",
+            ) from error
+        return self._outcome(
+            direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rates=self._window.rates
+        )
+
+    def _announce(
+        self,
+        direction: Direction,
+        live: Live,
+        goals: tuple[Goal, ...],
+        inside: tuple[DirWork, ...],
+        rates: Rates,
+    ) -> None:
+        """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
+        require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
+        self._leftovers.require_idle(live, self._request.patience_s)
+        for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
+            self._voice.say(line)
+        if inside:
+            self._voice.say(dir_words(inside))
+        sourceless = without_source(goals, live)
+        if sourceless:
+            self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
+        if goals or inside:
+            self._navigator.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
+
+    def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
+        same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None
+        return {
+            "direction": direction.value,
+            "plan_path": self._request.plan_path,
+            "rate": same,
+            "rates": None if is_unlimited(rates) else rates_to_data(rates),
+            "token": self._orders.token,
+        }
+
+    def _rates(self) -> Rates:
+        """The throttle of this run: what is asked for, laid over what an interrupted run has still set."""
+        state = self._journal.state
+        return self._request.rates.over(state.wanted or Rates() if state.unsettled else Rates())
+
+    def _carry(self, direction: Direction, rates: Rates) -> str:
+        """Do it; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
+        try:
+            kept = self._undo.cancel_running(direction)
+            if is_unlimited(rates) and self._journal.state.throttled:
+                self._throttles.lift(self._sight.live())
+            if direction is not Direction.ABORT:
+                self._navigator.rounds(direction, rates, kept)
+                self._elect(direction)
+        except AbortWishedError:
+            return self._abort_now(direction, rates)
+        except OperationFailedError as error:
+            self._problems.append(error.message)
+            return "stopped"
+        return _DONE[direction]
+
+    def _abort_now(self, direction: Direction, rates: Rates) -> str:
+        """Somebody asked the run to end: from here on it is an abort."""
+        self._voice.warn(f"the {direction.value} is aborted on request")
+        self._direction = Direction.ABORT
+        self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
+        try:
+            self._undo.cancel_running(Direction.ABORT)
+        except OperationFailedError as error:
+            self._problems.append(error.message)
+        self._problems.append(f"the {direction.value} was aborted on request")
+        return _DONE[Direction.ABORT]
+
+    def _elect(self, direction: Direction) -> None:
+        """Give leadership to the first replicas, where they are in sync."""
+        undone = direction is Direction.ROLLBACK
+        self._undo.elect(to_elect(self._sight.look()[1], undone=undone))
+        deadline = self._clock.monotonic() + SETTLE_S
+        while to_elect(self._sight.look()[1], undone=undone) and self._clock.monotonic() < deadline:
+            self._clock.sleep(0.5)
+
+    def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
+        """Lift what throttles are left, look at the result, and close the journal's run."""
+        live, assessment = self._sight.look()
+        self._owed = self._throttles.lift(live)
+        undone = direction is Direction.ROLLBACK
+        deadline = self._clock.monotonic() + SETTLE_S
+        while direction is not Direction.ABORT and not self._problems and (short := lacking(assessment, undone=undone)):
+            if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
+                self._problems += shortcomings(short, live)
+                break
+            self._clock.sleep(0.5)
+            live, assessment = self._sight.look()
+        if not self._problems and direction is not Direction.ABORT:
+            self._problems += dir_problems(self._dirs.look(self._sight.inside(direction, live)))
+        moving = len(in_flight(assessment)) + len(self._dirs.on_the_way(self._journal.state.dirs_sent, live))
+        if moving:
+            self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")
+        between = assessment.having(MoveState.BETWEEN) if direction is Direction.ABORT else ()
+        if between:
+            names = listed([str(s.move.key) for s in between])
+            self._voice.warn(f"left between their old and new lists, complete and in sync: {names}")
+        inside = self._sight.inside(direction, live) if direction is Direction.ABORT else ()
+        halfway_in = halfway(inside, self._dirs.read(inside))
+        if halfway_in:
+            names = listed([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
+            self._voice.warn(f"left in a log dir between their old and new ones: {names}")
+        verdict = "incomplete" if self._problems or between or halfway_in else "complete"
+        self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
+        return live, assessment
+
+    def _interrupted(self, direction: Direction) -> InterruptedRunError:
+        """Say what still runs after a stop; throttles stay while moves run, or else they come off now."""
+        commands = self._request.commands
+        resume = commands.run(direction)
+        try:
+            self._journal.reload()
+            patient = Patient(self._clock, self._voice, STOP_PATIENCE_S)
+            live = Lookout(self._admin, self._clock, patient).live({e.topic for e in self._plan.scope})
+            state = self._journal.state
+            inside = LogDirs(self._admin, self._journal, self._voice, patient).on_the_way(state.dirs_sent, live)
+            moving = len(in_flight(self._sight.assess(live))) + len(inside)
+            if not moving:
+                owed = self._throttles.lift(live)
+                left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"
+                return InterruptedRunError(f"stopped; no move of the plan is running, {left}", hint=f"go on: {resume}")
+        except (KafkakitError, KeyboardInterrupt) as error:
+            why = error.message if isinstance(error, KafkakitError) else "stopped again before they were looked at"
+            return InterruptedRunError(
+                f"stopped; moves may still run on the cluster and throttles may be set ({why})",
+                hint=f"go on: {resume}",
+            )
+        planned = len(self._plan.moves) + len(self._plan.dir_moves)
+        message, hint = stop_words(direction, moving, planned, state, commands)
+        return InterruptedRunError(message, hint=hint)
+
+    def _outcome(
+        self,
+        direction: Direction,
+        verdict: str,
+        live: Live,
+        assessment: Assessment,
+        *,
+        seconds: float = 0.0,
+        rates: Rates | None = None,
+    ) -> Outcome:
+        undone = direction is Direction.ROLLBACK
+        problems = tuple(self._problems)
+        commands = self._request.commands
+        next_commands: tuple[str, ...] = ()
+        if direction is Direction.ABORT:
+            again = (commands.run(Direction.ABORT),) if problems or self._owed else ()
+            next_commands = (*again, commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
+        elif problems:
+            next_commands = (commands.run(direction), commands.line("verify"), commands.run(Direction.ROLLBACK))
+        elif self._owed:  # all is in place, only a throttle is left: nothing here may undo the moves
+            next_commands = (commands.run(direction) if undone else commands.line("verify"),)
+        return Outcome(
+            direction=direction,
+            verdict="incomplete" if problems and verdict not in _UNTOUCHED else verdict,
+            partitions=judge(assessment, undone=undone),
+            problems=problems,
+            owed=self._owed,
+            submitted=self._window.submitted,
+            copied_bytes=self._window.copied_bytes,
+            dirs_moved=self._window.dirs_moved,
+            seconds=seconds,
+            rates=rates,
+            promise=self._journal.state.promise if seconds else None,
+            next_commands=tuple(dict.fromkeys(next_commands)),
+        )

@@ -1,0 +1,40 @@
+"""Running moves, one line each."""
+
+from collections.abc import Iterable
+
+from kafkakit.core.quantities import format_bytes
+from kafkakit.core.tables import text_table
+from kafkakit.execution.decide.status.state import MoveView
+
+COLUMNS = ("topic", "partition", "target", "adding", "removing", "copied_bytes", "total_bytes", "run")
+
+
+def chosen(moves: Iterable[MoveView], *, ours: bool, foreign: bool) -> tuple[MoveView, ...]:
+    """The moves of runs on this host (`ours`), or the others (`foreign`); all when neither or both are wanted."""
+    return tuple(m for m in moves if ours == foreign or bool(m.run) == ours)
+
+
+def list_rows(moves: Iterable[MoveView]) -> tuple[tuple[object, ...], ...]:
+    """One row a move, in `COLUMNS`."""
+    return tuple(
+        (
+            m.move.topic,
+            m.move.partition,
+            *(",".join(map(str, part)) for part in (m.move.target, m.move.adding, m.move.removing)),
+            m.copied_bytes,
+            m.total_bytes,
+            m.run,
+        )
+        for m in moves
+    )
+
+
+def render_list(moves: tuple[MoveView, ...]) -> str:
+    """An aligned table for people; nothing where nothing moves."""
+    if not moves:
+        return ""
+    rows = [
+        (*row[:5], format_bytes(m.copied_bytes), format_bytes(m.total_bytes), m.run or "foreign")
+        for m, row in zip(moves, list_rows(moves), strict=True)
+    ]
+    return text_table(("topic", "partition", "target", "adding", "removing", "copied", "of", "run"), rows) + "\n"

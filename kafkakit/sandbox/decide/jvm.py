@@ -1,0 +1,88 @@
+"""Command lines of the sandbox's Java processes.
+
+Everything long or private stands in an argument file (`java @FILE`), so that the process list shows the
+marker and nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kafkakit.sandbox.decide.layout import Node, Role
+
+MARKER = "-Dkafkakit.sandbox.node="
+
+_MAIN = {
+    Role.BROKER: "kafka.Kafka",
+    Role.CONTROLLER: "kafka.Kafka",
+    Role.ZOOKEEPER: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+}
+# A broker idles in 48 MB, needs 128 MB for data and about 400 MB for thousands of partitions. The heap
+# grows only when used, so that the limit costs nothing.
+_HEAP = {Role.BROKER: ("-Xms64m", "-Xmx448m"), Role.CONTROLLER: ("-Xms32m", "-Xmx256m"), Role.ZOOKEEPER: ("-Xmx64m",)}
+
+# Short-lived JVMs on few cores: one collector thread, and no second compiler to warm up.
+_LIGHT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+
+_QUIET_LOGGERS = (
+    "state.change.logger",
+    "kafka.server.KafkaConfig",
+    "org.apache.kafka.common.config.AbstractConfig",
+    "org.apache.kafka.storage.internals.log",
+    "org.apache.kafka.image",
+    "kafka.log",
+    "kafka.cluster",
+)
+
+
+def marker(node: Node) -> str:
+    """The argument that says which sandbox and which node a process is."""
+    return f"{MARKER}{node.folder}"
+
+
+def command(java: str, node: Node) -> tuple[str, ...]:
+    """The command line that starts a node; its argument file must be in place."""
+    return (java, marker(node), f"@{argument_file(node)}")
+
+
+def argument_file(node: Node) -> str:
+    """Where the node's argument file lives."""
+    return f"{node.folder}/java.args"
+
+
+def properties_file(node: Node) -> str:
+    """Where the node's configuration lives."""
+    return f"{node.folder}/node.properties"
+
+
+def node_arguments(node: Node, class_path: Sequence[str]) -> str:
+    """The text of a node's argument file."""
+    logging = {
+        "org.slf4j.simpleLogger.defaultLogLevel": "info",
+        "org.slf4j.simpleLogger.showDateTime": "true",
+        "org.slf4j.simpleLogger.dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+        **{f"org.slf4j.simpleLogger.log.{name}": "warn" for name in _QUIET_LOGGERS},
+    }
+    return _arguments((*_HEAP[node.role], *_LIGHT), logging, class_path, (_MAIN[node.role], properties_file(node)))
+
+
+def format_arguments(node: Node, cluster_id: str, class_path: Sequence[str], users: Mapping[str, str]) -> str:
+    """The argument file of Kafka's own storage tool, which formats the controller's metadata dir.
+
+    `users` maps SCRAM names to passwords; they become part of the cluster's first metadata.
+    """
+    main = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", properties_file(node)]
+    for user, password in users.items():
+        main += ["--add-scram", f"SCRAM-SHA-256=[name={user},password={password}]"]
+    quiet = {"org.slf4j.simpleLogger.defaultLogLevel": "error"}
+    return _arguments(("-Xmx128m", *_LIGHT), quiet, class_path, main)
+
+
+def _arguments(
+    options: Sequence[str], properties: Mapping[str, str], class_path: Sequence[str], main: Sequence[str]
+) -> str:
+    words = [*options, *(f"-D{key}={value}" for key, value in properties.items()), "-cp", ":".join(class_path), *main]
+    return "".join(f"{_quoted(word)}\n" for word in words)
+
+
+def _quoted(word: str) -> str:
+    """Quote for the java launcher's argument files: backslash escapes inside double quotes."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

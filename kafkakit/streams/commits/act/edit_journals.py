@@ -1,0 +1,179 @@
+"""Where the journals of edits are kept: one file an edit, in the order of their names."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import InputError, OperationFailedError, UsageError
+from kafkakit.core.journal_lines import RecordKind, line_hash
+from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.journal_file import DiskFile, LineFile
+from kafkakit.ports.clock import Clock
+from kafkakit.streams.commits.decide.editing.journal import (
+    Change,
+    EditRecord,
+    Line,
+    Opening,
+    Standing,
+    Verdict,
+    What,
+    change_data,
+    decode_edit_lines,
+    encode_edit_line,
+    fold,
+    opening_data,
+    replay_lines,
+)
+from kafkakit.streams.formats.printable import printable
+
+SUFFIX = ".journal"
+OpenFile = Callable[[Path], LineFile]
+
+
+class EditJournal:
+    """One edit's journal, open for writing; `record` is what its lines so far mean, None before the first."""
+
+    def __init__(self, file: LineFile, clock: Clock) -> None:
+        self._file, self._clock = file, clock
+        self.name = file.name
+        data = file.read()
+        text = decode_edit_lines(data, self.name)
+        self.record = replay_lines(text.records, self.name)
+        self._seq, self._prev, self._size = len(text.records), text.last_hash, text.whole_bytes
+        self._torn = self._size != len(data)
+
+    def open(self, opening: Opening) -> None:
+        """Say whose edit it is; the first line."""
+        self._write(RecordKind.CHECK, What.OPEN, opening_data(opening))
+
+    def intend(self, changes: Collection[Change]) -> int:
+        """Record what is about to be written, with what it replaces; returns the number that `answered` refers to."""
+        return self._write(RecordKind.INTENT, What.WRITE, {"changes": [change_data(change) for change in changes]})
+
+    def answered(self, intent: int, answers: Mapping[TopicPartition, ItemError | str | None]) -> None:
+        """Record what the brokers said (None: accepted)."""
+        told = [[*key, None if error is None else str(error)] for key, error in sorted(answers.items())]
+        self._write(RecordKind.EFFECT, What.WRITE, {"answers": told}, intent)
+
+    def found(self, standings: Mapping[TopicPartition, Standing]) -> None:
+        """Record which commits stand."""
+        told = [[*key, standing.value] for key, standing in sorted(standings.items())]
+        self._write(RecordKind.CHECK, What.FOUND, {"partitions": told})
+
+    def end(self, verdict: Verdict) -> None:
+        """Record how it came out."""
+        self._write(RecordKind.CHECK, What.END, {"verdict": verdict.value})
+
+    def _write(self, kind: RecordKind, what: What, data: Mapping[str, Any], of: int | None = None) -> int:
+        if self._torn:
+            self._file.cut(self._size)
+            self._torn = False
+        line = Line(seq=self._seq, time=self._clock.now(), prev=self._prev, kind=kind, what=what, of=of, data=data)
+        text = encode_edit_line(line)
+        try:
+            self._file.append(text)
+        except OperationFailedError:
+            self._torn = True  # a full disk takes part of a line; what is written next must not join it
+            raise
+        self.record = fold(self.record, line)
+        self._seq, self._prev, self._size = self._seq + 1, line_hash(text), self._size + len(text)
+        return line.seq
+
+
+class Edits:
+    """The edits of one cluster on this host."""
+
+    def __init__(self, folder: Path, clock: Clock, open_file: OpenFile = DiskFile) -> None:
+        self._folder, self._clock, self._open_file = folder, clock, open_file
+
+    def begin(self, verb: str, group: str) -> EditJournal:
+        """A journal for a new edit, not on disk yet; names sort by time. Only one edit of a group may begin at once."""
+        stamp = self._clock.now().strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+        number = 0
+        while True:
+            tail = f".{number}" if number else ""
+            path = self._folder / f"{stamp}{tail}-{verb}-{short_name(group)}{SUFFIX}"
+            if not path.exists():
+                return EditJournal(self._open_file(path), self._clock)
+            number += 1
+
+    def named(self, name: str) -> EditJournal:
+        """The journal of a file, by path or by name in the folder; `UsageError` when there is none."""
+        for path in (Path(name), self._folder / name, self._folder / f"{name}{SUFFIX}"):
+            if path.is_file():
+                journal = EditJournal(self._open_file(path.absolute()), self._clock)  # other journals name it
+                if journal.record is None:
+                    raise InputError(str(path), "holds no edit: it was stopped before its first line was written")
+                return journal
+        raise UsageError(f"there is no journal {name!r:.80}", hint=f"those of this host are in {self._folder}")
+
+    def records(self) -> tuple[tuple[str, EditRecord], ...]:
+        """Every edit with the path of its journal, oldest first; empty and damaged journals are passed over."""
+        found = []
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else ():
+            try:
+                record = EditJournal(self._open_file(path), self._clock).record
+            except InputError:
+                continue
+            if record is not None:
+                found.append((str(path), record))
+        return tuple(found)
+
+    def last(self, group: str | None = None) -> EditJournal:
+        """The newest edit that can be undone: no undo itself, and not undone yet; `UsageError` when there is none."""
+        records = self.records()
+        undone = _undone(records)
+        for path, record in reversed(records):
+            is_asked = group is None or record.opening.group == group
+            may_have_written = record.changes and record.verdict is not Verdict.NOTHING
+            if is_asked and record.opening.undoes is None and may_have_written and Path(path).name not in undone:
+                return self.named(path)
+        raise self._none(group, "undone")
+
+    def last_unfinished(self, group: str | None = None) -> EditJournal:
+        """The newest edit, or undo, that did not get to write everything; `UsageError` when there is none."""
+        records = self.records()
+        undone = _undone(records)
+        for path, record in reversed(records):
+            is_asked = group is None or record.opening.group == group
+            is_unfinished = record.is_open or record.verdict is Verdict.INCOMPLETE
+            if is_asked and is_unfinished and Path(path).name not in undone:
+                return self.named(path)
+        raise self._none(group, "finished")
+
+    def interrupted(self, group: str) -> tuple[str, ...]:
+        """The journals of edits of a group that may have written and did not end, oldest first."""
+        records = self.records()
+        undone = _undone(records)
+        return tuple(
+            path
+            for path, record in records
+            if record.opening.group == group and record.is_open and Path(path).name not in undone
+        )
+
+    def _none(self, group: str | None, what: str) -> UsageError:
+        of_group = "" if group is None else f" of group {printable(group)}"
+        return UsageError(f"no edit{of_group} is on record here that could be {what}", hint=f"looked in {self._folder}")
+
+
+def _undone(records: Iterable[tuple[str, EditRecord]]) -> frozenset[str]:
+    """The file names of edits that were taken back, whether or not their own journals got to say so."""
+    names = set()
+    for path, record in records:
+        if record.verdict is Verdict.UNDONE:
+            names.add(Path(path).name)
+        elif record.opening.undoes is not None and record.verdict is Verdict.COMPLETE:
+            names.add(Path(record.opening.undoes).name)
+    return frozenset(names)
+
+
+def short_name(group: str) -> str:
+    """A few characters that tell groups apart in the names of files, whatever characters the groups' names have."""
+    return sha256(group.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def edits_folder(state_dir: Path, cluster_id: str) -> Path:
+    """Where the journals of a cluster's edits are; the cluster id was checked."""
+    return state_dir / "commit-edits" / cluster_id

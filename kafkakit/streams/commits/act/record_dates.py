@@ -1,0 +1,69 @@
+"""Asking the log when records were written, for many partitions at a small price.
+
+A broker gives each partition of a fetch whole batches within its bytes, and nothing at all where the first batch is
+larger, save for the first partition of the answer. So partitions are asked many at once with a little room each, and
+those that gave nothing again with more, in the end one by one.
+"""
+
+from collections.abc import Collection
+
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.commits.decide.facts import TimeSpan
+from kafkakit.streams.commits.decide.record_time import time_at
+
+ROUNDS = ((200, 32 << 10), (8, 1 << 20), (1, 1 << 20))  # partitions at once, bytes for each
+MOST_ALONE = 100  # partitions that are asked one by one
+MOST = 2_000  # partitions that one call dates
+
+Place = tuple[TopicPartition, int]
+
+
+class RecordTimes:
+    """When records were written, by the log; of one cluster."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+
+    def at(self, places: Collection[Place]) -> dict[Place, TimeSpan]:
+        """The times of the records at these offsets, or the next that the log has; one that cannot be told is absent.
+
+        At most `MOST` are asked for, in order of partition.
+        """
+        found: dict[Place, TimeSpan] = {}
+        left = sorted(set(places))[:MOST]
+        for at_once, room in ROUNDS:
+            if at_once == 1:
+                left = left[:MOST_ALONE]
+            asked, left = left, []
+            while asked:
+                batch, asked = _one_a_partition(asked, at_once)
+                left += self._ask(batch, room, found)
+        return found
+
+    def _ask(self, batch: list[Place], room: int, found: dict[Place, TimeSpan]) -> list[Place]:
+        """Ask once; returns those that may tell when they are given more room."""
+        answers = self._log.fetch(dict(batch), max_bytes=room * len(batch), wait_ms=0, partition_bytes=room)
+        again: list[Place] = []
+        for place in batch:
+            fetched = answers.get(place[0])
+            if fetched is None or fetched.error is not None:
+                continue
+            span = time_at(fetched.records, place[1])
+            if span is not None:
+                found[place] = span
+            else:
+                again.append(place)
+        return again
+
+
+def _one_a_partition(places: list[Place], most: int) -> tuple[list[Place], list[Place]]:
+    """The next places to ask at once, no partition twice, and the rest."""
+    batch: dict[TopicPartition, int] = {}
+    rest: list[Place] = []
+    for key, offset in places:
+        if key in batch or len(batch) == most:
+            rest.append((key, offset))
+        else:
+            batch[key] = offset
+    return list(batch.items()), rest

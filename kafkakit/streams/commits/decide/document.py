@@ -1,0 +1,232 @@
+"""Commits in JSON files: what `decode -o json` and `show -o json` print, read back with every rule checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkakit.core.documents import decode_json
+from kafkakit.core.errors import InputError
+from kafkakit.streams.formats.commit import (
+    CommitState,
+    Dialect,
+    Mark,
+    MarkState,
+    Problem,
+    ReplayWindow,
+    RouteMark,
+    Spill,
+    Watermark,
+    Writer,
+)
+from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+from kafkakit.streams.formats.offset_ranges import MAX_OFFSET, OffsetRanges
+
+DIGEST_BYTES = 8
+READ_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkDocument:
+    """A `commit.Mark` with its state by name."""
+
+    start: int
+    end: int
+    state: str
+    count: int = 0
+    deferred_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpillDocument:
+    """A `commit.Spill` with its digest as 16 hex digits."""
+
+    partition: int
+    offset: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDocument:
+    """A `commit.CommitState`; `done` are `[start, end]` pairs, end exclusive."""
+
+    base: int
+    done: tuple[tuple[int, int], ...] = ()
+    watermark: Watermark | None = None
+    route: RouteMark | None = None
+    marks: tuple[MarkDocument, ...] = ()
+    spill: SpillDocument | None = None
+    writer: Writer | None = None
+    replay: ReplayWindow | None = None
+    forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityDocument:
+    """An `identity.CommitIdentity` with its topic id as text."""
+
+    cluster_id: str
+    topic_id: str
+    partition: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderDocument:
+    """The header of what a command printed; of a file made by hand it may be absent."""
+
+    schema: int
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitDocument:
+    """One commit: its offset and what was committed with it; what `decode -o json` prints holds more, all told."""
+
+    offset: int
+    state: StateDocument
+    kafkakit: HeaderDocument | None = None
+    dialect: Dialect = Dialect.KKM1
+    identity: IdentityDocument | None = None
+    topic: str | None = None
+    partition: int | None = None
+    problem: Problem | None = None
+    chars: int | None = None
+    stream_time_ms: int | None = None
+    processor: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownDocument:
+    """What `show -o json` prints of a group, as far as a comparison needs it."""
+
+    group: str
+    cluster_id: str
+    kafkakit: HeaderDocument
+    commits: tuple[CommitDocument, ...]
+
+
+def read_commit(data: bytes, source: str) -> CommitDocument:
+    """One commit out of JSON; `InputError` names what is wrong."""
+    document = decode_json(data, CommitDocument, source)
+    _check_header(document.kafkakit, source)
+    state_of(document, source)
+    return document
+
+
+def read_shown(data: bytes, source: str) -> ShownDocument:
+    """A saved `show -o json`; `InputError` names what is wrong."""
+    document = decode_json(data, ShownDocument, source)
+    _check_header(document.kafkakit, source)
+    for commit in document.commits:
+        state_of(commit, f"{source}: {commit.topic}-{commit.partition}")
+    return document
+
+
+def identity_of(document: CommitDocument, source: str) -> CommitIdentity | None:
+    """What the document says that the commit belongs to."""
+    told = document.identity
+    if told is None:
+        return None
+    _refuse_unless(0 <= told.partition < 1 << 31, source, f"{told.partition} is no partition")
+    return CommitIdentity(
+        cluster_id=told.cluster_id, topic_id=topic_id_bytes(told.topic_id), partition=told.partition, group=told.group
+    )
+
+
+def state_of(document: CommitDocument, source: str) -> CommitState:
+    """The state in a document, if it makes sense: in order, within its bounds, marks in agreement with what is done."""
+    told = document.state
+    _refuse_unless(0 <= told.base <= MAX_OFFSET, source, f"base {told.base} is no offset")
+    _refuse_unless(
+        told.base == document.offset, source, f"the state is for base {told.base}, the commit for {document.offset}"
+    )
+    end = told.base
+    for start, stop in told.done:
+        _refuse_unless(
+            end < start < stop <= MAX_OFFSET, source, f"done range [{start}, {stop}] is out of order or empty"
+        )
+        end = stop
+    state = CommitState(
+        base=told.base,
+        done=OffsetRanges(told.done),
+        watermark=told.watermark,
+        route=told.route,
+        marks=tuple(_mark(mark, source) for mark in told.marks),
+        spill=_spill(told.spill, source),
+        writer=told.writer,
+        replay=told.replay,
+        forgotten=told.forgotten,
+    )
+    _check_marks(state, source)
+    _check_numbers(state, source)
+    return state
+
+
+def _check_header(header: HeaderDocument | None, source: str) -> None:
+    if header is not None and header.schema != READ_SCHEMA:
+        raise InputError(
+            source, f"has schema {header.schema}, this kafkakit reads {READ_SCHEMA}", hint="use a newer kafkakit"
+        )
+
+
+def _mark(told: MarkDocument, source: str) -> Mark:
+    name = told.state.upper()
+    _refuse_unless(
+        name in MarkState.__members__,
+        source,
+        f"mark {told.state!r:.40} is none of {', '.join(kind.name.lower() for kind in MarkState)}",
+    )
+    _refuse_unless(0 <= told.count <= 15, source, f"a mark counts {told.count} tries: 15 stands for 15 or more")
+    _refuse_unless(told.deferred_s >= 0, source, "a mark is deferred for less than no time")
+    return Mark(start=told.start, end=told.end, state=MarkState[name], count=told.count, deferred_s=told.deferred_s)
+
+
+def _check_marks(state: CommitState, source: str) -> None:
+    end = state.base
+    for mark in state.marks:
+        _refuse_unless(
+            end <= mark.start < mark.end <= MAX_OFFSET, source, f"mark [{mark.start}, {mark.end}] is out of order"
+        )
+        covered = state.done.within(mark.start, mark.end).count
+        want = mark.end - mark.start if mark.state.is_done else 0
+        _refuse_unless(
+            covered == want,
+            source,
+            f"mark [{mark.start}, {mark.end}] {mark.state.name.lower()} does not agree with what is done",
+        )
+        end = mark.end
+
+
+def _check_numbers(state: CommitState, source: str) -> None:
+    numbers = {
+        "forgotten": state.forgotten,
+        "watermark.oldest_ms": 0 if state.watermark is None else state.watermark.oldest_ms,
+        "route.epoch": 0 if state.route is None else state.route.epoch,
+        "route.segment": 0 if state.route is None else state.route.segment,
+        "spill.partition": 0 if state.spill is None else state.spill.partition,
+        "spill.offset": 0 if state.spill is None else state.spill.offset,
+        "writer.member_hash": 0 if state.writer is None else state.writer.member_hash,
+        "writer.generation": 0 if state.writer is None else state.writer.generation,
+        "replay.request_id": 0 if state.replay is None else state.replay.request_id,
+    }
+    for name, number in numbers.items():
+        _refuse_unless(0 <= number <= MAX_OFFSET, source, f"{name} is {number}")
+    if state.writer is not None:
+        _refuse_unless(state.writer.member_hash < 1 << 32, source, "writer.member_hash has more than 32 bits")
+    if state.replay is not None:
+        _refuse_unless(state.base <= state.replay.start < state.replay.end, source, "the replay window is out of order")
+
+
+def _spill(told: SpillDocument | None, source: str) -> Spill | None:
+    if told is None:
+        return None
+    try:
+        digest = bytes.fromhex(told.digest)
+    except ValueError:
+        digest = b""
+    _refuse_unless(len(digest) == DIGEST_BYTES, source, "spill.digest is not 16 hex digits")
+    return Spill(partition=told.partition, offset=told.offset, digest=digest)
+
+
+def _refuse_unless(condition: bool, source: str, problem: str) -> None:
+    if not condition:
+        raise InputError(source, problem)

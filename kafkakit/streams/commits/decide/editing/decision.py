@@ -1,0 +1,228 @@
+"""From what was seen of a group to the plan of an edit: pure, and refusing whatever could lose a record unasked."""
+
+from collections.abc import Iterable, Mapping
+
+from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import counted
+from kafkakit.streams.commits.decide.editing.changes import all_done, redated
+from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
+from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
+from kafkakit.streams.commits.decide.editing.request import (
+    EditRequest,
+    Reject,
+    Replay,
+    Reset,
+    Skip,
+    Translate,
+    verb_name,
+)
+from kafkakit.streams.commits.decide.editing.verbs import Wanted, wanted
+from kafkakit.streams.commits.decide.editing.writing import Written, dialect_for, losses, written
+from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Reading, Watermark
+from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.printable import ranges_text
+
+NEWER = (Problem.UNKNOWN_VERSION, Problem.UNKNOWN_SECTION)
+MOST_REASONS = 3
+
+
+def decide_edit(observed: Observed, request: EditRequest, words: Iterable[str] = ()) -> EditPlan:
+    """Plan an edit of all partitions that were seen; `words` say how the request was understood.
+
+    Raises `RefusedError` when one of them cannot be done as asked: an edit is whole or not at all.
+    """
+    edits, refused = [], []
+    for seen in observed.partitions:
+        try:
+            edits.append(_edit(seen, observed, request))
+        except RefusedError as error:
+            refused.append(error)
+    if refused:
+        more = len(refused) - MOST_REASONS
+        reasons = "; ".join(error.message for error in refused[:MOST_REASONS])
+        raise RefusedError(reasons + (f"; and {more} more partitions" if more > 0 else ""), hint=refused[0].hint)
+    return EditPlan(
+        verb=verb_name(request.verb),
+        cluster_id=observed.cluster_id,
+        group=observed.group.group,
+        taken_at=observed.taken_at,
+        limit_chars=observed.limit_chars,
+        edits=tuple(edits),
+        words=tuple(words),
+        request_id=request.verb.request_id if isinstance(request.verb, Replay) else None,
+    )
+
+
+def times_wanted(plan: EditPlan) -> Mapping[TopicPartition, frozenset[int]]:
+    """The offsets whose record times the plan's payloads would tell, where a new watermark is due."""
+    wanted_at: dict[TopicPartition, frozenset[int]] = {}
+    for edit in plan.changes:
+        state = edit.state_after
+        if edit.dialect_after is Dialect.KKM1 and state is not None and state.watermark is None:
+            wanted_at[edit.partition] = frozenset(offset for offset in (state.base, state.end - 1) if offset >= 0)
+    return wanted_at
+
+
+def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> PartitionEdit:
+    _check_adoption(seen, request)
+    aim = wanted(seen, request)
+    verb = request.verb
+    dialect = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.dialect)
+    is_broken = seen.reading is not None and seen.reading.problem is not None
+    stays = aim.state == seen.state and dialect is seen.dialect
+    if stays and not isinstance(verb, Reset) and not (is_broken and isinstance(verb, Translate)):
+        return _unchanged(seen, aim)
+    if dialect is Dialect.OPAQUE and not isinstance(verb, Reset):
+        raise RefusedError(
+            f"{seen.partition}: its commit carries metadata that nobody here knows",
+            hint="look at it with commits decode; --dialect plain drops it, --dialect kkm1 or pc replaces it",
+        )
+    state = _with_watermark(seen, aim.state)
+    forgotten, notes = 0, list(aim.notes)
+    if isinstance(verb, Translate):
+        notes += [f"lost: {words}" for words in losses(seen.reading, state, dialect)]
+        if dialect is Dialect.PLAIN and state.done:
+            forgotten = state.done.count
+            notes.append(f"lost: {counted(forgotten, 'acknowledgement')} above {state.base}")
+            state = CommitState(base=state.base)
+    text = written(seen, observed, state, dialect)
+    forgotten += text.forgotten
+    if text.forgotten or text.left_out:
+        notes.append(_coarsened(seen, observed, text, request))
+    after = CommittedOffset(offset=state.base, metadata=text.metadata, leader_epoch=_epoch(seen, state.base))
+    found = read_metadata(after.metadata, after.offset, seen.identity)
+    edit = PartitionEdit(
+        partition=seen.partition,
+        topic_id=seen.identity.topic_id,
+        before=seen.committed,
+        after=after,
+        dialect_before=seen.dialect,
+        dialect_after=found.dialect,
+        state_before=seen.state,
+        state_after=found.state,
+        reopened=_held(_done(seen.state).minus(all_done(found.state)), seen),
+        passed=_held(all_done(found.state).minus(_done(seen.state)), seen),
+        forgotten=forgotten,
+        notes=(*notes, *text.notes),
+        warnings=(
+            *_unusable(seen),
+            *_newly_bound(seen, found),
+            *aim.warnings,
+            *_missed(request, aim, found.state),
+            *text.warnings,
+            *_spilled(seen),
+        ),
+    )
+    _check_sound(seen, aim, state, found.state)
+    _check_in_log(seen, found.state, request)
+    return edit
+
+
+def _check_adoption(seen: SeenPartition, request: EditRequest) -> None:
+    reading = seen.reading
+    if reading is not None and reading.dialect is Dialect.KKM1 and reading.problem in NEWER and not request.adopt:
+        raise RefusedError(
+            f"{seen.partition}: the commit was written by a newer format ({reading.reason or reading.problem})",
+            hint="use a newer kafkakit; --adopt writes over it, and forgets every acknowledgement in it",
+        )
+
+
+def _coarsened(seen: SeenPartition, observed: Observed, text: Written, request: EditRequest) -> str:
+    lost = [f"{counted(text.forgotten, 'acknowledgement')} (those records are delivered again)"] * (text.forgotten > 0)
+    words = f"the state does not fit {observed.limit_chars} characters; left out: {', '.join([*lost, *text.left_out])}"
+    if not request.coarsen:
+        raise RefusedError(f"{seen.partition}: {words}", hint="--allow-coarsening accepts that")
+    return words
+
+
+def _check_sound(seen: SeenPartition, aim: Wanted, meant: CommitState, found: CommitState) -> None:
+    """What is to be written must say no more than was meant, and pass nothing that was not asked for."""
+    surplus = all_done(found).minus(all_done(meant))
+    passed = all_done(found).minus(_done(seen.state)).minus(aim.may_pass)
+    if surplus or (passed and seen.state is not None):
+        raise OperationFailedError(f"{seen.partition}: the payload would pass pending records; nothing was written")
+
+
+def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest) -> None:
+    """What is done beyond the end of the log would be written anew, and bound: records that come there are skipped."""
+    if found.end > seen.span.end and not request.outside_log:
+        raise RefusedError(
+            f"{seen.partition}: its commit says that offsets up to {found.end - 1} are done, but the log ends at "
+            f"{seen.span.end}: it was copied here, or the log was cut",
+            hint="records that are still to come would be skipped; "
+            + ("reset" if found.base > seen.span.end else "translate --to plain, or reset,")
+            + " drops what is done",
+        )
+
+
+def _unchanged(seen: SeenPartition, aim: Wanted) -> PartitionEdit:
+    return PartitionEdit(
+        partition=seen.partition,
+        topic_id=seen.identity.topic_id,
+        before=seen.committed,
+        after=seen.committed,
+        dialect_before=seen.dialect,
+        dialect_after=seen.dialect,
+        state_before=seen.state,
+        state_after=seen.state,
+        notes=aim.notes,
+    )
+
+
+def _with_watermark(seen: SeenPartition, state: CommitState) -> CommitState:
+    """The state with the record times that are known; no watermark rather than a guessed one."""
+    before = seen.state or CommitState(base=state.base)
+    old = before.watermark
+    if state.watermark is not None or (old is None and not seen.time_at):
+        return state
+    oldest = seen.time_at.get(state.base)
+    is_newest_done = old is not None and state.end >= before.end
+    newest = old.newest_done_ms if old is not None and is_newest_done else seen.time_at.get(state.end - 1)
+    if oldest is None or newest is None or state.base >= seen.span.end:
+        return redated(state, before, None)
+    return redated(state, before, Watermark(oldest_ms=oldest, newest_done_ms=newest))
+
+
+def _unusable(seen: SeenPartition) -> tuple[str, ...]:
+    reading = seen.reading
+    if reading is None or reading.problem is None:
+        return ()
+    claimed = ""
+    if reading.claimed is not None and reading.claimed.done:
+        claimed = f"; what it claims done ({counted(reading.claimed.done.count, 'offset')}) is not used"
+    return (f"its present payload is not usable: {reading.problem}{claimed}",)
+
+
+def _newly_bound(seen: SeenPartition, found: Reading) -> tuple[str, ...]:
+    if seen.dialect is not Dialect.PARALLEL_CONSUMER or found.dialect is not Dialect.KKM1 or not found.state.done:
+        return ()
+    return ("a map of parallel-consumer is bound to nothing: make sure that it was written here, and not copied",)
+
+
+def _missed(request: EditRequest, aim: Wanted, found: CommitState) -> tuple[str, ...]:
+    left = aim.may_pass.minus(all_done(found)) if isinstance(request.verb, Skip | Reject) else OffsetRanges()
+    return (f"{ranges_text(left)}: stays pending, since not everything fits",) if left else ()
+
+
+def _spilled(seen: SeenPartition) -> tuple[str, ...]:
+    if seen.state is None or seen.state.spill is None:
+        return ()
+    return ("its pointer to the ledger is dropped: acknowledgements that only the ledger holds are forgotten",)
+
+
+def _epoch(seen: SeenPartition, offset: int) -> int | None:
+    """The leader epoch of the commit; known only for the offset it came with."""
+    if seen.committed is None or seen.committed.offset != offset:
+        return None
+    return seen.committed.leader_epoch
+
+
+def _done(state: CommitState | None) -> OffsetRanges:
+    return OffsetRanges() if state is None else all_done(state)
+
+
+def _held(offsets: OffsetRanges, seen: SeenPartition) -> OffsetRanges:
+    return offsets.within(seen.span.start, seen.span.end)

@@ -1,0 +1,49 @@
+"""Whether a group may be edited at all: nobody may be at work in it."""
+
+from collections.abc import Mapping
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import counted
+from kafkakit.streams.formats.printable import printable
+
+QUIET = (GroupState.EMPTY, GroupState.DEAD)
+UNSTABLE_NAMES = ("UnstableOffsetCommitError", "UNSTABLE_OFFSET_COMMIT")
+MOST_NAMED = 3
+
+
+def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescription:
+    """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
+    `TryLaterError` or `OperationFailedError` where nobody tells."""
+    name = printable(group)
+    if isinstance(told, ItemError):
+        words = f"group {name} cannot be described: {told}"
+        raise TryLaterError(words) if told.retriable else OperationFailedError(words)
+    if told.type is GroupType.SHARE:
+        raise RefusedError(f"group {name} is a share group: brokers keep its state, not commits")
+    if told.members or told.state not in QUIET:
+        clients = sorted({printable(f"{member.client_id}{member.host}") for member in told.members})
+        named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
+        raise RefusedError(
+            f"group {name} is live ({told.state}, {counted(len(told.members), 'member')}{named})",
+            hint="stop its members first; a live group would write over the edit",
+        )
+    return told
+
+
+def settled(
+    group: str, told: Mapping[TopicPartition, CommittedOffset | ItemError]
+) -> dict[TopicPartition, CommittedOffset]:
+    """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable, and
+    `OperationFailedError` where waiting does not help."""
+    errors = {key: answer for key, answer in sorted(told.items()) if isinstance(answer, ItemError)}
+    if errors:
+        key, error = next(iter(errors.items()))
+        is_unstable = error.name in UNSTABLE_NAMES
+        reason = "is in an open transaction" if is_unstable else f"cannot be read: {error}"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        kind = TryLaterError if error.retriable or is_unstable else OperationFailedError
+        raise kind(f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed")
+    return {key: answer for key, answer in sorted(told.items()) if not isinstance(answer, ItemError)}

@@ -1,0 +1,93 @@
+"""What an edit of commits is asked to do."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkakit.streams.formats.commit import Dialect
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
+
+
+class Landing(StrEnum):
+    """Where a reset goes; OFFSET, TIME and SHIFT come with a number."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIME = "time"
+    SHIFT = "shift"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Move the committed offset; `value` is an offset, a time in ms, or how many offsets to go back or forth."""
+
+    landing: Landing
+    value: int = 0
+    keep_done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """Offsets that are not to be delivered any more."""
+
+    offsets: OffsetRanges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unack:
+    """Offsets that are to be delivered again."""
+
+    offsets: OffsetRanges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    """Offsets that are given up, and stay on record as such."""
+
+    offsets: OffsetRanges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A window that is to be delivered again: offsets, or record times in ms (the second one not included)."""
+
+    request_id: int
+    offsets: OffsetRanges | None = None
+    from_ms: int = 0
+    to_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translate:
+    """The same commits in another dialect."""
+
+    to: Dialect
+
+
+Verb = Reset | Skip | Unack | Reject | Replay | Translate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRequest:
+    """A verb and what it may do: `adopt` writes over a newer format, `outside_log` allows offsets that the log does
+    not hold, `coarsen` allows to forget acknowledgements so that a payload fits."""
+
+    verb: Verb
+    dialect: Dialect | None = None
+    adopt: bool = False
+    outside_log: bool = False
+    coarsen: bool = False
+
+
+def verb_name(verb: Verb) -> str:
+    """The command's word."""
+    return type(verb).__name__.lower()
+
+
+def times_of(verb: Verb) -> tuple[int, ...]:
+    """The record times, in ms, whose offsets have to be known before such an edit can be decided."""
+    if isinstance(verb, Reset) and verb.landing is Landing.TIME:
+        return (verb.value,)
+    if isinstance(verb, Replay) and verb.offsets is None:
+        return (verb.from_ms, verb.to_ms)
+    return ()

@@ -1,0 +1,182 @@
+"""Why an offset is where it is, in plain words: done, pending, since when, and what a restart does to it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkakit.core.quantities import format_rough_time
+from kafkakit.streams.commits.decide.duplicates import READERS, duplicates_of
+from kafkakit.streams.commits.decide.facts import CommitFacts, TimeSpan, reach_of
+from kafkakit.streams.commits.decide.times import age_text, interval_text
+from kafkakit.streams.formats.commit import CommitState, Dialect, Mark, MarkState
+
+
+class Standing(StrEnum):
+    """What an offset is to a group."""
+
+    EXPIRED = "expired"
+    DONE = "done"
+    REJECTED = "rejected"
+    SKIPPED = "skipped"
+    PENDING = "pending"
+    RETRYING = "retrying"
+    DEFERRED = "deferred"
+    UNTOUCHED = "untouched"
+    UNWRITTEN = "unwritten"
+    UNKNOWN = "unknown"
+
+
+_OF_MARK = {
+    MarkState.REJECTED: Standing.REJECTED,
+    MarkState.SKIPPED: Standing.SKIPPED,
+    MarkState.RETRYING: Standing.RETRYING,
+    MarkState.DEFERRED: Standing.DEFERRED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What one offset is, with the sentences that say why; `next_pending` is the oldest offset that holds it all up."""
+
+    offset: int
+    standing: Standing
+    sentences: tuple[str, ...]
+
+
+def standing_of(facts: CommitFacts, offset: int) -> Standing:
+    """What an offset is to the group, by its commit and the log's ends."""
+    state, span = facts.state, facts.span
+    if span is not None and offset >= span.end:
+        return Standing.UNWRITTEN
+    if span is not None and offset < span.start and offset >= state.base:
+        return Standing.EXPIRED
+    if offset < state.base:
+        return Standing.DONE
+    mark = _mark_at(state, offset)
+    if mark is not None:
+        return _OF_MARK[mark.state]
+    if offset in state.done:
+        return Standing.DONE
+    if facts.reading.dialect is Dialect.OPAQUE and offset > state.base:
+        return Standing.UNKNOWN
+    if offset == state.base or offset < reach_of(state):
+        return Standing.PENDING
+    return Standing.UNTOUCHED
+
+
+def explain(facts: CommitFacts, offset: int | None = None, written: TimeSpan | None = None) -> Explanation:
+    """Say what an offset is and why; without one, the committed offset, which is the oldest that is not done.
+
+    `written` is when the record at that offset was written, where the log was asked.
+    """
+    at = facts.first_pending if offset is None else offset
+    standing = standing_of(facts, at)
+    sentences = [_what(facts, at, standing), *_since(facts, at, standing, written)]
+    sentences += _held_up(facts, at, standing)
+    sentences += _restart(facts, at, standing)
+    sentences += _who(facts, standing)
+    return Explanation(offset=at, standing=standing, sentences=tuple(sentences))
+
+
+def _mark_at(state: CommitState, offset: int) -> Mark | None:
+    return next((mark for mark in state.marks if mark.start <= offset < mark.end), None)
+
+
+def _what(facts: CommitFacts, at: int, standing: Standing) -> str:
+    state, span = facts.state, facts.span
+    if standing is Standing.DONE:
+        if at < state.base:
+            return f"Offset {at} is done: it lies below the committed offset {state.base}."
+        return f"Offset {at} is done, out of order: the metadata says so, while {state.base} is not done yet."
+    if standing is Standing.PENDING:
+        return _why_pending(state, at)
+    if standing is Standing.UNTOUCHED:
+        return f"Offset {at} is backlog: nothing from {reach_of(state)} on was done yet."
+    if standing is Standing.UNWRITTEN:
+        return f"Offset {at} does not exist yet: the log ends at {at if span is None else span.end}."
+    if standing is Standing.EXPIRED:
+        start = at if span is None else span.start
+        return f"Offset {at} was not done when retention took it: the log begins at {start} now. It is lost."
+    if standing is Standing.UNKNOWN:
+        return f"Offset {at} lies above the committed {state.base}, and what the metadata says of it is unknown."
+    return _what_is_marked(state, at, standing)
+
+
+def _why_pending(state: CommitState, at: int) -> str:
+    if at != state.base:
+        return f"Offset {at} is pending: others after it are done, it is not."
+    if state.end > state.base:
+        return f"Offset {at} is pending: it is the oldest record that is not done, and others after it are done."
+    return f"Offset {at} is pending: it is the next record that the group will take."
+
+
+def _what_is_marked(state: CommitState, at: int, standing: Standing) -> str:
+    mark = _mark_at(state, at)
+    tries, wait_s = (0, 0) if mark is None else (mark.count, mark.deferred_s)
+    counted = "15 times or more" if tries >= 15 else "once" if tries == 1 else f"{tries} times"
+    if standing is Standing.REJECTED:
+        return f"Offset {at} was rejected{f' after it was tried {counted}' if tries else ''}: it counts as done."
+    if standing is Standing.SKIPPED:
+        return f"Offset {at} was skipped by an operator: it counts as done."
+    if standing is Standing.DEFERRED:
+        wait = format_rough_time(wait_s)
+        return f"Offset {at} is pending: the member put it off for {wait} after the oldest record."
+    return f"Offset {at} is pending: it was tried {counted} and failed, and will be tried again."
+
+
+def _since(facts: CommitFacts, at: int, standing: Standing, written: TimeSpan | None) -> list[str]:
+    if standing in (Standing.UNWRITTEN, Standing.EXPIRED):
+        return []
+    span = written if written is not None else facts.oldest_time if at == facts.first_pending else None
+    if span is None:
+        return []
+    age = "" if facts.at_ms is None else f", {age_text(span.low_ms, facts.at_ms)}"
+    when = f"was written {interval_text(span.low_ms, span.high_ms)}{age} (by {span.source})"
+    if span.record_offset is not None and span.record_offset > at:
+        return [
+            f"The log has no record at {at}: compaction took it, or it is a transaction's marker. "
+            f"The next one is at {span.record_offset} and {when}."
+        ]
+    return [f"Its record {when}."]
+
+
+def _held_up(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
+    state = facts.state
+    if standing not in (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED):
+        return []
+    done_after = state.done.within(at, 1 << 63).count
+    if at != state.base:
+        return [f"The committed offset waits for {state.base}, which is older."]
+    if done_after:
+        return [f"The committed offset cannot pass it; the {done_after:,} done after it are kept in the metadata."]
+    return []
+
+
+def _restart(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
+    reading, reader = facts.reading, READERS[facts.reading.dialect]
+    if standing in (Standing.EXPIRED, Standing.UNWRITTEN, Standing.UNKNOWN):
+        return []
+    if standing in (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED, Standing.UNTOUCHED):
+        told = [
+            f"On a restart {reader} gets it again."
+            if standing is not Standing.UNTOUCHED
+            else "A restart changes nothing."
+        ]
+        if reading.is_lossy and standing is Standing.PENDING and at != facts.state.base:
+            told.append("It may have been done: the payload was coarsened to fit, and forgot some.")
+    elif at < facts.state.base:
+        told = ["A restart does not bring it back."]
+    else:
+        told = [f"On a restart {reader} leaves it out; a client that ignores metadata gets it again."]
+    again = duplicates_of(facts)
+    if reading.problem is not None:
+        told.append(again.why[0][:1].upper() + again.why[0][1:] + ".")
+    return told
+
+
+def _who(facts: CommitFacts, standing: Standing) -> list[str]:
+    if standing in (Standing.EXPIRED, Standing.DONE, Standing.REJECTED, Standing.SKIPPED):
+        return []
+    if facts.holder is not None:
+        member = facts.holder
+        return [f"The partition is held by {member.client_id} on {member.host} (member {member.member_id})."]
+    return ["No member of the group holds the partition."] if facts.group and facts.span is not None else []

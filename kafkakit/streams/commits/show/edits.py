@@ -1,0 +1,195 @@
+"""Plans and outcomes of edits as text, as rows and as data."""
+
+from collections.abc import Sequence
+
+from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.quantities import counted
+from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
+from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
+from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.identity import topic_id_text
+from kafkakit.streams.formats.kkm1.text import utf16_units
+from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.printable import printable, ranges_text
+
+COLUMNS = (
+    "topic", "partition", "offset", "new_offset", "dialect", "new_dialect", "delivered_again", "passed", "forgotten",
+    "changes", "stands", "problem",
+)  # fmt: skip
+MOST_SHOWN = 50
+
+
+def render_plan(plan: EditPlan, next_command: str = "") -> str:
+    """The plan for people; `next_command` is what applies it, "" where that is asked or done anyway."""
+    lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}"]
+    lines += [f"  {printable(words)}" for words in plan.words]
+    shown = [edit for edit in plan.edits if edit.is_change or edit.notes or edit.warnings]
+    for edit in shown[:MOST_SHOWN]:
+        lines += _edit_lines(edit)
+    if len(shown) > MOST_SHOWN:
+        lines.append(f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
+    lines += ["", *_sum_lines(plan)]
+    if plan.changes and next_command:
+        lines += ["Nothing is written yet. To apply just this plan:", f"  {printable(next_command)}"]
+    return "\n".join(lines)
+
+
+def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
+    """What came of it, for people; `undo` is the command that takes it back."""
+    plan = outcome.plan
+    if outcome.declined:
+        return f"{plan.verb} for group {printable(plan.group)}: not confirmed, nothing was changed"
+    if outcome.journal is None:
+        return f"nothing to do: {plan.verb} for group {printable(plan.group)}"
+    lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
+    after = {edit.partition: edit.after for edit in plan.edits}
+    for result in outcome.results[:MOST_SHOWN]:
+        stands = result.problem or f"{_commit_words(after[result.partition])} stands"
+        lines.append(f"  {printable(str(result.partition))}: {stands}")
+    if len(outcome.results) > MOST_SHOWN:
+        lines.append(f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
+    lines.append(f"Journal: {outcome.journal}")
+    if undo:
+        lines += ["To take it back:", f"  {printable(undo)}"]
+    return "\n".join(lines)
+
+
+def plan_data(plan: EditPlan) -> dict[str, object]:
+    """The plan for JSON and YAML; offsets in ranges are half-open pairs."""
+    return {
+        "verb": plan.verb,
+        "cluster_id": plan.cluster_id,
+        "group": plan.group,
+        "taken_at": plan.taken_at,
+        "fingerprint": plan.fingerprint,
+        "words": plan.words,
+        "request_id": plan.request_id,
+        "undoes": plan.undoes,
+        "limit_chars": plan.limit_chars,
+        "changes": len(plan.changes),
+        "delivered_again": plan.reopened,
+        "passed": plan.passed,
+        "partitions": [_edit_data(edit) for edit in plan.edits],
+    }
+
+
+def outcome_data(outcome: EditOutcome) -> dict[str, object]:
+    """The plan and what came of it."""
+    return {
+        **plan_data(outcome.plan),
+        "verdict": "declined" if outcome.declined else outcome.verdict,
+        "journal": outcome.journal,
+        "results": [
+            {
+                "topic": result.partition.topic,
+                "partition": result.partition.partition,
+                "stands": result.standing,
+                "problem": result.problem or None,
+            }
+            for result in outcome.results
+        ],
+    }
+
+
+def rows_of(plan: EditPlan, results: Sequence[PartitionResult] = ()) -> tuple[tuple[object, ...], ...]:
+    """One row a partition, under `COLUMNS`."""
+    found = {result.partition: result for result in results}
+    rows = []
+    for edit in plan.edits:
+        result = found.get(edit.partition)
+        rows.append(
+            (
+                *edit.partition,
+                None if edit.before is None else edit.before.offset,
+                None if edit.after is None else edit.after.offset,
+                edit.dialect_before,
+                edit.dialect_after,
+                edit.reopened.count,
+                edit.passed.count,
+                edit.forgotten,
+                edit.is_change,
+                None if result is None else result.standing,
+                None if result is None else result.problem,
+            )
+        )
+    return tuple(rows)
+
+
+def _edit_lines(edit: PartitionEdit) -> list[str]:
+    lines = ["", printable(str(edit.partition))]
+    if edit.is_change:
+        lines.append(f"  now    {_commit_words(edit.before, edit.state_before, edit.dialect_before)}")
+        lines.append(f"  after  {_commit_words(edit.after, edit.state_after, edit.dialect_after)}")
+        if edit.passed:
+            lines.append(f"  not delivered any more: {ranges_text(edit.passed)} ({_offsets(edit.passed)})")
+        if edit.reopened:
+            lines.append(f"  delivered again: {ranges_text(edit.reopened)} (at most {_records(edit.reopened)})")
+    else:
+        lines.append(f"  stays  {_commit_words(edit.before, edit.state_before, edit.dialect_before)}")
+    lines += [f"  {printable(note)}" for note in edit.notes]
+    lines += [f"  warning: {printable(warning)}" for warning in edit.warnings]
+    return lines
+
+
+def _sum_lines(plan: EditPlan) -> list[str]:
+    changes = len(plan.changes)
+    if not changes:
+        return ["Nothing changes."]
+    words = [f"{changes} of {counted(len(plan.edits), 'commit')} change{'s' if changes == 1 else ''}"]
+    words.append(f"at most {counted(plan.reopened, 'record')} delivered again")
+    words.append(f"{counted(plan.passed, 'offset')} not delivered any more")
+    if forgotten := sum(edit.forgotten for edit in plan.edits):
+        words.append(f"{counted(forgotten, 'acknowledgement')} forgotten")
+    return [f"Together: {', '.join(words)}.", f"Plan {plan.fingerprint}."]
+
+
+def _commit_words(commit: CommittedOffset | None, state: CommitState | None = None, dialect: str = "") -> str:
+    if commit is None:
+        return "no commit"
+    words = [f"offset {commit.offset}"]
+    if dialect:
+        words.append(dialect)
+    if commit.metadata:
+        words.append(counted(utf16_units(commit.metadata), "character"))
+    if state is not None and state.done:
+        words.append(f"pending {ranges_text(state.pending, 3)}, done up to {state.end - 1}")
+    return ", ".join(words)
+
+
+def _edit_data(edit: PartitionEdit) -> dict[str, object]:
+    return {
+        "topic": edit.partition.topic,
+        "partition": edit.partition.partition,
+        "topic_id": topic_id_text(edit.topic_id),
+        "changes": edit.is_change,
+        "before": _commit_data(edit.before, edit.state_before, edit.dialect_before),
+        "after": _commit_data(edit.after, edit.state_after, edit.dialect_after),
+        "delivered_again": [list(pair) for pair in edit.reopened],
+        "passed": [list(pair) for pair in edit.passed],
+        "forgotten": edit.forgotten,
+        "notes": edit.notes,
+        "warnings": edit.warnings,
+    }
+
+
+def _commit_data(commit: CommittedOffset | None, state: CommitState | None, dialect: str) -> dict[str, object] | None:
+    if commit is None:
+        return None
+    data: dict[str, object] = {"offset": commit.offset, "metadata": commit.metadata, "dialect": str(dialect)}
+    if state is not None:
+        window = state.replay
+        data |= {
+            "pending": [list(pair) for pair in state.pending],
+            "done": [list(pair) for pair in state.done],
+            "marks": [{"start": m.start, "end": m.end, "state": m.state.name.lower()} for m in state.marks],
+            "replay": None if window is None else [window.start, window.end, window.request_id],
+        }
+    return data
+
+
+def _offsets(offsets: OffsetRanges) -> str:
+    return counted(offsets.count, "offset")
+
+
+def _records(offsets: OffsetRanges) -> str:
+    return counted(offsets.count, "record")

@@ -1,0 +1,246 @@
+"""The clusters of this instance among those of all instances: leases in a control store, one for each cluster.
+
+The lease of a lag monitor is not the one that guards changes: reading is not changing, and a monitor must never be in
+the way of a run.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
+from kafkakit.core.lease import Holder, Life
+from kafkakit.core.versioned import Versioned
+from kafkakit.execution.act.leases import Lease
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.control import ControlStore
+from kafkakit.streams.lag.decide.shares import (
+    MAX_CLUSTERS,
+    Instance,
+    decode_instance,
+    encode_instance,
+    fair_share,
+    in_own_order,
+    to_give,
+)
+
+TTL_S = 6.0
+SETTLE_S = 15.0
+FORGET_S = 600.0
+CLUSTERS = "lag/clusters"
+INSTANCES = "lag/instances"
+
+
+def share_path(cluster_id: str) -> str:
+    """Where the lease of monitoring one cluster is kept."""
+    return f"{CLUSTERS}/{cluster_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What one tick changed: clusters taken, and clusters let go of with the reason."""
+
+    taken: tuple[str, ...] = ()
+    lost: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Seen:
+    document: Versioned
+    since_s: float
+    instance: Instance | None
+
+
+class Shares:
+    """One instance's clusters. `tick` is for one thread, to be called about every second; `holds` for any.
+
+    `holder` names this process, `name` is its own document. `life_of` tells what is certain of another process.
+    """
+
+    def __init__(
+        self,
+        store: ControlStore,
+        clock: Clock,
+        holder: Holder,
+        name: str,
+        *,
+        life_of: Callable[[Holder], Life],
+        say: Callable[[str], None],
+        ttl_s: float = TTL_S,
+    ) -> None:
+        self._store, self._clock, self._holder, self._name = store, clock, holder, name
+        self._life_of, self._say, self._ttl_s = life_of, say, ttl_s
+        self._leases: dict[str, Lease] = {}
+        self._held: set[str] = set()
+        self._others: dict[str, _Seen] = {}
+        self._beats = 0
+        self._own_version: int | None = None
+        self._settled_s = clock.monotonic()
+        self._store_was_away = False
+        self._unreadable: set[str] = set()
+
+    @property
+    def instances(self) -> int:
+        """How many instances live, this one among them, as far as is known."""
+        return 1 + len(self._living())
+
+    def carried(self) -> tuple[str, ...]:
+        """The clusters that are certainly ours at this moment."""
+        return tuple(sorted(c for c in tuple(self._held) if self.holds(c)))
+
+    def holds(self, cluster_id: str) -> bool:
+        """Whether this instance may publish the cluster's figures at this moment; asks nobody."""
+        lease = self._leases.get(cluster_id)
+        return lease is not None and lease.is_held()
+
+    def tick(self, reached: Collection[str]) -> Changes:
+        """Renew, take what is free up to the fair share, and give up what is too much.
+
+        `reached` are the clusters that this instance can talk to now; others are let go of. A control store that is
+        away costs the leases once their time is over, as it must: nobody can tell who else took them.
+        """
+        lost = self._renew(reached)
+        before = set(self._held)
+        try:
+            self._announce(reached)
+            self._look_around()
+            self._take(reached)
+            lost += self._give(reached)
+            self._store_was_away = False
+        except KafkakitError as error:
+            if not self._store_was_away:
+                what = "does not answer" if isinstance(error, TryLaterError) else "cannot be used"
+                self._say(f"the control store {what} ({error.message}); clusters are neither taken nor given")
+            self._store_was_away = True
+        # Whatever was taken before a fault is ours, and nobody else carries it.
+        return Changes(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
+
+    def close(self) -> None:
+        """Give everything back, so that the others take over at once; what fails runs out by itself."""
+        for cluster_id in sorted(self._held):
+            self._leases[cluster_id].release()
+        self._held.clear()
+        try:
+            if self._own_version is not None:
+                self._store.delete(f"{INSTANCES}/{self._name}", self._own_version)
+        except KafkakitError as error:
+            self._say(f"the note of this instance could not be removed ({error.message}); it runs out by itself")
+
+    def _renew(self, reached: Collection[str]) -> list[tuple[str, str]]:
+        lost: list[tuple[str, str]] = []
+        for cluster_id in sorted(self._held):
+            if cluster_id not in reached:
+                self._leases[cluster_id].release()
+                lost.append((cluster_id, "it cannot be reached from here"))
+                self._held.discard(cluster_id)
+                continue
+            try:
+                self._leases[cluster_id].require_held()
+            except KafkakitError as error:
+                # Also a lease that somebody overwrote with what cannot be read.
+                lost.append((cluster_id, error.message))
+                self._held.discard(cluster_id)
+        return lost
+
+    def _announce(self, reached: Collection[str]) -> None:
+        self._beats += 1
+        note = Instance(
+            holder=self._holder,
+            beats=self._beats,
+            carries=tuple(sorted(self._held)[:MAX_CLUSTERS]),
+            reaches=tuple(sorted(reached)[:MAX_CLUSTERS]),
+        )
+        path = f"{INSTANCES}/{self._name}"
+        try:
+            self._own_version = self._store.cas(path, encode_instance(note), self._own_version)
+        except ConflictError:
+            # An earlier write arrived although its answer was lost; or somebody cleaned up after us.
+            found = self._store.get(path)
+            self._own_version = None if found is None else found.version
+
+    def _look_around(self) -> None:
+        before = set(self._living())
+        now_s = self._clock.monotonic()
+        names = [name for name in self._store.children(INSTANCES) if name != self._name]
+        for name in names:
+            path = f"{INSTANCES}/{name}"
+            document = self._store.get(path)
+            seen = self._others.get(name)
+            if document is None:
+                self._others.pop(name, None)
+            elif seen is None or seen.document != document:
+                self._others[name] = _Seen(document, now_s, _read(document, path))
+            elif now_s - seen.since_s > FORGET_S:
+                self._forget(name, document)
+        for name in sorted(self._others.keys() - set(names)):
+            del self._others[name]
+        if set(self._living()) != before:
+            self._settled_s = now_s
+
+    def _forget(self, name: str, document: Versioned) -> None:
+        """Remove the note of an instance that ended without a word; names are never used again."""
+        try:
+            self._store.delete(f"{INSTANCES}/{name}", document.version)
+        except ConflictError:
+            return
+        self._others.pop(name, None)
+
+    def _living(self) -> dict[str, Instance]:
+        now_s = self._clock.monotonic()
+        return {
+            name: seen.instance
+            for name, seen in sorted(self._others.items())
+            if seen.instance is not None
+            and now_s - seen.since_s < self._ttl_s
+            and self._life_of(seen.instance.holder) is not Life.GONE
+        }
+
+    def _take(self, reached: Collection[str]) -> None:
+        living = self._living()
+        known = set(reached).union(*(set(o.reaches) | set(o.carries) for o in living.values()))
+        share = fair_share(len(known), 1 + len(living))
+        # Every cluster that we do not have is looked at, so that the time of a silent holder runs from now on.
+        for cluster_id in in_own_order(self._name, set(reached) - self._held):
+            lease = self._lease(cluster_id)
+            try:
+                if len(self._held) >= share:
+                    lease.look()
+                elif lease.attempt(self._ttl_s):
+                    self._held.add(cluster_id)
+                self._unreadable.discard(cluster_id)
+            except InputError as error:
+                if cluster_id not in self._unreadable:
+                    self._say(f"the lease of cluster {cluster_id} cannot be read ({error.message}); it is not carried")
+                self._unreadable.add(cluster_id)
+
+    def _give(self, reached: Collection[str]) -> list[tuple[str, str]]:
+        """One at most in a tick, and only while nobody came or went for a while: restarts are not to shuffle."""
+        if self._clock.monotonic() - self._settled_s < SETTLE_S:
+            return []
+        cluster_id = to_give(sorted(self._held), self._living())
+        if cluster_id is None:
+            return []
+        self._leases[cluster_id].release()
+        self._held.discard(cluster_id)
+        self._settled_s = self._clock.monotonic()
+        return [(cluster_id, "handed to an instance that carries fewer")]
+
+    def _lease(self, cluster_id: str) -> Lease:
+        if cluster_id not in self._leases:
+            self._leases[cluster_id] = Lease(
+                self._store,
+                self._clock,
+                share_path(cluster_id),
+                self._holder,
+                what=f"lag of cluster {cluster_id}",
+                life_of=self._life_of,
+                say=self._say,
+            )
+        return self._leases[cluster_id]
+
+
+def _read(document: Versioned, path: str) -> Instance | None:
+    """A note that cannot be read (of a newer version, say) counts for nobody."""
+    try:
+        return decode_instance(document.value, f"control document {path}")
+    except KafkakitError:
+        return None

@@ -1,0 +1,150 @@
+"""A small HTTP server for what the lag monitor shows: reads only, no names looked up, limits on everything."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6, socket
+from threading import BoundedSemaphore, Thread
+from urllib.parse import parse_qsl, urlsplit
+
+from kafkakit.core.errors import UsageError
+
+MAX_AT_ONCE = 16
+MAX_CONNECTIONS = 64
+"""More are closed at once: each takes a thread, for as long as its client likes to dawdle."""
+MAX_QUERY = 2000
+IDLE_S = 10.0
+
+Query = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One answer."""
+
+    body: bytes
+    media: str
+    status: int = 200
+
+
+Pages = Mapping[str, Callable[[Query], Page]]
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """The host and port of `HOST:PORT`, `[V6]:PORT` or `:PORT` (loopback); `UsageError` for anything else."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"{text[:60]!r} is no address to listen on", hint="write HOST:PORT, 127.0.0.1:9105 say")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+class LagServer:
+    """Answers GET and HEAD for the pages given, from threads of its own, until it is closed.
+
+    A page is called for each request, at most `MAX_AT_ONCE` at a time; others are told to come again (503).
+    """
+
+    def __init__(self, listen: str, pages: Pages) -> None:
+        host, port = parse_listen(listen)
+        family = AF_INET6 if ":" in host else AF_INET
+
+        class _Bound(ThreadingHTTPServer):
+            address_family = family
+            daemon_threads = True
+            request_queue_size = 64
+            places = BoundedSemaphore(MAX_CONNECTIONS)
+
+            def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+                if self.places.acquire(blocking=False):
+                    super().process_request(request, client_address)
+                else:
+                    self.shutdown_request(request)
+
+            def process_request_thread(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+                try:
+                    super().process_request_thread(request, client_address)
+                finally:
+                    self.places.release()
+
+            def server_bind(self) -> None:
+                # The parent's looks up the host's name, which can take seconds where there is no DNS.
+                self.socket.bind(self.server_address)
+                self.server_address = self.socket.getsockname()
+                self.server_name, self.server_port = host, self.server_address[1]
+
+            def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
+                """A client that went away is no news."""
+
+        try:
+            self._server = _Bound((host, port), _handler(pages))
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {listen}: {error.strerror or error}", hint="choose another address with --listen"
+            ) from None
+        self._thread = Thread(target=self._server.serve_forever, name="http", kwargs={"poll_interval": 0.2})
+        self._thread.daemon = True
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `HOST:PORT`; the port is the real one where 0 was asked for."""
+        host, port = self._server.server_address[:2]
+        name = host.decode() if isinstance(host, bytes | bytearray) else str(host)
+        return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+    def close(self) -> None:
+        """Stop answering; requests at work get a moment to end."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=2.0)
+
+
+def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
+    places = BoundedSemaphore(MAX_AT_ONCE)
+
+    class _Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_S
+        server_version = "kafkakit"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            self._send(self._page())
+
+        do_HEAD = do_GET  # noqa: N815 - the name that the parent calls
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the parent's name
+            """Scrapes are no news."""
+
+        def _page(self) -> Page:
+            parts = urlsplit(self.path)
+            page = pages.get(parts.path)
+            if page is None:
+                return _plain(404, "there is " + " ".join(sorted(pages)))
+            if len(parts.query) > MAX_QUERY:
+                return _plain(414, "the query is too long")
+            if not places.acquire(blocking=False):
+                return _plain(503, "too many requests at once")
+            try:
+                return page(dict(parse_qsl(parts.query, keep_blank_values=True)))
+            except UsageError as error:
+                return _plain(400, str(error))
+            except Exception as error:  # one bad page must not end the service
+                return _plain(500, f"{type(error).__name__}")
+            finally:
+                places.release()
+
+        def _send(self, page: Page) -> None:
+            self.send_response(page.status)
+            self.send_header("Content-Type", page.media)
+            self.send_header("Content-Length", str(len(page.body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(page.body)
+
+    return _Handler
+
+
+def _plain(status: int, text: str) -> Page:
+    return Page(body=f"{text}\n".encode(), media="text/plain; charset=utf-8", status=status)

@@ -1,0 +1,292 @@
+"""The monitor of one cluster: reads its commit log for ever, asks for ends, reads records, and measures on demand.
+
+One thread calls `tick` again and again; any thread may ask for `table` and `condition`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.lag.act.record_reads import RecordReader
+from kafkakit.streams.lag.act.sampling import EndSampler
+from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
+from kafkakit.streams.lag.decide.condition import MAX_TOLD, BlindSpot, Condition, HeldBack, Phase
+from kafkakit.streams.lag.decide.cursors import Cursor
+from kafkakit.streams.lag.decide.measure.book import LagBook
+from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.settling import settle_windows
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.saved_state import SavedState
+from kafkakit.streams.lag.decide.saving import restore_into, resume_of, state_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kafkakit.streams.formats.offsets_log.facts import CommitColumns
+
+CLOCK_STEP_MS = 1_000
+BUSY_SHARE = 4
+"""After a round that took long, the next one waits so many times as long: a quarter of the time at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often things are looked at, in seconds, and how long a fetch waits for commits, in ms."""
+
+    wait_ms: int = 100
+    ends_s: float = 5.0
+    records_s: float = 1.0
+    locate_s: float = 5.0
+    facts_s: float = 300.0
+
+
+ERROR_S = 0.5
+"""After a fault of a partition, and while there is none yet, their whereabouts are looked up again soon."""
+
+FactsOf = Callable[[Sequence[str]], Mapping[str, TopicFacts]]
+
+
+class ClusterMonitor:
+    """All that is known of one cluster's groups. `name` is what people call the cluster.
+
+    `facts_of` reads topics' settings; it may raise, then the settings claim nothing. `topic` and `only` choose another
+    offsets topic, or some of its partitions.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        clock: Clock,
+        name: str,
+        cluster_id: str,
+        *,
+        facts_of: FactsOf | None = None,
+        pace: Pace | None = None,
+        rules: MeasureRules | None = None,
+        topic: str = OFFSETS_TOPIC,
+        only: Callable[[int], bool] | None = None,
+    ) -> None:
+        self.name, self.cluster_id = name, cluster_id
+        self._reader, self._clock, self._facts_of = reader, clock, facts_of
+        self._pace = pace if pace is not None else Pace()
+        self._rules = rules if rules is not None else MeasureRules()
+        self._guard = RLock()
+        self._keys = KeyTable()
+        self.ends = EndSamples()
+        self.book = LagBook(self._keys, self.ends, cluster_id)
+        self._tail = OffsetsTail(reader, self._keys, self._apply, topic=topic, only=only, guard=self._guard)
+        self._sampler = EndSampler(reader, self.book, self._now_ms, self._guard)
+        self._records = RecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
+        self._phase, self._reason, self._since_ms = Phase.CONNECTING, "", self._now_ms()
+        self._due: dict[str, float] = {}
+        self._round_began_s = 0.0
+        self._ratio = clock.monotonic() - clock.now().timestamp()
+        self._clock_steps = 0
+        self._warm_since_ms = -1
+        self._known_topics: frozenset[str] = frozenset()
+        self._reads_idle = False
+
+    def tick(self) -> int:
+        """One look at everything that is due; returns how many records of the commit log it brought.
+
+        Raises `TryLaterError` when no broker can be reached; the next tick goes on where this one stopped.
+        """
+        try:
+            return self._tick()
+        except TryLaterError as error:
+            self._enter(Phase.UNREACHABLE, error.message)
+            self._due.pop("locate", None)
+            raise
+
+    def table(self) -> LagTable:
+        """The lag of everything, now; see `measure` for the cost."""
+        with self._guard:
+            return measure(
+                self.book,
+                cluster=self.name,
+                now_ms=self._now_ms(),
+                commits_as_of_ms=self._commits_as_of_ms(),
+                rules=self._rules,
+            )
+
+    def _commits_as_of_ms(self) -> "NDArray[np.int64]":
+        """By row: until when its commits are known; a commit that came in an answer is newer than the request.
+
+        Not so while a partition is being caught up with: then newer commits than those at hand are still to be read.
+        """
+        import numpy as np
+
+        as_of = self._tail.as_of_ms()
+        rows = max(len(as_of), self.book.keys.capacity, len(self.book.seen_ms))
+        found = np.full(rows, -1, np.int64)
+        found[: len(as_of)] = as_of
+        seen = np.full(rows, -1, np.int64)
+        seen[: len(self.book.seen_ms)] = self.book.seen_ms
+        is_whole = np.zeros(rows, bool)
+        is_whole[: len(as_of)] = self._tail.is_whole()
+        return np.where((found >= 0) & is_whole, np.maximum(found, seen), found)
+
+    @property
+    def is_live(self) -> bool:
+        """True once all commits are known."""
+        return self._phase is Phase.LIVE
+
+    @property
+    def rounds(self) -> int:
+        """How many times all ends were sampled."""
+        return self._sampler.rounds
+
+    @property
+    def reads_idle(self) -> bool:
+        """True when the last look found no record that had to be read."""
+        return self._reads_idle
+
+    def condition(self) -> Condition:
+        """How the monitor is doing."""
+        with self._guard:
+            cursors = [c for _, c in sorted(self._tail.cursors.items())]
+            blind = [_blind(c) for c in cursors if c.next is None or c.error is not None]
+            held = [HeldBack(partition=c.partition, transaction=t) for c in cursors for t in c.open_transactions]
+            held.sort(key=lambda h: (h.transaction.since_ms, h.partition, h.transaction.producer_id))
+            as_of = [c.as_of_ms for c in cursors]
+            done, total = self._tail.progress()
+            return Condition(
+                cluster=self.name,
+                cluster_id=self.cluster_id,
+                at_ms=self._now_ms(),
+                phase=self._phase,
+                reason=self._reason,
+                since_ms=self._since_ms,
+                as_of_ms=min(as_of, default=-1),
+                ends_as_of_ms=self._sampler.as_of_ms,
+                done=done,
+                total=total,
+                partitions=len(cursors),
+                blind=tuple(blind[:MAX_TOLD]),
+                blind_count=len(blind),
+                held_back=tuple(held[:MAX_TOLD]),
+                held_back_count=sum(c.open_transaction_count for c in cursors),
+                held_back_commits=sum(c.held_back for c in cursors),
+                missing_topics=self._sampler.missing[:MAX_TOLD],
+                missing_topics_count=len(self._sampler.missing),
+                end_errors=dict(sorted(self._sampler.errors.items())),
+                group_partitions=len(self.book),
+                refused_rows=self.book.rows_refused,
+                clock_steps=self._clock_steps,
+                warm_since_ms=self._warm_since_ms,
+                totals=self._tail.totals,
+            )
+
+    def adopt(self, state: SavedState) -> None:
+        """Go on from what an earlier run saved, before the first tick; the topic's id must be the one that is there.
+
+        Figures keep their age until newer commits and ends have come in.
+        """
+        with self._guard:
+            keys, sources = restore_into(self.book, state)
+            self._tail.adopt(state.topic_id, keys, sources, resume_of(state))
+            self._warm_since_ms = state.saved_ms
+
+    def state(self) -> SavedState | None:
+        """What another run can go on from; None before all commits are known."""
+        with self._guard:
+            points = self._tail.resume_points()
+            if not self.is_live or not self._tail.topic_id or len(points) < len(self._tail.cursors):
+                return None
+            return state_of(
+                self.book,
+                self._tail.sources(),
+                cluster_id=self.cluster_id,
+                topic_id=self._tail.topic_id,
+                saved_ms=self._now_ms(),
+                points=points,
+            )
+
+    def _tick(self) -> int:
+        self._check_clock()
+        if self._take_turn("locate", self._pace.locate_s):
+            self._tail.locate()
+        count = self._tail.poll(self._pace.wait_ms, self._now_ms())
+        if not self._tail.cursors or any(c.error is not None for c in self._tail.cursors.values()):
+            self._due["locate"] = min(self._due["locate"], self._clock.monotonic() + ERROR_S)
+        if not self._tail.cursors:
+            # Nobody has committed yet: the topic comes with the first group.
+            self._clock.sleep(self._pace.wait_ms / 1000)
+        if self._phase is Phase.LIVE:
+            self._sample()
+        self._enter(Phase.LIVE if self._tail.is_caught_up else Phase.READING, "")
+        return count
+
+    def _sample(self) -> None:
+        if self._sampler.is_idle and self._take_turn("ends", self._pace.ends_s):
+            self._round_began_s = self._clock.monotonic()
+            self._sampler.begin()
+            self._read_facts()
+        if not self._sampler.is_idle:
+            self._sampler.step()
+            if self._sampler.is_idle and self._sampler.rounds == 1:
+                with self._guard:
+                    settle_windows(self.book, self._now_ms())
+            if self._sampler.is_idle:
+                took_s = self._clock.monotonic() - self._round_began_s
+                self._due["ends"] = self._round_began_s + max(self._pace.ends_s, BUSY_SHARE * took_s)
+        if self._sampler.rounds and self._take_turn("records", self._pace.records_s):
+            self._reads_idle = self._records.step() == 0
+
+    def _read_facts(self) -> None:
+        """Settings of topics: of new ones at once, of all every few minutes; without them the least is claimed."""
+        if self._facts_of is None:
+            return
+        new = [name for name in self._sampler.topics if name not in self._known_topics]
+        names = self._sampler.topics if self._take_turn("facts", self._pace.facts_s) else new
+        if not names:
+            return
+        self._known_topics = frozenset(self._sampler.topics)
+        try:
+            facts = self._facts_of(names)
+        except KafkakitError:
+            return
+        with self._guard:
+            for name, fact in sorted(facts.items()):
+                self.ends.topics.set_facts(name, fact)
+
+    def _apply(self, columns: "CommitColumns") -> "NDArray[np.int64]":
+        return self.book.apply(columns, self._now_ms())
+
+    def _take_turn(self, what: str, every_s: float) -> bool:
+        """True when it is time again for something, which then is noted."""
+        now_s = self._clock.monotonic()
+        if now_s < self._due.get(what, now_s):
+            return False
+        self._due[what] = now_s + every_s
+        return True
+
+    def _check_clock(self) -> None:
+        """A wall clock that was set: samples of later times would be taken for the newest for as long, and those of
+        before a step ahead would make records older than they are."""
+        ratio = self._clock.monotonic() - self._clock.now().timestamp()
+        if abs(ratio - self._ratio) * 1000 > CLOCK_STEP_MS:
+            self._clock_steps += 1
+            self._sampler.drop()
+            self._due.pop("ends", None)
+        self._ratio = ratio
+
+    def _enter(self, phase: Phase, reason: str) -> None:
+        if phase is not self._phase:
+            self._phase, self._since_ms = phase, self._now_ms()
+        self._reason = reason
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1000)
+
+
+def _blind(cursor: Cursor) -> BlindSpot:
+    reason = "its ends are not known" if cursor.error is None else str(cursor.error)
+    return BlindSpot(partition=cursor.partition, reason=reason, as_of_ms=cursor.as_of_ms)

@@ -1,0 +1,142 @@
+"""The service: clusters shared with other instances, figures for whoever asks, one summary line a minute."""
+
+from collections.abc import Callable
+from threading import Lock
+
+from kafkakit.core.errors import TerminatedRunError, TerminationRequested
+from kafkakit.ports.clock import Clock
+from kafkakit.streams.lag.act.cluster_shares import Shares
+from kafkakit.streams.lag.act.clusters import Fleet, Watcher
+from kafkakit.streams.lag.decide.published import Seen
+
+TICK_S = 1.0
+SUMMARY_EVERY_S = 60.0
+SEND_EVERY_S = 10.0
+REACHED_S = 30.0
+"""A cluster that gave no answer for so long is let go of, for another instance that may reach it."""
+FRESH_S = 1.0
+
+
+class Service:
+    """Watchers of all clusters, and the leases that say which of them this instance carries."""
+
+    def __init__(self, fleet: Fleet, shares: Shares, clock: Clock, say: Callable[[str], None]) -> None:
+        self._fleet, self._shares, self._clock, self._say = fleet, shares, clock, say
+        self._lock = Lock()
+        self._seen: Seen | None = None
+        self._seen_s = 0.0
+        self._records_before = 0
+
+    def start(self) -> None:
+        """Connect to all clusters; none is carried before its lease is taken."""
+        self._fleet.start(carrying=False)
+
+    def seen(self) -> Seen:
+        """What may be published now; measured at most once in `FRESH_S`. For any thread.
+
+        Whether a cluster is still ours is asked anew each time: an instance that lost a lease falls silent at once.
+        """
+        with self._lock:
+            now_s = self._clock.monotonic()
+            if self._seen is None or now_s - self._seen_s >= FRESH_S:
+                self._seen, self._seen_s = self._measured(), self._clock.monotonic()
+            seen = self._seen
+        ours = {w.name for w in self._fleet.watchers if self._is_ours(w)}
+        if all(c.cluster in ours for c in seen.conditions):
+            return seen
+        return Seen(
+            at_ms=seen.at_ms,
+            tables=tuple(t for t in seen.tables if t.cluster in ours),
+            conditions=tuple(c for c in seen.conditions if c.cluster in ours),
+            others=tuple(sorted({*seen.others, *(c.cluster for c in seen.conditions if c.cluster not in ours)})),
+            instances=seen.instances,
+        )
+
+    def is_healthy(self) -> bool:
+        """True while every watcher's thread is at work and every cluster that is carried answers."""
+        return not any(w.is_over or (self._is_ours(w) and w.error is not None) for w in self._fleet.watchers)
+
+    def tick(self) -> None:
+        """Renew, take and give clusters; to be called about every second by one thread."""
+        now_s = self._clock.monotonic()
+        by_id: dict[str, Watcher] = {}
+        for watcher in self._fleet.watchers:
+            if watcher.cluster_id and watcher.reached_s is not None and now_s - watcher.reached_s < REACHED_S:
+                by_id.setdefault(watcher.cluster_id, watcher)
+        changes = self._shares.tick(by_id)
+        for cluster_id in changes.taken:
+            by_id[cluster_id].carry.set()
+            self._say(f"{by_id[cluster_id].name}: carried by this instance from now on")
+        for cluster_id, reason in changes.lost:
+            for watcher in self._fleet.watchers:
+                if watcher.cluster_id == cluster_id and watcher.carry.is_set():
+                    watcher.carry.clear()
+                    self._say(f"{watcher.name}: no longer carried: {reason}")
+
+    def summary(self, memory_bytes: int) -> str:
+        """How the last minute went, in one line."""
+        seen = self.seen()
+        rows = sum(len(t) for t in seen.tables)
+        behind = sum(int((t.lag > 0).sum()) for t in seen.tables)
+        records = sum(c.totals.records for c in seen.conditions)
+        fresh, self._records_before = max(0, records - self._records_before), records
+        blind = sum(c.blind_count for c in seen.conditions)
+        notes = sum(bool(c.notes) for c in seen.conditions)
+        return (
+            f"carries {len(seen.conditions)} of {len(self._fleet.watchers)} clusters, {seen.instances} instances; "
+            f"{rows:,} group-partitions, {behind:,} behind; {fresh:,} commit records read; "
+            f"{blind} blind partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
+        )
+
+    def close(self) -> None:
+        """Save what is known, then give the clusters to the others."""
+        for name in self._fleet.close():
+            self._say(f"{name}: did not end in time; its state is as of the last save")
+        self._shares.close()
+
+    def _measured(self) -> Seen:
+        found = [(w, w.monitor) for w in self._fleet.watchers if self._is_ours(w)]
+        return Seen(
+            tables=tuple(monitor.table() for _, monitor in found if monitor is not None),
+            conditions=tuple(w.condition() for w, _ in found),
+            others=tuple(sorted({w.name for w in self._fleet.watchers} - {w.name for w, _ in found})),
+            instances=self._shares.instances,
+            at_ms=int(self._clock.now().timestamp() * 1000),
+        )
+
+    def _is_ours(self, watcher: Watcher) -> bool:
+        return watcher.carry.is_set() and self._shares.holds(watcher.cluster_id)
+
+
+def serve(
+    service: Service,
+    clock: Clock,
+    *,
+    say: Callable[[str], None],
+    notify: Callable[..., bool],
+    memory_bytes: Callable[[], int],
+    send: Callable[[Seen], None] | None = None,
+) -> None:
+    """Go on until somebody says stop; raises `TerminatedRunError` for SIGTERM, after everything was put away."""
+    due = {"summary": clock.monotonic() + SUMMARY_EVERY_S, "send": clock.monotonic() + SEND_EVERY_S}
+    try:
+        service.start()
+        notify("READY=1")
+        while True:
+            service.tick()
+            notify("WATCHDOG=1")
+            now_s = clock.monotonic()
+            if send is not None and now_s >= due["send"]:
+                due["send"] = now_s + SEND_EVERY_S
+                send(service.seen())
+            if now_s >= due["summary"]:
+                due["summary"] = now_s + SUMMARY_EVERY_S
+                line = service.summary(memory_bytes())
+                say(line)
+                notify(f"STATUS={line}")
+            clock.sleep(TICK_S)
+    except TerminationRequested:
+        notify("STOPPING=1")
+        raise TerminatedRunError("stopped on request; the state is saved and the clusters are given back") from None
+    finally:
+        service.close()

@@ -1,0 +1,322 @@
+"""Following the commit log of one cluster: a cursor for each partition of the offsets topic, from its start or from
+where an earlier run stopped, and then for ever.
+
+No fault of one partition holds up another one. What is not known at a moment is a fact to be shown, not an error.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.log_reads import Fetched, LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.formats.identity import NO_TOPIC_ID
+from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
+from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.lag.decide.cursors import Cursor, Resume, ResumePoint, Totals
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OUT_OF_RANGE = "OffsetOutOfRangeError"
+FETCH_BYTES = 16 << 20
+PARTITION_BYTES = 2 << 20
+STUCK_TRIES = 3
+
+
+Apply = Callable[[CommitColumns], "NDArray[np.int64]"]
+
+
+class OffsetsTail:
+    """The partitions of one offsets topic. For one thread.
+
+    `apply` gets each chunk's columns and answers with the numbers that tombstones freed, which are then released.
+    `only` chooses partitions (all by default): processes may split a topic. `guard` is entered while shared state
+    changes.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        keys: KeyTable,
+        apply: Apply,
+        *,
+        topic: str = OFFSETS_TOPIC,
+        only: Callable[[int], bool] | None = None,
+        guard: AbstractContextManager[object] | None = None,
+    ) -> None:
+        import numpy as np
+
+        self._guard: AbstractContextManager[object] = guard if guard is not None else nullcontext()
+
+        self._reader, self._keys, self._apply, self._topic = reader, keys, apply, topic
+        self._only = only if only is not None else lambda _: True
+        self.topic_id = b""
+        self.cursors: dict[int, Cursor] = {}
+        self.totals = Totals()
+        self._source: NDArray[np.int32] = np.full(64, -1, np.int32)
+        self._began: NDArray[np.int32] = np.full(64, -1, np.int32)
+        self._turn = 0
+        self._resume: dict[int, ResumePoint] = {}
+
+    def adopt(self, topic_id: bytes, keys: "NDArray[np.int64]", sources: "NDArray[np.int32]", resume: Resume) -> None:
+        """Go on where an earlier run stopped, before the first `locate`: its keys with the partitions that their
+        commits came from. A partition whose log no longer holds the place to go on from is read from its start."""
+        self.topic_id, self._resume = topic_id, dict(resume)
+        self._note(keys, sources)
+
+    def locate(self) -> None:
+        """Find the topic's partitions, and the ends of those not known yet; to be called again every few seconds.
+
+        A topic that does not exist yet has no cursors: nobody has committed. One that was made anew is read from its
+        start, and all that came from the old one is dropped.
+        """
+        place = self._reader.places([self._topic]).get(self._topic)
+        if place is None:
+            return
+        with self._guard:
+            if self.topic_id not in (b"", place.topic_id):
+                self._drop_all()
+            self.topic_id = place.topic_id
+            for partition in sorted(place.leaders):
+                if partition not in self.cursors and self._only(partition):
+                    self.cursors[partition] = Cursor(partition=partition, feed=OffsetsFeed(partition, self._keys))
+        self._find_ends([c for c in self.cursors.values() if c.next is None])
+
+    def poll(self, wait_ms: int, now_ms: int) -> int:
+        """One fetch from all partitions that are to be read, begun at `now_ms`; returns how many records it brought.
+
+        While the past is read, partitions at their target wait for the others, but for none that has a fault. Raises
+        `TryLaterError` when no broker can be reached.
+        """
+        wanted = [c for c in self.cursors.values() if c.next is not None]
+        behind = [c for c in wanted if c.is_behind and c.error is None]
+        if not wanted:
+            return 0
+        for cursor in behind or wanted:
+            # An answer may be to a request of an earlier call, and then tells of the time from that one on.
+            cursor.asked_ms = now_ms if cursor.asked_ms < 0 else min(cursor.asked_ms, now_ms)
+        chosen = self._half(behind) if behind else wanted
+        found = self._fetch(chosen, 0 if behind else wait_ms)
+        count = 0
+        for cursor in chosen:
+            with self._guard:
+                count += self._take(cursor, found.get(self._key(cursor)))
+        # Brokers are asked outside the guard: whoever waits for figures must not wait for them.
+        for cursor in chosen:
+            if cursor.empty_tries >= STUCK_TRIES:
+                count += self._pass_hole(cursor)
+        return count
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True when the past of every partition that can be read was read."""
+        return not any(c.is_behind and c.error is None for c in self.cursors.values() if c.next is not None)
+
+    def progress(self) -> tuple[int, int]:
+        """How many offsets of the past were read in this pass over it, and how many there are."""
+        located = [(c.first, c.next, c.target) for c in self.cursors.values() if c.next is not None]
+        return sum(min(now, to) - at for at, now, to in located), sum(to - at for at, _, to in located)
+
+    def resume_points(self) -> dict[int, ResumePoint]:
+        """From where another run can go on, for partitions whose past was read."""
+        return {
+            partition: ResumePoint(cursor.feed.resume_offset, cursor.next, cursor.as_of_ms)
+            for partition, cursor in sorted(self.cursors.items())
+            if cursor.next is not None and not cursor.is_behind
+        }
+
+    def sources(self) -> "NDArray[np.int32]":
+        """By key number: the partition of the offsets topic that its newest commit came from, -1 for none."""
+        return self._source
+
+    def as_of_ms(self) -> "NDArray[np.int64]":
+        """By key number: until when surely all commits have been seen, -1 while unknown."""
+        import numpy as np
+
+        by_partition = np.full(max((*self.cursors, *self._resume), default=0) + 2, -1, np.int64)
+        for partition, point in self._resume.items():
+            by_partition[partition] = point.as_of_ms
+        for partition, cursor in self.cursors.items():
+            by_partition[partition] = cursor.as_of_ms
+        return by_partition[self._source]
+
+    def is_whole(self) -> "NDArray[np.bool_]":
+        """By key number: whether the last answer of its partition went to the end of the log."""
+        import numpy as np
+
+        by_partition = np.zeros(max(self.cursors, default=0) + 2, bool)
+        for partition, cursor in self.cursors.items():
+            by_partition[partition] = cursor.is_whole
+        return by_partition[np.minimum(self._source, len(by_partition) - 1)]
+
+    def _half(self, behind: list[Cursor]) -> list[Cursor]:
+        """A half of the partitions in turn, the other half being asked for ahead: brokers work while we decode."""
+        if len(behind) < 2:
+            return behind
+        self._turn = 1 - self._turn
+        self._reader.ask_ahead(self._offsets(behind), max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
+        return behind[self._turn :: 2]
+
+    def _offsets(self, cursors: Collection[Cursor]) -> dict[TopicPartition, int]:
+        return {self._key(c): c.next for c in cursors if c.next is not None}
+
+    def _fetch(self, cursors: Collection[Cursor], wait_ms: int) -> Mapping[TopicPartition, Fetched]:
+        return self._reader.fetch(
+            self._offsets(cursors), max_bytes=FETCH_BYTES, wait_ms=wait_ms, partition_bytes=PARTITION_BYTES
+        )
+
+    def _key(self, cursor: Cursor) -> TopicPartition:
+        return TopicPartition(self._topic, cursor.partition)
+
+    def _find_ends(self, cursors: list[Cursor]) -> None:
+        if not cursors:
+            return
+        spans = self._reader.spans([self._key(c) for c in cursors])
+        with self._guard:
+            for cursor in cursors:
+                span = spans.get(self._key(cursor))
+                if isinstance(span, LogSpan):
+                    self._begin(cursor, span)
+                else:
+                    cursor.error = span
+
+    def _begin(self, cursor: Cursor, span: LogSpan) -> None:
+        at, known_to, as_of_ms = self._resume.get(cursor.partition, ResumePoint(-1, -1, -1))
+        # A log that lost the place where an earlier run stopped is read whole.
+        is_warm = span.start <= at <= known_to <= span.end and not cursor.began
+        cursor.next = cursor.first = at if is_warm else span.start
+        cursor.feed = OffsetsFeed(
+            cursor.partition, self._keys, next_offset=cursor.next, known_to=known_to if is_warm else 0
+        )
+        cursor.as_of_ms = as_of_ms if is_warm else -1
+        cursor.target = cursor.end = span.end
+        cursor.began += not is_warm
+        cursor.is_sweeping = not is_warm
+        cursor.error = None
+        self._sweep_if_done(cursor)
+
+    def _take(self, cursor: Cursor, answer: Fetched | None) -> int:
+        """Read one answer; returns the number of records."""
+        if answer is None or cursor.next is None:
+            return 0
+        if answer.error is not None:
+            cursor.asked_ms = -1
+            self._fail(cursor, answer.error)
+            return 0
+        if answer.span.end < 0 and not answer.records:
+            return 0  # not answered yet
+        asked_ms, cursor.asked_ms = cursor.asked_ms, -1
+        cursor.error = None
+        cursor.end = max(cursor.end, answer.span.end)
+        count = self._read(cursor, answer) if answer.records else 0
+        if not answer.records:
+            cursor.empty_tries += cursor.is_behind
+        cursor.is_whole = cursor.next >= max(answer.span.end, cursor.target)
+        if cursor.is_whole:
+            cursor.as_of_ms = asked_ms
+        return count
+
+    def _read(self, cursor: Cursor, answer: Fetched) -> int:
+        at = cursor.next or 0
+        columns, facts = cursor.feed.feed(answer.records)
+        self.totals.add(facts)
+        cursor.open_transactions = facts.open_transactions
+        cursor.open_transaction_count, cursor.held_back = facts.open_transaction_count, facts.held_back
+        if len(columns):
+            self._note(columns.key, cursor.partition)
+            self._release(self._apply(columns))
+        if facts.next_offset > at:
+            cursor.empty_tries = cursor.stopped_tries = 0
+        elif facts.stopped or facts.unreadable_batches:
+            # Also a batch whose end cannot be told: fetching on would bring the same bytes at once, for ever.
+            self._skip_stop(cursor, facts.stopped or facts.first_reason)
+        else:
+            cursor.empty_tries += cursor.is_behind
+        cursor.next = max(at if cursor.next is None else cursor.next, facts.next_offset)
+        self._sweep_if_done(cursor)
+        return facts.records
+
+    def _pass_hole(self, cursor: Cursor) -> int:
+        """Compaction can take all records below the end: then no answer ever holds one.
+
+        Other partitions may have filled the answer, so only an empty answer to a request of its own proves the hole.
+        """
+        cursor.empty_tries = 0
+        alone = self._fetch([cursor], 0).get(self._key(cursor))
+        if alone is None or alone.error is not None or cursor.next is None:
+            return 0
+        with self._guard:
+            if alone.records:
+                return self._read(cursor, alone)
+            cursor.next = max(cursor.next, alone.span.end)
+            self._sweep_if_done(cursor)
+        return 0
+
+    def _skip_stop(self, cursor: Cursor, reason: str) -> None:
+        """Bytes that are no batch: after some tries, go on behind everything that is there now, and count the loss."""
+        cursor.stopped_tries += 1
+        if cursor.stopped_tries < STUCK_TRIES or cursor.next is None:
+            return
+        cursor.stopped_tries = 0
+        self.totals.first_reason = self.totals.first_reason or reason
+        self.totals.skipped_offsets += max(0, cursor.end - cursor.next)
+        cursor.next = max(cursor.next, cursor.end)
+
+    def _fail(self, cursor: Cursor, error: ItemError) -> None:
+        cursor.error = error
+        if error.name == OUT_OF_RANGE:
+            # The log was cut at either end since: what it holds now is read anew, what it lost is forgotten.
+            self._start_over(cursor)
+
+    def _start_over(self, cursor: Cursor) -> None:
+        self.totals.started_over += 1
+        self._resume.pop(cursor.partition, None)
+        cursor.next, cursor.target, cursor.as_of_ms, cursor.asked_ms = None, -1, -1, -1
+        cursor.feed = OffsetsFeed(cursor.partition, self._keys)
+        cursor.is_whole = False
+        cursor.open_transactions = ()
+        cursor.open_transaction_count = cursor.held_back = 0
+
+    def _note(self, keys: "NDArray[np.int64]", source: "int | NDArray[np.int32]") -> None:
+        import numpy as np
+
+        if self._keys.capacity > len(self._source):
+            more = np.full(self._keys.capacity * 2 - len(self._source), -1, np.int32)
+            self._source, self._began = np.concatenate((self._source, more)), np.concatenate((self._began, more))
+        self._source[keys] = source
+        if isinstance(source, int):
+            self._began[keys] = self.cursors[source].began
+
+    def _release(self, freed: "NDArray[np.int64]") -> None:
+        if len(freed):
+            self._source[freed] = -1
+            self._keys.release(freed.tolist())
+
+    def _sweep_if_done(self, cursor: Cursor) -> None:
+        """After a second pass over a log: commits that only the first pass saw are in it no longer."""
+        import numpy as np
+
+        if cursor.is_behind or not cursor.is_sweeping:
+            return
+        cursor.is_sweeping = False
+        self._forget(np.flatnonzero((self._source == cursor.partition) & (self._began < cursor.began)))
+
+    def _drop_all(self) -> None:
+        import numpy as np
+
+        self._resume = {}
+        for cursor in self.cursors.values():
+            self._start_over(cursor)
+        self.cursors.clear()
+        self._forget(np.flatnonzero(self._source >= 0))
+
+    def _forget(self, keys: "NDArray[np.int64]") -> None:
+        if len(keys):
+            rows = [CommitRow(key, TOMBSTONE, -1, -1, -1, NO_TOPIC_ID, b"") for key in keys.tolist()]
+            self._release(self._apply(CommitColumns.of(rows)))

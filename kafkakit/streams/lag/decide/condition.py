@@ -1,0 +1,120 @@
+"""How the monitor of one cluster is doing: what it knows, until when, and what it does not know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
+from kafkakit.streams.lag.decide.cursors import Totals
+
+MAX_TOLD = 20
+
+
+class Phase(StrEnum):
+    """What the monitor is at.
+
+    CONNECTING: no answer yet. READING: the past of the commit log, so that commits may be missing. LIVE: all commits up
+    to the as-of. UNREACHABLE: no broker answers; what was known is shown with its age. REFUSED: not allowed to read.
+    """
+
+    CONNECTING = "connecting"
+    READING = "reading"
+    LIVE = "live"
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlindSpot:
+    """A partition of the offsets topic that cannot be read now: commits of its groups since `as_of_ms` are unknown."""
+
+    partition: int
+    reason: str
+    as_of_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """An open transaction that holds commits back, in a partition of the offsets topic."""
+
+    partition: int
+    transaction: OpenTransaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One monitor at `at_ms`, by its own clock like all times here.
+
+    `as_of_ms` is until when all commits of all partitions are known, -1 while they are not; `ends_as_of_ms` the same
+    of the logs' ends. `done` and `total` are offsets of the past of the commit log. `end_errors` counts partitions
+    without an answer about their end, by reason; `missing_topics` have commits, yet do not exist or are hidden.
+    """
+
+    cluster: str
+    cluster_id: str = ""
+    at_ms: int
+    phase: Phase
+    reason: str = ""
+    since_ms: int = -1
+    as_of_ms: int = -1
+    ends_as_of_ms: int = -1
+    done: int = 0
+    total: int = 0
+    partitions: int = 0
+    blind: tuple[BlindSpot, ...] = ()
+    blind_count: int = 0
+    held_back: tuple[HeldBack, ...] = ()
+    held_back_count: int = 0
+    held_back_commits: int = 0
+    missing_topics: tuple[str, ...] = ()
+    missing_topics_count: int = 0
+    end_errors: Mapping[str, int] = field(default_factory=dict)
+    group_partitions: int = 0
+    refused_rows: int = 0
+    clock_steps: int = 0
+    warm_since_ms: int = -1
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know, a sentence each, the gravest first; empty when all is well."""
+        return tuple(_notes(self))
+
+
+def _notes(c: Condition) -> "list[str]":
+    found: list[str] = []
+    if c.phase is Phase.READING and c.total:
+        found.append(
+            f"reading the past: {c.done * 100 // max(1, c.total)} % of {c.total:,} offsets; commits may be missing"
+        )
+    elif c.phase in (Phase.UNREACHABLE, Phase.REFUSED, Phase.CONNECTING):
+        found.append(f"{c.phase}: {c.reason or 'no answer yet'}")
+    if c.blind_count:
+        first = c.blind[0]
+        found.append(
+            f"blind: {c.blind_count} of {c.partitions} partitions of the commit log cannot be read "
+            f"(partition {first.partition}: {first.reason})"
+        )
+    if c.held_back_count:
+        commits = f"{c.held_back_commits:,} commit{'s' * (c.held_back_commits != 1)}"
+        groups = sorted({g for h in c.held_back for g in h.transaction.groups})
+        named = f" of {', '.join(groups[:3])}{' and others' if len(groups) > 3 else ''}" if groups else ""
+        number = c.held_back_count
+        found.append(f"{number} open transaction{'s hold' if number != 1 else ' holds'} back {commits}{named}")
+    if c.missing_topics_count:
+        some = ", ".join(c.missing_topics[:3])
+        found.append(f"commits for {c.missing_topics_count} topics that do not exist or are hidden: {some}")
+    if c.end_errors:
+        reasons = ", ".join(f"{name} {count}" for name, count in sorted(c.end_errors.items()))
+        found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {reasons}")
+    unread = c.totals.undecodable + c.totals.unreadable_batches
+    if unread:
+        found.append(f"{unread:,} records or batches could not be read; the first: {c.totals.first_reason}")
+    if c.totals.skipped_offsets:
+        found.append(f"{c.totals.skipped_offsets:,} offsets of the commit log were passed over as unreadable")
+    left_out = c.refused_rows + c.totals.keys_left_out
+    if left_out:
+        found.append(f"{left_out:,} commits are beyond what may be held and were left out")
+    if c.clock_steps:
+        found.append(f"this machine's clock was set {c.clock_steps} times; samples from before were dropped")
+    return found

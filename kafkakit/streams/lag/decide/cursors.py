@@ -1,0 +1,89 @@
+"""Where the partitions of an offsets topic are read, and what the reading counted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.streams.formats.offsets_log.facts import FeedFacts, OpenTransaction
+from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
+
+
+class ResumePoint(NamedTuple):
+    """Where an earlier run stopped in a partition: from `at` on it is to be read, everything visible below `known_to`
+    is known already, and all commits until `as_of_ms` are."""
+
+    at: int
+    known_to: int
+    as_of_ms: int
+
+
+Resume = Mapping[int, ResumePoint]
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where one partition is read: `next` None while its log's ends are not known.
+
+    `first` is where reading began, `target` the end that was seen then: below it the past is read. `began` counts how
+    often the partition was read from its start, `is_sweeping` is True while it is. `as_of_ms` is until when surely all
+    commits have been seen, by our clock, -1 while unknown; `asked_ms` when the request on its way was sent. `error` is
+    why the last fetch brought nothing; `is_whole` is True while the last answer went to the end of the log.
+    """
+
+    partition: int
+    feed: OffsetsFeed
+    next: int | None = None
+    first: int = 0
+    target: int = -1
+    end: int = -1
+    began: int = 0
+    is_sweeping: bool = False
+    as_of_ms: int = -1
+    asked_ms: int = -1
+    error: ItemError | None = None
+    is_whole: bool = False
+    empty_tries: int = 0
+    stopped_tries: int = 0
+    open_transactions: tuple[OpenTransaction, ...] = ()
+    open_transaction_count: int = 0
+    held_back: int = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """True while the partition's past is being read."""
+        return self.next is None or self.next < self.target
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was counted since the start; `first_reason` is about the first thing that could not be read.
+
+    `started_over` counts partitions that had to be read anew, `skipped_offsets` what lay behind bytes that are no
+    batch.
+    """
+
+    records: int = 0
+    by_type: dict[int, int] = field(default_factory=dict)
+    opaque: int = 0
+    undecodable: int = 0
+    unreadable_batches: int = 0
+    keys_left_out: int = 0
+    dropped_commits: int = 0
+    started_over: int = 0
+    skipped_offsets: int = 0
+    newest_ms: int = -1
+    first_reason: str = ""
+
+    def add(self, facts: FeedFacts) -> None:
+        """Count one chunk's facts in."""
+        self.records += facts.records
+        for number, count in facts.by_type.items():
+            self.by_type[number] = self.by_type.get(number, 0) + count
+        self.opaque += facts.opaque
+        self.undecodable += facts.undecodable
+        self.unreadable_batches += facts.unreadable_batches
+        self.keys_left_out += facts.keys_left_out
+        self.dropped_commits += facts.dropped_commits
+        self.newest_ms = max(self.newest_ms, facts.newest_ms)
+        self.first_reason = self.first_reason or facts.first_reason

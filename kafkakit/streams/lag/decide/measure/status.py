@@ -1,0 +1,84 @@
+"""The health of a group-partition by Burrow's rules, on arrays.
+
+Burrow's documentation ("Consumer Lag Evaluation Rules") states, for the window of the last ten commits of a
+partition, each with its offset, its time and the lag when it was seen:
+
+1. If any lag in the window is zero, the status is OK.
+2. If the offset does not change over the window and the lag is fixed or increasing, the consumer is in error, and the
+   partition STALLED.
+3. If offsets increase over the window, but the lag stays the same or increases between every pair of commits, the
+   consumer is slow: WARNING.
+4. If the time since the last commit is greater than the time between the first and the last commit of the window, the
+   consumer is in error, and the partition STOPPED; but not when the offset is that of the broker, so that there is
+   nothing to do.
+5. Lag that is unknown counts as no lag. Not so here: after a restart it is unknown for all commits of the past, and a
+   group that died before would be OK for ever. It is only that growth to and from an unknown lag is not judged.
+
+Its program adds REWIND, when an offset is lower than the one before it, and looks in the order OK, REWIND, STOPPED,
+STALLED, WARNING; so do we. Two or three commits in a row tell little: a window that is shorter than nine steps counts
+as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did
+them), and UNKNOWN (no end of the log, one too old to judge by, or one below the commit), which never passes for OK.
+"""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafkakit.streams.lag.decide.measure.figures import Flag
+from kafkakit.streams.lag.decide.measure.window import SAMPLES, UNKNOWN_LAG
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kafkakit.streams.lag.decide.measure.window import CommitWindow
+
+    Ints = NDArray[np.int64]
+
+
+class Status(IntEnum):
+    """Health, the worse the higher."""
+
+    OK = 0
+    UNKNOWN = 1
+    WARNING = 2
+    STALLED = 3
+    STOPPED = 4
+    REWIND = 5
+    LOST = 6
+
+    @property
+    def word(self) -> str:
+        """The name as outputs and labels write it."""
+        return self.name.lower()
+
+
+def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", flags: "Ints", now_ms: int) -> "Ints":
+    """The `Status` of each row; `lag` and `lost` are the present ones, `flags` those of its figures. O(rows)."""
+    import numpy as np
+
+    offset, at_ms, lags, count = window.ordered(rows)
+    first = SAMPLES - count
+    pairs = np.arange(1, SAMPLES) > first[:, None]
+    is_sample = np.arange(SAMPLES) >= first[:, None]
+    step, growth = np.diff(offset, axis=1), np.diff(lags, axis=1)
+    had_none = (is_sample & (lags == 0)).any(axis=1)
+    has_lag = (lag > 0) & (count > 0) & ~had_none
+    rewound = (pairs & (step < 0)).any(axis=1)
+    last_ms = at_ms[:, -1]
+    first_ms = at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
+    whole_ms = window.step_ms * (SAMPLES - 1)
+    stopped = now_ms - last_ms > np.maximum(last_ms - first_ms, whole_ms)
+    is_fixed = ~(pairs & (step != 0)).any(axis=1)
+    is_told = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
+    never_less = (count > 1) & (last_ms - first_ms >= whole_ms)
+    never_less &= ~(pairs & ((growth < 0) | ~is_told)).any(axis=1)
+    rules = [
+        (lost > 0, Status.LOST),
+        ((flags & int(Flag.NO_END | Flag.STALE | Flag.OTHER_TOPIC | Flag.AHEAD)) != 0, Status.UNKNOWN),
+        (~has_lag, Status.OK),
+        (rewound, Status.REWIND),
+        (stopped, Status.STOPPED),
+        (is_fixed & never_less, Status.STALLED),
+        (never_less, Status.WARNING),
+    ]
+    return np.select([found for found, _ in rules], [int(s) for _, s in rules], int(Status.OK)).astype(np.int64)

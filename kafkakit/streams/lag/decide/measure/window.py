@@ -1,0 +1,71 @@
+"""The last commits of every group-partition, for Burrow's rules: a ring of samples on arrays."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+SAMPLES = 10
+UNKNOWN_LAG = -1
+
+
+class CommitWindow:
+    """Ten samples a row of (offset, commit time, lag), at most one a `step_ms`; 241 bytes a row.
+
+    A commit that comes sooner than a step after its predecessor replaces that one's offset and lag and keeps its
+    time, else a group that commits often would never fill its window (Burrow's `min-distance`).
+    """
+
+    def __init__(self, step_ms: int) -> None:
+        import numpy as np
+
+        self.step_ms = step_ms
+        self.offset: Ints = np.empty((0, SAMPLES), dtype=np.int64)
+        self.at_ms: Ints = np.empty((0, SAMPLES), dtype=np.int64)
+        self.lag: Ints = np.empty((0, SAMPLES), dtype=np.int64)
+        self.count: NDArray[np.int8] = np.empty(0, dtype=np.int8)
+        self.head: NDArray[np.int8] = np.empty(0, dtype=np.int8)
+
+    def grow(self, rows: int) -> None:
+        """Make room for rows below this number."""
+        from kafkakit.streams.lag.decide.measure.arrays import grown
+
+        self.offset, self.at_ms, self.lag = (grown(a, rows, None) for a in (self.offset, self.at_ms, self.lag))
+        self.count, self.head = grown(self.count, rows, 0), grown(self.head, rows, 0)
+
+    def add(self, rows: "Ints", offset: "Ints", at_ms: "Ints", lag: "Ints") -> None:
+        """Take one commit of each row (each row once); `lag` is UNKNOWN_LAG where no end was known."""
+        import numpy as np
+
+        head, count = self.head[rows], self.count[rows]
+        is_soon = (count > 0) & (at_ms - self.at_ms[rows, head] < self.step_ms)
+        head = np.where(is_soon | (count == 0), head, (head + 1) % SAMPLES)
+        self.at_ms[rows, head] = np.where(is_soon, self.at_ms[rows, head], at_ms)
+        self.offset[rows, head] = offset
+        self.lag[rows, head] = lag
+        self.head[rows] = head
+        self.count[rows] = np.where(is_soon, count, np.minimum(count + 1, SAMPLES))
+
+    def clear(self, rows: "Ints") -> None:
+        """Forget what these rows held."""
+        self.count[rows] = 0
+        self.head[rows] = 0
+
+    def ordered(self, rows: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
+        """Offsets, commit times and lags of the rows with the oldest first, and how many samples each row has.
+
+        Shape (rows, 10); the valid samples of a row stand at its end.
+        """
+        import numpy as np
+
+        columns = (self.head[rows, None].astype(np.int64) + 1 + np.arange(SAMPLES)) % SAMPLES
+        pick = rows[:, None]
+        return (
+            self.offset[pick, columns],
+            self.at_ms[pick, columns],
+            self.lag[pick, columns],
+            self.count[rows].astype(np.int64),
+        )

@@ -1,0 +1,197 @@
+"""The arithmetic of views: the tables of several clusters as one set of columns, summed up by line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, Figures, Flag
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.topics import NONE
+from kafkakit.streams.lag.decide.views.naming import stream_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kafkakit.streams.lag.decide.measure.table import LagTable
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+KINDS = ("cluster", "group", "topic", "stream")
+"""What names there are; `Joined.names` holds them sorted, so that codes sort as names do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The rows of all tables: codes into `names` by kind, and the columns that lines sum up."""
+
+    names: dict[str, tuple[str, ...]]
+    codes: "dict[str, Ints]"
+    partition: "Ints"
+    lag: "Ints"
+    pending: "Ints"
+    lost: "Ints"
+    status: "Ints"
+    consumed_per_s: "Floats"
+    produced_per_s: "Floats"
+    eta_ms: "Ints"
+    retention_left_ms: "Ints"
+    backlog: Figures
+    live: Figures
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """Columns by line; `first` is any row of the line, `worst` and `worst_live` the rows with the worst figures."""
+
+    first: "Ints"
+    worst: "Ints"
+    worst_live: "Ints"
+    partitions: "Ints"
+    unknown: "Ints"
+    stale: "Ints"
+    lag: "Ints"
+    pending: "Ints"
+    lost: "Ints"
+    max_lag: "Ints"
+    max_low_ms: "Ints"
+    status: "Ints"
+    counts: "Ints"
+    oldest_as_of_ms: "Ints"
+    consumed_per_s: "Floats"
+    produced_per_s: "Floats"
+    eta_ms: "Ints"
+    retention_left_ms: "Ints"
+
+
+def join(tables: "Sequence[LagTable]") -> Joined:
+    """Put tables below one another, with common codes for names."""
+    import numpy as np
+
+    names = {
+        "cluster": tuple(sorted({t.cluster for t in tables})),
+        "group": tuple(sorted({name for t in tables for name in t.groups})),
+        "topic": tuple(sorted({name for t in tables for name in t.topics})),
+    }
+    streams = [stream_of(topic) for topic in names["topic"]]
+    names["stream"] = tuple(sorted(set(streams)))
+    places = {kind: {name: at for at, name in enumerate(words)} for kind, words in names.items()}
+    stream_code = np.array([places["stream"][s] for s in streams], dtype=np.int64)
+
+    def code(kind: str, words: tuple[str, ...], column: "Ints") -> "Ints":
+        return np.array([places[kind][word] for word in words], dtype=np.int64)[column]
+
+    def stacked(columns: "list[Ints]") -> "Ints":
+        return np.concatenate(columns) if columns else np.empty(0, dtype=np.int64)
+
+    def stacked_rates(columns: "list[Floats]") -> "Floats":
+        return np.concatenate(columns) if columns else np.empty(0)
+
+    def figures(each: list[Figures]) -> Figures:
+        fields: dict[str, Any] = {
+            name: stacked([getattr(f, name) for f in each])
+            for name in ("estimate_ms", "low_ms", "high_ms", "source", "as_of_ms", "flags")
+        }
+        return Figures(**fields)
+
+    codes = {
+        "cluster": stacked([np.full(len(t), places["cluster"][t.cluster]) for t in tables]),
+        "group": stacked([code("group", t.groups, t.group) for t in tables]),
+        "topic": stacked([code("topic", t.topics, t.topic) for t in tables]),
+    }
+    codes["stream"] = stream_code[codes["topic"]] if len(stream_code) else codes["topic"]
+    return Joined(
+        names=names,
+        codes=codes,
+        partition=stacked([t.partition for t in tables]),
+        lag=stacked([t.lag for t in tables]),
+        pending=stacked([t.pending for t in tables]),
+        lost=stacked([t.lost for t in tables]),
+        status=stacked([t.status for t in tables]),
+        consumed_per_s=stacked_rates([t.forecast.consumed_per_s for t in tables]),
+        produced_per_s=stacked_rates([t.forecast.produced_per_s for t in tables]),
+        eta_ms=stacked([t.forecast.eta_ms for t in tables]),
+        retention_left_ms=stacked([t.forecast.retention_left_ms for t in tables]),
+        backlog=figures([t.backlog for t in tables]),
+        live=figures([t.live for t in tables]),
+    )
+
+
+def line_numbers(joined: Joined, kinds: tuple[str, ...]) -> "tuple[Ints, int]":
+    """For each row the number of its line, where lines are told apart by these kinds of names (and `partition`)."""
+    import numpy as np
+
+    number = np.zeros(len(joined), dtype=np.int64)
+    for kind in kinds:
+        column = joined.partition if kind == "partition" else joined.codes[kind]
+        number = number * (int(column.max(initial=0)) + 1) + column
+        number = np.unique(number, return_inverse=True)[1].reshape(-1)
+    return number, int(number.max(initial=-1)) + 1
+
+
+def summed(joined: Joined, number: "Ints", lines: int) -> Sums:
+    """Sum up rows by line; O(rows log rows)."""
+    import numpy as np
+
+    order = np.argsort(number, kind="stable")
+    starts = np.searchsorted(number[order], np.arange(lines))
+
+    def each(operation: "np.ufunc", column: "Ints") -> "Ints":
+        values: Ints = operation.reduceat(column[order], starts)
+        return values
+
+    def each_rate(column: "Floats") -> "Floats":
+        return np.bincount(number, np.nan_to_num(column), minlength=lines).astype(np.float64)
+
+    def worst(figures: Figures) -> "Ints":
+        rank = np.lexsort((joined.lag, figures.low_ms, figures.estimate_ms, number))
+        last: Ints = rank[np.append(starts[1:], len(joined)) - 1]
+        return last
+
+    left = joined.retention_left_ms
+    soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
+    statuses = len(Status)
+    counts = np.bincount(number * statuses + joined.status, minlength=lines * statuses).reshape(lines, statuses)
+    return Sums(
+        first=order[starts],
+        worst=worst(joined.backlog),
+        worst_live=worst(joined.live),
+        partitions=np.bincount(number, minlength=lines),
+        unknown=np.bincount(number, joined.lag < 0, minlength=lines).astype(np.int64),
+        stale=each(np.add, (joined.backlog.flags & int(Flag.STALE) != 0).astype(np.int64)),
+        lag=each(np.add, np.maximum(0, joined.lag)),
+        pending=each(np.add, np.maximum(0, joined.pending)),
+        lost=each(np.add, joined.lost),
+        max_lag=each(np.maximum, np.maximum(0, joined.lag)),
+        max_low_ms=each(np.maximum, joined.backlog.low_ms),
+        status=each(np.maximum, joined.status),
+        counts=counts,
+        consumed_per_s=each_rate(joined.consumed_per_s),
+        produced_per_s=each_rate(joined.produced_per_s),
+        eta_ms=np.where(each(np.minimum, joined.eta_ms) < 0, NONE, each(np.maximum, joined.eta_ms)),
+        retention_left_ms=np.where(soonest == UNBOUNDED, NONE, soonest),
+        oldest_as_of_ms=each(np.minimum, joined.backlog.as_of_ms),
+    )
+
+
+def part_of(joined: Joined, rows: "Ints") -> Joined:
+    """These rows alone."""
+    return Joined(
+        names=joined.names,
+        codes={kind: codes[rows] for kind, codes in joined.codes.items()},
+        partition=joined.partition[rows],
+        lag=joined.lag[rows],
+        pending=joined.pending[rows],
+        lost=joined.lost[rows],
+        status=joined.status[rows],
+        consumed_per_s=joined.consumed_per_s[rows],
+        produced_per_s=joined.produced_per_s[rows],
+        eta_ms=joined.eta_ms[rows],
+        retention_left_ms=joined.retention_left_ms[rows],
+        backlog=joined.backlog.taken(rows),
+        live=joined.live.taken(rows),
+    )

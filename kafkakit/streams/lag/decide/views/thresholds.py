@@ -1,0 +1,216 @@
+"""Whether lag is within limits: the verdict of `lag check`, with reasons and performance data.
+
+The format of the data is that of monitoring plugins: `'label'=value[unit];warn;crit;min` with seconds as `s`
+(https://www.monitoring-plugins.org/doc/guidelines.html).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+
+from kafkakit.core.durations import format_duration
+from kafkakit.core.errors import UsageError
+from kafkakit.streams.lag.decide.measure.figures import Flag, TimeLag
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.views.views import Level, Line, view
+from kafkakit.streams.lag.show.views import span_text
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lag.decide.measure.table import LagTable
+
+_COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKmMgG]?)")
+_TIMES = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+MAX_BREACHES = 20
+
+
+class Verdict(IntEnum):
+    """The outcome, numbered as the exit codes of monitoring plugins are."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+GRAVITY = (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN, Verdict.CRITICAL)
+"""The gravest last: what is not known may be critical, so it outweighs a warning."""
+
+
+class Judge(StrEnum):
+    """Which bound of a time lag is held against the limit: LOW never calls anybody for nothing."""
+
+    LOW = "low"
+    ESTIMATE = "estimate"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one severity; None for none. `max_lag` is of a group in one topic, the others of a partition."""
+
+    max_lag: int | None = None
+    max_time_lag_ms: int | None = None
+    min_retention_left_ms: int | None = None
+    statuses: frozenset[Status] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What is critical, what is a warning, and which bound of a time lag counts."""
+
+    critical: Limits = field(default_factory=Limits)
+    warning: Limits = field(default_factory=Limits)
+    judge: Judge = Judge.LOW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """One reason for a verdict that is not OK; `text` is a sentence without its full stop."""
+
+    verdict: Verdict
+    cluster: str
+    group: str
+    topic: str
+    partition: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """The verdict, the gravest reasons (at most 20, `more` beyond them), one line for people, and data for machines."""
+
+    verdict: Verdict
+    breaches: tuple[Breach, ...]
+    more: int
+    summary: str
+    performance: str
+
+
+def parse_count(text: str, name: str = "count") -> int:
+    """Read a number of records: `500`, `10k`, `1.5M`; k, M and G are powers of 1000."""
+    match = _COUNT.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{name} {text[:40]!r} is not a number of records", hint="write 500, 10k or 1.5M")
+    return round(float(match[1]) * _TIMES[match[2].lower()])
+
+
+def check(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResult:
+    """Judge every group-partition of the tables; none at all is UNKNOWN. Cost: one object for each of them."""
+    topics = view(tables, Level.GROUP_TOPIC)
+    partitions = view(tables, Level.PARTITION)
+    found: list[Breach] = []
+    for line in topics.lines:
+        found += _of_records(line, thresholds)
+    for line in partitions.lines:
+        found += _of_partition(line, thresholds)
+    found.sort(key=lambda b: (-GRAVITY.index(b.verdict), b.cluster, b.group, b.topic, b.partition, b.text))
+    verdict = found[0].verdict if found else Verdict.OK
+    if not partitions.lines:
+        verdict = Verdict.UNKNOWN
+    return CheckResult(
+        verdict=verdict,
+        breaches=tuple(found[:MAX_BREACHES]),
+        more=max(0, len(found) - MAX_BREACHES),
+        summary=_summary(verdict, found, len(partitions.lines)),
+        performance=_performance(topics.lines, partitions.lines, thresholds),
+    )
+
+
+def _of_records(line: Line, thresholds: Thresholds) -> Iterator[Breach]:
+    for verdict, limits in _sides(thresholds):
+        if limits.max_lag is not None and line.lag > limits.max_lag:
+            yield _breach(line, verdict, f"lag {line.lag:,} is above {limits.max_lag:,}")
+            return
+
+
+def _of_partition(line: Line, thresholds: Thresholds) -> Iterator[Breach]:
+    """All breaches of one partition, each kind once, the gravest."""
+    is_vague = bool(line.backlog.flags & (Flag.STALE | Flag.NO_END | Flag.OTHER_TOPIC))
+    if line.unknown or is_vague:
+        why = ", ".join(line.backlog.flags.words).replace("_", " ") or "unknown"
+        yield _breach(line, Verdict.UNKNOWN, f"the lag is not known now ({why})")
+        if not line.backlog.is_exact:
+            return
+    lag_ms = _judged(line.backlog, thresholds.judge)
+    for verdict, limits in _sides(thresholds):
+        limit = limits.max_time_lag_ms
+        if limit is not None and (lag_ms is None or lag_ms > limit):
+            found = Verdict.UNKNOWN if lag_ms is None else verdict
+            yield _breach(line, found, f"time lag {_told(line.backlog)} is above {format_duration(limit / 1000)}")
+            break
+    for verdict, limits in _sides(thresholds):
+        limit, left = limits.min_retention_left_ms, line.retention_left_ms
+        if limit is not None and left is not None and left < limit:
+            soon = span_text(left)
+            yield _breach(line, verdict, f"records are lost in {soon}, below {format_duration(limit / 1000)}")
+            break
+    for verdict, limits in _sides(thresholds):
+        if line.status in limits.statuses:
+            yield _breach(line, verdict, f"status {line.status.word}")
+            break
+
+
+def _judged(lag: TimeLag, judge: Judge) -> int | None:
+    if judge is Judge.LOW:
+        return lag.low_ms
+    return lag.estimate_ms if judge is Judge.ESTIMATE else lag.high_ms
+
+
+def _told(lag: TimeLag) -> str:
+    if lag.is_exact:
+        return span_text(lag.low_ms)
+    high = "unknown" if lag.high_ms is None else span_text(lag.high_ms)
+    return f"from {span_text(lag.low_ms)} to {high}"
+
+
+def _sides(thresholds: Thresholds) -> tuple[tuple[Verdict, Limits], ...]:
+    return (Verdict.CRITICAL, thresholds.critical), (Verdict.WARNING, thresholds.warning)
+
+
+def _breach(line: Line, verdict: Verdict, text: str) -> Breach:
+    return Breach(
+        verdict=verdict,
+        cluster=line.cluster,
+        group=line.group,
+        topic=line.topic,
+        partition=line.partition,
+        text=text,
+    )
+
+
+def _summary(verdict: Verdict, found: list[Breach], partitions: int) -> str:
+    if not partitions:
+        return "LAG UNKNOWN - no group has a commit for what was asked"
+    if not found:
+        return f"LAG OK - {partitions:,} group-partitions within limits"
+    first = found[0]
+    part = "" if first.partition < 0 else f"/{first.partition}"
+    rest = f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+    return f"LAG {verdict.name} - {first.cluster} {first.group} {first.topic}{part}: {first.text}{rest}"
+
+
+def _performance(topics: Sequence[Line], partitions: Sequence[Line], thresholds: Thresholds) -> str:
+    critical, warning = thresholds.critical, thresholds.warning
+    parts = [
+        f"lag_max={max((n.lag for n in topics), default=0)};{_or_none(warning.max_lag)};{_or_none(critical.max_lag)};0",
+        f"lost={sum(n.lost for n in topics)};;;0",
+    ]
+    ages = [n.backlog for n in partitions if n.backlog.estimate_ms is not None]
+    limits = ";".join(_seconds_or_none(side.max_time_lag_ms) for side in (warning, critical))
+    if ages:
+        parts.append(f"time_lag_low_max={max(a.low_ms for a in ages) / 1000:.12g}s;{limits};0")
+        parts.append(f"time_lag_max={max(a.estimate_ms or 0 for a in ages) / 1000:.12g}s;{limits};0")
+    left = [n.retention_left_ms for n in partitions if n.retention_left_ms is not None]
+    if left:
+        parts.append(f"retention_left_min={min(left) / 1000:.12g}s;;;0")
+    return " ".join(parts)
+
+
+def _or_none(limit: int | None) -> str:
+    return "" if limit is None else str(limit)
+
+
+def _seconds_or_none(limit_ms: int | None) -> str:
+    return "" if limit_ms is None else f"{limit_ms / 1000:.12g}"

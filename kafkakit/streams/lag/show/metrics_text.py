@@ -1,0 +1,229 @@
+"""Lag as gauges: Prometheus text exposition, and the same as DogStatsD datagrams.
+
+Formats: https://prometheus.io/docs/instrumenting/exposition_formats/ (0.0.4) and DogStatsD's plain datagrams. The
+number of series is bounded, and what was left out is a series itself. A figure that is stale is left out, and so is a
+sum or forecast that a stale one went into, so that none passes for a fresh one; `stale_partitions` counts such.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkakit.streams.lag.decide.measure.figures import Flag, TimeLag
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.views.views import Level, Line, View, view
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lag.decide.measure.table import LagTable
+
+PREFIX = "kafkakit_lag_"
+DATAGRAM_BYTES = 1_400
+"""What fits into one packet on any network, for metrics that leave the machine."""
+TAG_CHARS = 200
+
+Labels = tuple[tuple[str, str], ...]
+_UNSAFE = re.compile(r"[|,#\s\x00-\x1f]")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+"""Characters of names that end a scrape (NUL, in Prometheus' lexer) or a line in some readers; a newline has its
+escape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesRules:
+    """How many lines get series: group-topics always, group-partitions only where asked for."""
+
+    max_group_topics: int = 5_000
+    with_partitions: bool = False
+    max_partitions: int = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A gauge: its name without the prefix, its help, and its samples; one without samples is left out."""
+
+    name: str
+    help: str
+    samples: tuple[tuple[Labels, float], ...]
+
+
+Value = Callable[[Line], float | None]
+
+
+def families(tables: "Sequence[LagTable]", rules: SeriesRules | None = None) -> tuple[Family, ...]:
+    """The gauges of several clusters, in a fixed order."""
+    rules = rules if rules is not None else SeriesRules()
+    lines = view(tables, Level.GROUP_TOPIC, top=rules.max_group_topics)
+    dropped = [(lines, "group_topic")]
+    found = [_family("", name, text, value, lines) for name, text, value in _GAUGES]
+    if rules.with_partitions:
+        single = view(tables, Level.PARTITION, top=rules.max_partitions)
+        dropped.append((single, "partition"))
+        found += [_family("partition_", name, text, value, single) for name, text, value in _GAUGES if name in _SINGLE]
+    found += _cluster_families(view(tables, Level.CLUSTER))
+    found.append(
+        Family(
+            name="dropped_series",
+            help="Lines without series of their own, because there are more than the limit.",
+            samples=tuple(((("level", level),), float(v.others_count)) for v, level in dropped),
+        )
+    )
+    return tuple(f for f in found if f.samples)
+
+
+def exposition(found: Iterable[Family]) -> str:
+    """Families as Prometheus reads them."""
+    lines: list[str] = []
+    for family in found:
+        name = PREFIX + family.name
+        lines += [f"# HELP {name} {_help(family.help)}", f"# TYPE {name} gauge"]
+        lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in family.samples]
+    return "\n".join(lines) + "\n"
+
+
+def datagrams(found: Iterable[Family], *, tags: Sequence[str] = (), max_bytes: int = DATAGRAM_BYTES) -> list[bytes]:
+    """Families as DogStatsD gauges named `kafkakit.lag.*`, a metric a line, as many to a datagram as fit.
+
+    A line that alone is longer than `max_bytes` is left out; tags are at most 200 characters long, so none is.
+    """
+    packets: list[bytes] = []
+    packet = b""
+    for family in found:
+        name = (PREFIX + family.name).replace("_", ".", 2)
+        for labels, value in family.samples:
+            told = ",".join([*tags, *(_tag(key, word) for key, word in labels)])
+            line = f"{name}:{_number(value)}|g{'|#' + told if told else ''}".encode()
+            if len(line) > max_bytes:
+                continue
+            if packet and len(packet) + 1 + len(line) > max_bytes:
+                packets.append(packet)
+                packet = b""
+            packet = packet + b"\n" + line if packet else line
+    return [*packets, packet] if packet else packets
+
+
+def _fresh(lag: TimeLag, value_ms: int | None) -> float | None:
+    return None if value_ms is None or lag.flags & Flag.STALE else value_ms / 1000
+
+
+def _seconds(value_ms: int | None) -> float | None:
+    return None if value_ms is None else value_ms / 1000
+
+
+def _now(line: Line, value: float | None) -> float | None:
+    """What all partitions went into; with a stale one among them it is not of now."""
+    return None if line.stale else value
+
+
+def _where_known(line: Line, value: float) -> float | None:
+    """A sum over partitions; none of which known is no sum."""
+    return _now(line, value) if line.unknown < line.partitions else None
+
+
+def _low(line: Line) -> float | None:
+    """The surest bound of all partitions, or of the worst alone where another one is stale."""
+    if line.backlog.estimate_ms is None:
+        return None
+    return _fresh(line.backlog, line.backlog.low_ms if line.stale else line.max_low_ms)
+
+
+_GAUGES: tuple[tuple[str, str, Value], ...] = (
+    ("records", "Offsets from the committed ones to the ends.", lambda n: _where_known(n, n.lag)),
+    ("pending_records", "Those of them that no commit calls done.", lambda n: _where_known(n, n.pending)),
+    ("lost_records", "Records deleted before the group did them.", lambda n: _where_known(n, n.lost)),
+    (
+        "backlog_seconds",
+        "Age of the oldest record not done, in the worst partition.",
+        lambda n: _fresh(n.backlog, n.backlog.estimate_ms),
+    ),
+    (
+        "backlog_low_seconds",
+        "That age is surely at least this.",
+        _low,
+    ),
+    ("backlog_high_seconds", "And at most this.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
+    (
+        "live_seconds",
+        "Age of the newest done record while newer ones wait, in the worst partition.",
+        lambda n: _fresh(n.live, n.live.estimate_ms),
+    ),
+    (
+        "live_low_seconds",
+        "That age is surely at least this.",
+        lambda n: _fresh(n.live, n.live.low_ms if n.live.estimate_ms is not None else None),
+    ),
+    ("live_high_seconds", "And at most this.", lambda n: _fresh(n.live, n.live.high_ms)),
+    (
+        "as_of_timestamp_seconds",
+        "The moment that the oldest figure was true at.",
+        lambda n: _seconds(n.oldest_as_of_ms) if n.oldest_as_of_ms >= 0 else None,
+    ),
+    (
+        "status",
+        "The worst partition: " + ", ".join(f"{int(s)} {s.word}" for s in Status) + ".",
+        lambda n: float(n.status),
+    ),
+    ("partitions", "Partitions with a commit.", lambda n: float(n.partitions)),
+    ("unknown_partitions", "Partitions whose end is not known.", lambda n: float(n.unknown)),
+    ("stale_partitions", "Partitions whose figures are too old to be shown.", lambda n: float(n.stale)),
+    ("eta_seconds", "Time to catch up at the present rates; absent for never.", lambda n: _now(n, _seconds(n.eta_ms))),
+    (
+        "retention_left_seconds",
+        "Time until the first records are lost.",
+        lambda n: _now(n, _seconds(n.retention_left_ms)),
+    ),
+    ("consumed_records_per_second", "Rate of the commits.", lambda n: _now(n, n.consumed_per_s)),
+    ("produced_records_per_second", "Rate of the ends.", lambda n: _now(n, n.produced_per_s)),
+)
+_SINGLE = frozenset(
+    {"records", "pending_records", "lost_records", "backlog_seconds", "backlog_low_seconds", "backlog_high_seconds",
+     "live_seconds", "as_of_timestamp_seconds", "status", "retention_left_seconds"}
+)  # fmt: skip
+
+
+def _family(scope: str, name: str, text: str, value: Value, lines: View) -> Family:
+    samples = []
+    for line in lines.lines:
+        found = value(line)
+        if found is not None:
+            labels: Labels = (("cluster", line.cluster), ("group", line.group), ("topic", line.topic))
+            samples.append(((*labels, ("partition", str(line.partition))) if scope else labels, float(found)))
+    return Family(name=scope + name, help=text, samples=tuple(samples))
+
+
+def _cluster_families(clusters: View) -> list[Family]:
+    lines = sorted(clusters.lines, key=lambda line: line.cluster)
+    counts = [
+        ((("cluster", line.cluster), ("status", status.word)), float(dict(line.counts).get(status, 0)))
+        for line in lines
+        for status in Status
+    ]
+    return [
+        Family(name="cluster_partitions", help="Group-partitions by status.", samples=tuple(counts)),
+        Family(
+            name="cluster_records",
+            help="Offsets from all committed ones to the ends.",
+            samples=tuple(((("cluster", line.cluster),), float(line.lag)) for line in lines if not line.stale),
+        ),
+    ]
+
+
+def _labels(labels: Labels) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+
+
+def _escaped(value: str) -> str:
+    told = _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", value)
+    return told.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _tag(key: str, value: str) -> str:
+    return f"{key}:{_UNSAFE.sub('_', value)}"[:TAG_CHARS]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(round(value, 3))

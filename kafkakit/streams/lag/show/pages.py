@@ -1,0 +1,66 @@
+"""What the service answers on its HTTP pages, made from what it may publish."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kafkakit.core.documents import encode_json
+from kafkakit.core.errors import UsageError
+from kafkakit.core.tables import plain_value
+from kafkakit.streams.lag.decide.views.selecting import selected
+from kafkakit.streams.lag.decide.views.views import Level, view
+from kafkakit.streams.lag.show.views import view_data
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lag.decide.condition import Condition
+    from kafkakit.streams.lag.decide.measure.table import LagTable
+
+DEFAULT_TOP = 500
+MAX_TOP = 20_000
+JSON_KEYS = ("by", "group", "topic", "cluster", "top")
+
+
+def json_page(
+    query: Mapping[str, str],
+    tables: "tuple[LagTable, ...]",
+    conditions: "tuple[Condition, ...]",
+    at_ms: int,
+    instance: Mapping[str, object],
+) -> bytes:
+    """One view as JSON: `by` names the level (`group_topic` when not given), `group` and `topic` are globs, `cluster` a
+    name, `top` a limit of lines. Raises `UsageError` for anything else."""
+    unknown = sorted(set(query) - set(JSON_KEYS))
+    if unknown:
+        raise UsageError(f"unknown key {unknown[0]!r:.40}", hint=f"there are {', '.join(JSON_KEYS)}")
+    try:
+        level = Level(query.get("by", Level.GROUP_TOPIC.value).replace("-", "_"))
+    except ValueError:
+        raise UsageError("by names no level", hint=f"there are {', '.join(sorted(Level))}") from None
+    top = _number(query.get("top", str(DEFAULT_TOP)))
+    cluster = query.get("cluster")
+    chosen = [
+        selected(t, groups=_globs(query, "group"), topics=_globs(query, "topic"))
+        for t in tables
+        if cluster in (None, t.cluster)
+    ]
+    found = [c for c in conditions if cluster in (None, c.cluster)]
+    body = {"instance": instance, **view_data(view(chosen, level, top=top), found, at_ms)}
+    return encode_json(plain_value(body))
+
+
+def health_page(is_healthy: bool, conditions: "tuple[Condition, ...]", instance: Mapping[str, object]) -> bytes:
+    """Whether all is well, and of each cluster its phase and its notes."""
+    clusters = {
+        c.cluster: {"phase": c.phase.value, "as_of_ms": None if c.as_of_ms < 0 else c.as_of_ms, "notes": list(c.notes)}
+        for c in conditions
+    }
+    return encode_json({"healthy": is_healthy, "instance": plain_value(instance), "clusters": clusters})
+
+
+def _globs(query: Mapping[str, str], key: str) -> tuple[str, ...]:
+    return (query[key],) if query.get(key) else ()
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAX_TOP:
+        raise UsageError(f"top must be a number from 1 to {MAX_TOP:,}")
+    return int(text)

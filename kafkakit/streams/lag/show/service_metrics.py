@@ -1,0 +1,66 @@
+"""What the service publishes as gauges: the figures, how each monitor is doing, and the instance itself."""
+
+from collections.abc import Callable
+
+from kafkakit.streams.lag.decide.condition import Condition, Phase
+from kafkakit.streams.lag.decide.published import Seen
+from kafkakit.streams.lag.show.metrics_text import Family, SeriesRules, families
+
+Value = Callable[[Condition], float | None]
+
+CONDITIONS: tuple[tuple[str, str, Value], ...] = (
+    ("monitor_live", "1 while all commits up to the as-of are known.", lambda c: float(c.phase is Phase.LIVE)),
+    ("monitor_reachable", "1 while brokers answer.", lambda c: float(c.phase in (Phase.LIVE, Phase.READING))),
+    ("commits_as_of_timestamp_seconds", "Until when all commits are known.", lambda c: _seconds(c.as_of_ms)),
+    ("ends_as_of_timestamp_seconds", "When the last round over all ends began.", lambda c: _seconds(c.ends_as_of_ms)),
+    ("commit_log_partitions", "Partitions of the offsets topic.", lambda c: float(c.partitions)),
+    ("blind_partitions", "Those of them that cannot be read now.", lambda c: float(c.blind_count)),
+    ("open_transactions", "Open transactions that hold commits back.", lambda c: float(c.held_back_count)),
+    ("held_back_commits", "Commits that they hold back.", lambda c: float(c.held_back_commits)),
+    ("missing_topics", "Topics with commits that do not exist.", lambda c: float(c.missing_topics_count)),
+    ("ends_unknown", "Partitions without an answer about their end.", lambda c: float(sum(c.end_errors.values()))),
+    ("commit_records", "Records of the offsets topic read since the start.", lambda c: float(c.totals.records)),
+    ("unreadable_records", "Records and batches that cannot be read.", lambda c: float(_unread(c))),
+    ("left_out_commits", "Commits beyond what may be held.", lambda c: float(c.refused_rows + c.totals.keys_left_out)),
+)
+
+
+def all_families(seen: Seen, max_series: int) -> tuple[Family, ...]:
+    """Everything, with at most `max_series` group-topics that have series of their own."""
+    carried = [(name, 1.0) for name in seen.carried] + [(name, 0.0) for name in seen.others]
+    return (
+        *families(seen.tables, SeriesRules(max_group_topics=max_series)),
+        *(_family(name, text, value, seen.conditions) for name, text, value in CONDITIONS if seen.conditions),
+        Family(
+            name="carried",
+            help="1 for a cluster whose figures this instance publishes, 0 for the others.",
+            samples=tuple(((("cluster", name),), value) for name, value in sorted(carried)),
+        ),
+        Family(
+            name="instances",
+            help="Instances that share the clusters, as far as this one knows.",
+            samples=(((), float(seen.instances)),),
+        ),
+    )
+
+
+def instance_data(seen: Seen) -> dict[str, object]:
+    """The instance as plain data."""
+    return {"carries": list(seen.carried), "others": list(seen.others), "instances": seen.instances}
+
+
+def _family(name: str, text: str, value: Value, conditions: tuple[Condition, ...]) -> Family:
+    samples = ((c.cluster, value(c)) for c in conditions)
+    return Family(
+        name=name,
+        help=text,
+        samples=tuple(((("cluster", cluster),), found) for cluster, found in samples if found is not None),
+    )
+
+
+def _seconds(ms: int) -> float | None:
+    return None if ms < 0 else ms / 1000
+
+
+def _unread(c: Condition) -> int:
+    return c.totals.undecodable + c.totals.unreadable_batches

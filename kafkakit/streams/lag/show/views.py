@@ -1,0 +1,207 @@
+"""Views as text for people, as rows for scripts, and as plain data for JSON."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kafkakit.core.quantities import format_rough_time
+from kafkakit.core.tables import text_table
+from kafkakit.streams.lag.decide.condition import Condition
+from kafkakit.streams.lag.decide.measure.figures import TimeLag
+from kafkakit.streams.lag.decide.views.views import KINDS, Level, Line, View
+
+NOT_KNOWN = "?"
+COLUMNS = (
+    "cluster", "group", "topic", "stream", "partition", "partitions", "status", "lag", "pending", "lost", "time_lag_ms",
+    "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "as_of_ms",
+)  # fmt: skip
+
+
+def span_text(ms: int | None) -> str:
+    """A time lag for people: `480ms`, `12.4s`, `3m 20s`; `?` for none."""
+    if ms is None:
+        return NOT_KNOWN
+    if ms < 1000:
+        return f"{ms}ms" if ms else "0s"
+    return f"{ms / 1000:.1f}s" if ms < 60_000 else format_rough_time(ms / 1000)
+
+
+def range_text(lag: TimeLag) -> str:
+    """The interval that holds the truth; one point is `exact`."""
+    if lag.is_exact:
+        return "exact"
+    return f"[{span_text(lag.low_ms)}, {span_text(lag.high_ms)}]"
+
+
+def view_text(view: View, conditions: Sequence[Condition], at_ms: int) -> str:
+    """A table with the worst lines first, and below it what is not known."""
+    kinds = KINDS[view.level]
+    if len({c.cluster for c in conditions}) < 2:
+        kinds = tuple(k for k in kinds if k != "cluster" or view.level is Level.CLUSTER)
+    lines = [*view.lines, *([view.others] if view.others is not None else [])]
+    counted = view.level is not Level.PARTITION
+    columns = [*kinds, *(["partitions"] if counted else []), "status", "lag", "lost", "time lag", "surely within"]
+    columns += ["source", "live lag", "eta", "retention left", "as of"]
+    rows = []
+    for number, line in enumerate(lines):
+        is_rest = number == len(view.lines)
+        names = [f"({view.others_count:,} more)", *[""] * (len(kinds) - 1)] if is_rest else _names(line, kinds)
+        rows.append(
+            [
+                *names,
+                *([line.partitions] if counted else []),
+                status_text(line),
+                NOT_KNOWN if line.unknown == line.partitions else line.lag,
+                line.lost,
+                span_text(line.backlog.estimate_ms),
+                range_text(line.backlog),
+                line.backlog.source.word,
+                span_text(line.live.estimate_ms),
+                eta_text(line),
+                "" if line.retention_left_ms is None else span_text(line.retention_left_ms),
+                age_text(line, at_ms),
+            ]
+        )
+    for name, cells in (("lost", 0), ("retention left", "")):
+        at = columns.index(name)
+        if all(row[at] == cells for row in rows):
+            columns.pop(at)
+            for row in rows:
+                row.pop(at)
+    table = text_table(columns, rows) if rows else "no commits found"
+    notes = [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
+    return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
+
+
+def status_text(line: Line) -> str:
+    """The worst status, and how many partitions have it where not all do."""
+    count = dict(line.counts).get(line.status, 0)
+    word = line.status.word
+    return word if count == line.partitions else f"{word} ({count})"
+
+
+def eta_text(line: Line) -> str:
+    """When a line will have caught up at present rates, `?` where it does not or nobody knows; empty when it has."""
+    if line.lag == 0:
+        return ""
+    return NOT_KNOWN if line.eta_ms is None else span_text(line.eta_ms)
+
+
+def age_text(line: Line, at_ms: int) -> str:
+    """How old the oldest figure of a line is."""
+    if line.oldest_as_of_ms < 0:
+        return "never"
+    return f"{span_text(max(0, at_ms - line.oldest_as_of_ms))} ago"
+
+
+def view_rows(view: View) -> tuple[tuple[object, ...], ...]:
+    """The lines as cells of `COLUMNS`."""
+    return tuple(tuple(line_data(line)[name] for name in COLUMNS) for line in view.lines)
+
+
+def view_data(view: View, conditions: Iterable[Condition], at_ms: int) -> dict[str, object]:
+    """A view with all that its readers must know."""
+    return {
+        "at_ms": at_ms,
+        "level": view.level.value,
+        "lines": [line_data(line) for line in view.lines],
+        "others": None if view.others is None else {"count": view.others_count, **line_data(view.others)},
+        "clusters": [condition_data(c) for c in conditions],
+    }
+
+
+def line_data(line: Line) -> dict[str, Any]:
+    """One line as plain data; names that do not apply are empty, figures that are not known null."""
+    known = line.unknown < line.partitions
+    return {
+        "cluster": line.cluster,
+        "group": line.group,
+        "topic": line.topic,
+        "stream": line.stream,
+        "partition": None if line.partition < 0 else line.partition,
+        "partitions": line.partitions,
+        "status": line.status.word,
+        "counts": {status.word: count for status, count in line.counts},
+        "lag": line.lag if known else None,
+        "pending": line.pending if known else None,
+        "max_lag": line.max_lag if known else None,
+        "lost": line.lost,
+        "time_lag_ms": line.backlog.estimate_ms,
+        "low_ms": line.backlog.low_ms,
+        "high_ms": line.backlog.high_ms,
+        "max_low_ms": line.max_low_ms,
+        "source": line.backlog.source.word,
+        "flags": list(line.backlog.flags.words),
+        "live_ms": line.live.estimate_ms,
+        "live_low_ms": line.live.low_ms,
+        "live_high_ms": line.live.high_ms,
+        "live_source": line.live.source.word,
+        "worst": f"{line.worst.group} {line.worst.topic}-{line.worst.partition}",
+        "eta_s": _seconds(line.eta_ms),
+        "retention_left_s": _seconds(line.retention_left_ms),
+        "consumed_per_s": _rounded(line.consumed_per_s),
+        "produced_per_s": _rounded(line.produced_per_s),
+        "unknown": line.unknown,
+        "stale": line.stale,
+        "as_of_ms": None if line.oldest_as_of_ms < 0 else line.oldest_as_of_ms,
+    }
+
+
+def condition_data(c: Condition) -> dict[str, object]:
+    """How one monitor is doing, as plain data."""
+    return {
+        "cluster": c.cluster,
+        "cluster_id": c.cluster_id,
+        "phase": c.phase.value,
+        "reason": c.reason,
+        "since_ms": _or_none(c.since_ms),
+        "as_of_ms": _or_none(c.as_of_ms),
+        "ends_as_of_ms": _or_none(c.ends_as_of_ms),
+        "read_offsets": c.done,
+        "past_offsets": c.total,
+        "group_partitions": c.group_partitions,
+        "partitions": c.partitions,
+        "blind": [{"partition": b.partition, "reason": b.reason, "as_of_ms": _or_none(b.as_of_ms)} for b in c.blind],
+        "open_transactions": [
+            {
+                "partition": h.partition,
+                "producer_id": h.transaction.producer_id,
+                "since_offset": h.transaction.since_offset,
+                "since_ms": _or_none(h.transaction.since_ms),
+                "commits": h.transaction.commits,
+                "groups": list(h.transaction.groups),
+            }
+            for h in c.held_back
+        ],
+        "open_transaction_count": c.held_back_count,
+        "held_back_commits": c.held_back_commits,
+        "missing_topics": list(c.missing_topics),
+        "end_errors": dict(c.end_errors),
+        "records": c.totals.records,
+        "records_by_type": {str(k): n for k, n in sorted(c.totals.by_type.items())},
+        "opaque": c.totals.opaque,
+        "undecodable": c.totals.undecodable,
+        "unreadable_batches": c.totals.unreadable_batches,
+        "started_over": c.totals.started_over,
+        "clock_steps": c.clock_steps,
+        "notes": list(c.notes),
+    }
+
+
+def _names(line: Line, kinds: Sequence[str]) -> list[object]:
+    found: Mapping[str, object] = {
+        "cluster": line.cluster, "group": line.group, "topic": line.topic, "stream": line.stream,
+        "partition": line.partition,
+    }  # fmt: skip
+    return [found[kind] for kind in kinds]
+
+
+def _or_none(ms: int) -> int | None:
+    return None if ms < 0 else ms
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else round(ms / 1000, 3)
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)

@@ -1,0 +1,114 @@
+"""From decided replica lists to a `Plan`: moves, maps, statistics, fingerprint. Every planning command ends here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkakit.core.certificate import Certificate, PlacementRules
+from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
+from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
+from kafkakit.core.plan import DirMove, Move, Plan, PlanBroker, PlanDir, ScopeEntry, StorageFacts, fingerprint_of
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.topicmappr.decide.scope import Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a planner decided: replica lists in the order of the scope's partitions, and what goes with them.
+
+    `targets` are the brokers the plan relies on, `storage` what each broker's disks hold and can hold,
+    `dirs` the log dirs chosen for new copies, by partition index and broker, `dir_table` all dirs before and after.
+    """
+
+    replicas: Sequence[tuple[int, ...]]
+    certificate: Certificate
+    targets: Sequence[int]
+    rules: PlacementRules | None = None
+    storage: Mapping[int, BrokerStorage] = field(default_factory=dict)
+    storage_facts: StorageFacts | None = None
+    dirs: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    dir_moves: tuple[DirMove, ...] = ()
+    dir_table: tuple[PlanDir, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, decision: Decision) -> Plan:
+    """Make the plan of a decision; `words` are the operator's flags for the record. O(partitions)."""
+    racks = {b.id: b.rack or None for b in snapshot.brokers}
+    moves = tuple(
+        _move(p, new, scope.topic_ids.get(p.key.topic), decision.dirs.get(i, {}))
+        for i, (p, new) in enumerate(zip(scope.partitions, decision.replicas, strict=True))
+        if new != p.current
+    )
+    brokers = tuple(PlanBroker(id=b, rack=racks.get(b)) for b in decision.targets)
+    entries = tuple(
+        ScopeEntry(
+            topic=p.key.topic,
+            partition=p.key.partition,
+            replicas=p.current,
+            topic_id=scope.topic_ids.get(p.key.topic),
+        )
+        for p in scope.partitions
+    )
+    sizes = [p.size_bytes for p in scope.partitions]
+    before = [p.current for p in scope.partitions]
+    return Plan(
+        cluster_id=snapshot.cluster_id,
+        # The snapshot's time, not the clock's: the same snapshot and request give the same bytes.
+        created_at=snapshot.taken_at,
+        snapshot_taken_at=snapshot.taken_at,
+        snapshot_source=snapshot.source,
+        fingerprint=fingerprint_of(snapshot.cluster_id, brokers, entries),
+        request=words,
+        certificate=decision.certificate,
+        before=placement_stats(before, sizes, decision.targets, racks, decision.storage),
+        after=placement_stats(decision.replicas, sizes, decision.targets, racks, _moved(decision, scope)),
+        brokers=brokers,
+        scope=entries,
+        moves=moves,
+        reassignment=_map(moves, after=True),
+        rollback=_map(moves, after=False),
+        notes=decision.notes,
+        warnings=decision.warnings,
+        rules=decision.rules,
+        storage=decision.storage_facts,
+        dir_moves=decision.dir_moves,
+        dirs=decision.dir_table,
+    )
+
+
+def _moved(decision: Decision, scope: Scope) -> Mapping[int, BrokerStorage]:
+    """What the disks hold after the moves: used and free bytes shift by the sizes that come and go."""
+    if not decision.storage:
+        return {}
+    delta: dict[int, int] = dict.fromkeys(decision.storage, 0)
+    for p, new in zip(scope.partitions, decision.replicas, strict=True):
+        if new != p.current and p.size_bytes is not None:
+            for b in p.current:
+                delta[b] = delta.get(b, 0) - p.size_bytes
+            for b in new:
+                delta[b] = delta.get(b, 0) + p.size_bytes
+    return {b: s.after(delta.get(b, 0)) for b, s in decision.storage.items()}
+
+
+def _move(p: PlannedPartition, after: tuple[int, ...], topic_id: str | None, dirs: Mapping[int, str]) -> Move:
+    copies = sum(1 for b in after if b not in p.current)
+    return Move(
+        topic=p.key.topic,
+        partition=p.key.partition,
+        before=p.current,
+        after=after,
+        size_bytes=p.size_bytes,
+        bytes_moved=None if p.size_bytes is None and copies else copies * (p.size_bytes or 0),
+        topic_id=topic_id,
+        dirs=dirs,
+    )
+
+
+def _map(moves: Sequence[Move], *, after: bool) -> PartitionMap:
+    return PartitionMap(
+        partitions=tuple(
+            PartitionAssignment(topic=m.topic, partition=m.partition, replicas=m.after if after else m.before)
+            for m in moves
+        )
+    )

@@ -1,0 +1,102 @@
+"""A map beside the cluster it is for: the partitions in question, their lists before and after, who is who."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
+from kafkakit.core.topic_selection import select_topics
+from kafkakit.topicmappr.decide.audit.reading import Entry, MapReading
+from kafkakit.topicmappr.decide.audit.request import AuditRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One partition of the scope; `after` is `before` where the map says nothing that Kafka would take.
+
+    `entry` is what the map says (None: nothing). `before` is the list that a running move leads to.
+    """
+
+    topic: Topic
+    partition: Partition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    entry: Entry | None
+    moving: bool
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return f"{self.topic.name}-{self.partition.partition}"
+
+    @property
+    def key(self) -> TopicPartition:
+        """The partition as a key."""
+        return TopicPartition(self.topic.name, self.partition.partition)
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Brokers that get a copy."""
+        return tuple(b for b in self.after if b not in self.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The scope's rows by topic and number, entries for partitions that do not exist, and the brokers.
+
+    `live` are alive, `known` registered in any state; `even` should be levelled.
+    """
+
+    rows: tuple[Row, ...]
+    strangers: tuple[Entry, ...]
+    racks: Mapping[int, str | None]
+    live: Mapping[int, Broker]
+    known: frozenset[int]
+    even: tuple[int, ...]
+
+
+def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditRequest) -> Case:
+    """Hold map and cluster side by side; raises `UsageError` for topic patterns that match nothing. O(replicas)."""
+    named = {entry.key.topic for entry in reading.entries}
+    wanted: set[str] = set()
+    if request.topics:
+        wanted = set(select_topics([t.name for t in snapshot.topics], request.topics).selected)
+    entries = {entry.key: entry for entry in reading.entries}
+    known = frozenset(b.id for b in snapshot.brokers if b.state.value != "missing")
+    targets = {(r.topic, r.partition): r.target for r in snapshot.reassignments}
+    rows = []
+    for topic in snapshot.topics:
+        if topic.name in named or topic.name in wanted:
+            for p in sorted(topic.partitions, key=lambda p: p.partition):
+                entry = entries.pop(TopicPartition(topic.name, p.partition), None)
+                rows.append(_row(topic, p, entry, known, targets.get((topic.name, p.partition))))
+    live = {b.id: b for b in snapshot.brokers if b.is_alive}
+    return Case(
+        rows=tuple(rows),
+        strangers=tuple(entries.values()),
+        racks={b.id: b.rack or None for b in snapshot.brokers},
+        live=live,
+        known=known,
+        even=_even(rows, live, request),
+    )
+
+
+def _row(topic: Topic, p: Partition, entry: Entry | None, known: frozenset[int], target: tuple[int, ...] | None) -> Row:
+    before = target or tuple(b for b in p.replicas if b not in p.removing)
+    after = before
+    if entry is not None and _taken(entry.replicas, before, known):
+        after = entry.replicas
+    moving = target is not None or bool(p.adding or p.removing)
+    return Row(topic=topic, partition=p, before=before, after=after, entry=entry, moving=moving)
+
+
+def _taken(replicas: tuple[int, ...], before: tuple[int, ...], known: frozenset[int]) -> bool:
+    """True for a list that Kafka takes: it refuses unknown brokers, unless they are there already."""
+    sound = bool(replicas) and len(set(replicas)) == len(replicas)
+    return sound and all(b in known or b in before for b in replicas)
+
+
+def _even(rows: list[Row], live: Mapping[int, Broker], request: AuditRequest) -> tuple[int, ...]:
+    if request.brokers is not None:
+        holding = frozenset(b for row in rows for b in row.before)
+        return tuple(b for b in request.brokers.resolve(holding, frozenset(live)) if b in live)
+    return tuple(sorted({b for row in rows for b in row.after if b in live}))

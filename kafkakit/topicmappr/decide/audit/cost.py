@@ -1,0 +1,187 @@
+"""What the same balance costs at least, and what a plan of ours costs: the yardstick for a foreign map."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkakit.core.quantities import counted
+from kafkakit.placement.bytes.balance_goal import PPM, Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.impossible import why_not
+from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.proof import argument_of
+from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_tightness, tightest
+from kafkakit.placement.bytes.window import Window
+from kafkakit.placement.group_rule import RackRule
+from kafkakit.topicmappr.decide.loads_now import LoadsNow
+
+Lists = Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yardstick:
+    """The same balance by other means, in one unit (bytes or copies).
+
+    `spent` is what the map costs, `bound` what every lawful plan to that balance costs at least, `best` the
+    cheapest plan known (None: none found). `reached` is how tight the map's loads are (bytes, replicas, or
+    millionths), `goal` the tightness that plans are held to. `argument` says why the bound holds, or why no lawful
+    plan gets there (`possible` is False then). `finest` is the tightest that a plan of ours reaches with `spent`.
+    """
+
+    spent: int
+    bound: int
+    best: int | None
+    before: int
+    reached: int
+    goal: int
+    argument: str
+    possible: bool = True
+    finest: int | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """The part of what was spent that lies above the bound; None where the map goes below what is lawful."""
+        if not self.possible or self.spent < self.bound:
+            return None
+        return (self.spent - self.bound) / self.spent if self.spent else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """The lists before and after, by partition, with the load of one copy, and who may do what.
+
+    `settled` are indices whose list another plan must take over from the map as it is (their replication changes):
+    their copies count on both sides. `stuck` ones cannot move at all. `caps` are loads that brokers outside of
+    `even` end with at most.
+    """
+
+    before: Lists
+    after: Lists
+    weights: Sequence[int]
+    racks: Mapping[int, str | None]
+    rule: RackRule
+    receivers: frozenset[int]
+    even: tuple[int, ...]
+    settled: frozenset[int]
+    stuck: frozenset[int]
+
+    @property
+    def brokers(self) -> list[int]:
+        """Every broker that anything is said of."""
+        held = {b for lists in (self.before, self.after) for row in lists for b in row}
+        return sorted(held | self.receivers | set(self.even))
+
+    def fleet(self, lists: Lists, now: LoadsNow) -> Fleet:
+        """The arrays of these lists."""
+        return make_fleet(
+            lists,
+            self.weights,
+            self.racks,
+            self.rule,
+            receivers=self.receivers,
+            pinned=sorted(self.settled | self.stuck),
+            fixed=now.fixed,
+        )
+
+    def spent(self) -> tuple[int, int]:
+        """What the map copies in all, and of that what settled partitions copy."""
+        every = settled = 0
+        for i, (old, new) in enumerate(zip(self.before, self.after, strict=True)):
+            if old != new:
+                cost = sum(1 for b in new if b not in old) * self.weights[i]
+                every += cost
+                settled += cost if i in self.settled else 0
+        return every, settled
+
+
+def measure(ground: Ground, now: LoadsNow, *, banded: bool) -> tuple[int, int]:
+    """How tight the loads are before and after; with `banded` in millionths of each broker's share."""
+    old, new = (ground.fleet(lists, now) for lists in (ground.before, ground.after))
+    family = _family(ground, now, new, {}, banded=banded)
+    return family.measure(old.loads(old.home)), family.measure(new.loads(new.home))
+
+
+def compare(
+    ground: Ground,
+    now: LoadsNow,
+    *,
+    goal: int | None,
+    banded: bool,
+    lawful: bool,
+    by_bytes: bool,
+    watch: Watch | None = None,
+) -> Yardstick:
+    """Hold the map against the bound and a plan of ours for the same balance.
+
+    `goal` is the tightness that was wanted (None, or where the map misses it: the one it reaches). A `lawful` map is
+    a plan too, so the best is never above it. `by_bytes` the tightest that its cost buys is sought too. Cost: one
+    plan, and by bytes up to seven more.
+    """
+    old, new = (ground.fleet(lists, now) for lists in (ground.before, ground.after))
+    loads_after = dict(zip(new.brokers, new.loads(new.home).tolist(), strict=True))
+    even = set(ground.even)
+    caps = {b: load for b, load in loads_after.items() if b not in even and load < now.load.get(b, 0)}
+    lists = [a if i in ground.settled else b for i, (b, a) in enumerate(zip(ground.before, ground.after, strict=True))]
+    fleet = ground.fleet(lists, now)
+    masses = masses_of(fleet)
+    family = _family(ground, now, new, caps, banded=banded)
+    before, reached = family.measure(old.loads(old.home)), family.measure(new.loads(new.home))
+    spent, settled = ground.spent()
+    wanted = reached if goal is None or reached > goal else goal
+    found = at_tightness(fleet, masses, family, wanted)
+    if not found.window.possible:
+        names = {int(fleet.rack[i]): ground.racks.get(b) or "none" for i, b in enumerate(fleet.brokers)}
+        reason = why_not(fleet, masses, found.window, names)
+        return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
+                         argument=f"no lawful plan gets there: {reason}", possible=False)  # fmt: skip
+    bound = settled + (found.cost if found.proven and not found.outside else found.window.bound.value)
+    options = [settled + found.cost] * (not found.outside) + [spent] * (lawful and reached <= wanted)
+    argument = argument_of(fleet, found.window) if by_bytes else _count_words(fleet, found.window)
+    if settled:
+        argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
+    finest_reached: int | None = None
+    if by_bytes:
+        finest_reached, _ = tightest(fleet, masses, family, Budget(moved_bytes=spent - settled), watch or Unwatched())
+        finest_reached = min(finest_reached, reached) if lawful else finest_reached
+    return Yardstick(
+        spent=spent,
+        bound=bound,
+        best=min(options, default=None),
+        before=before,
+        reached=reached,
+        goal=wanted,
+        argument=argument,
+        finest=finest_reached,
+    )
+
+
+def _count_words(fleet: Fleet, window: Window) -> str:
+    """The bound on copies in words."""
+    loads = fleet.loads(fleet.home)
+    over, under = loads - window.ceiling, window.floor - loads
+    words = []
+    for amounts, side, text in (
+        (over, window.prices > 0, "{} with {} above the window"),
+        (under, window.prices < 0, "{} lacking {} to reach it"),
+    ):
+        chosen = side & (amounts > 0)
+        if chosen.any():
+            replicas = counted(int(amounts[chosen].sum()), "replica")
+            words.append(text.format(counted(int(chosen.sum()), "broker"), replicas))
+    if not words:
+        return "every broker is inside its limits already, so nothing has to move"
+    return f"{' and '.join(words)}: at least {counted(window.bound.value, 'copy', 'copies')}"
+
+
+def _family(ground: Ground, now: LoadsNow, fleet: Fleet, caps: Mapping[int, int], *, banded: bool) -> Family:
+    limits = now.limits(fleet, ground.even, caps)
+    if not banded:
+        return Ranges(limits)
+    total = int(fleet.loads(fleet.home)[limits.even].sum())
+    capacity = [now.capacity[b] for b in fleet.brokers]
+    known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
+    return Bands(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
+
+
+def as_band(tightness: int) -> float:
+    """Millionths as a percent."""
+    return tightness / PPM * 100

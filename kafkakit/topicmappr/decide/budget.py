@@ -1,0 +1,196 @@
+"""What a run may spend: which partitions of a plain request are served now, and which wait for another run.
+
+A request is made of wishes, one a partition. They are served in the order of their rank while they fit; one that
+does not fit is passed over, so that a large partition does not hold up the small ones behind it. A wish is served
+whole or not at all. What is left is no failure: the same request made again goes on with it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from kafkakit.core.errors import TryLaterError, UsageError
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import StorageFacts
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.topicmappr.decide.size_source import storage_of
+
+_UNSIZED = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """At most `max_moves` new copies and `max_moved_bytes` in them; None: no limit."""
+
+    max_moves: int | None = None
+    max_moved_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_moves is not None and self.max_moves < 0:
+            raise UsageError(f"--max-moves: {self.max_moves} is below 0")
+
+    @property
+    def given(self) -> bool:
+        """True when there is a limit at all."""
+        return self.max_moves is not None or self.max_moved_bytes is not None
+
+    @property
+    def words(self) -> str:
+        """The limits as flags."""
+        flags = [f"--max-moves {self.max_moves}"] if self.max_moves is not None else []
+        if self.max_moved_bytes is not None:
+            flags.append(f"--max-moved-bytes {format_bytes(self.max_moved_bytes)}")
+        return " and ".join(flags)
+
+    def allows(self, copies: int, copied_bytes: int) -> bool:
+        """True when so much may be spent."""
+        if self.max_moves is not None and copies > self.max_moves:
+            return False
+        return self.max_moved_bytes is None or copied_bytes <= self.max_moved_bytes
+
+
+NO_BUDGET = Budget()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One partition that is to change: `copies` are made of it, each of `size_bytes` (None: unknown).
+
+    `key` is its name, `index` stands for it in the answer. A lower `rank` is served earlier; among equals the
+    fewest bytes come first, those of unknown size last, then the name.
+    """
+
+    index: int
+    key: TopicPartition
+    copies: int
+    size_bytes: int | None = None
+    rank: int = 0
+
+    @property
+    def bytes(self) -> int | None:
+        """What its copies hold together; 0 where none is made."""
+        if not self.copies:
+            return 0
+        return None if self.size_bytes is None else self.copies * self.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftForLater:
+    """What a budget left: how many partitions, the copies they need and the bytes in these (None: unknown).
+
+    `beyond` of them cost more than the whole budget by themselves, so that no run with it will serve them.
+    """
+
+    partitions: int = 0
+    copies: int = 0
+    bytes: int | None = 0
+    beyond: int = 0
+
+
+NOTHING_LEFT = LeftForLater()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The indices served now, the names of those left, and what these cost."""
+
+    indices: frozenset[int]
+    later: tuple[TopicPartition, ...] = ()
+    left: LeftForLater = NOTHING_LEFT
+
+
+def serve(wishes: Collection[Wish], budget: Budget) -> Served:
+    """Serve wishes in the order of their ranks while they fit. O(n log n)."""
+    if not budget.given:
+        return Served(indices=frozenset(w.index for w in wishes))
+    copies = spent = 0
+    taken: set[int] = set()
+    left: list[Wish] = []
+    for wish in sorted(wishes, key=_order):
+        if budget.allows(copies + wish.copies, spent + (wish.bytes or 0)):
+            taken.add(wish.index)
+            copies += wish.copies
+            spent += wish.bytes or 0
+        else:
+            left.append(wish)
+    sizes = [w.bytes for w in left]
+    known = [size for size in sizes if size is not None]
+    return Served(
+        indices=frozenset(taken),
+        later=tuple(sorted(w.key for w in left)),
+        left=LeftForLater(
+            partitions=len(left),
+            copies=sum(w.copies for w in left),
+            bytes=sum(known) if len(known) == len(sizes) else None,
+            beyond=sum(1 for w in left if not budget.allows(w.copies, w.bytes or 0)),
+        ),
+    )
+
+
+def _order(wish: Wish) -> tuple[int, int, TopicPartition]:
+    return wish.rank, _UNSIZED if wish.bytes is None else wish.bytes, wish.key
+
+
+def refuse_unsized(
+    snapshot: ClusterSnapshot, budget: Budget, wishes: Iterable[Wish], facts: StorageFacts | None = None
+) -> None:
+    """Stop where bytes are limited and the size of a partition that is to be copied is not known.
+
+    Raises `UsageError` for a snapshot without sizes and `TryLaterError` where brokers did not tell theirs.
+    """
+    if budget.max_moved_bytes is None:
+        return
+    try:
+        storage_of(snapshot, facts, brokers=(), partitions=[w.key for w in wishes if w.copies])
+    except UsageError as error:
+        raise UsageError(f"--max-moved-bytes: {error.message}", hint=error.hint) from None
+    except TryLaterError as error:
+        raise TryLaterError(
+            f"--max-moved-bytes: {error.message}",
+            hint="try again when all brokers answer, or leave these topics out with --topics-exclude",
+        ) from None
+
+
+def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
+    """What the operator should know of what was left; nothing when all was served."""
+    left = served.left
+    if not left.partitions:
+        return ()
+    cost = ""
+    if left.copies:
+        size = "of unknown size" if left.bytes is None else f"({format_bytes(left.bytes)})"
+        cost = f", {counted(left.copies, 'replica')} to copy {size}"
+    verb = "leaves" if None in (budget.max_moves, budget.max_moved_bytes) else "leave"
+    notes = [
+        f"{budget.words} {verb} {counted(left.partitions, 'partition')} for later{cost}; "
+        "carry this plan out and give the same command again to go on"
+    ]
+    if left.beyond:
+        what = "costs" if left.beyond == 1 else "cost"
+        notes.append(
+            f"{left.beyond} of them {what} more than the whole budget alone, "
+            "so that only a larger one will ever serve them"
+        )
+    return tuple(notes)
+
+
+def budget_argument(argument: str, served: Served) -> str:
+    """The argument of a bound that holds for the partitions served: it says so when others were left."""
+    if not served.left.partitions:
+        return argument
+    left = served.left.partitions
+    verb = "is" if left == 1 else "are"
+    return f"of what the budget takes, {argument}; {counted(left, 'partition')} {verb} left for later"
+
+
+def left_data(left: LeftForLater) -> dict[str, object]:
+    """What was left, for JSON and YAML."""
+    return {"partitions": left.partitions, "replicas": left.copies, "bytes": left.bytes, "too_large": left.beyond}
+
+
+def pinned_note(keys: Sequence[TopicPartition], what: str) -> tuple[str, ...]:
+    """A note on pinned partitions that the request would have changed; `what` says what becomes of them."""
+    from kafkakit.core.lists_in_words import some
+
+    if not keys:
+        return ()
+    return (f"{counted(len(keys), 'pinned partition')} {what}: {some(keys)}",)

@@ -1,0 +1,124 @@
+"""`topicmappr explain` as a pure function: the fate of one partition of a plan, and the reasons."""
+
+from dataclasses import dataclass
+
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Move, Plan
+from kafkakit.core.quantities import format_bytes
+from kafkakit.topicmappr.decide.explain.facts import BrokerFacts, facts_of
+from kafkakit.topicmappr.decide.explain.reasons import Case, Reason, why_it_comes, why_it_leaves, why_not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A partition's list before and after, and one reason for every broker that loses, gets or lacks a copy.
+
+    `whole` are sentences about the partition as a whole, `warnings` the plan's own that name it. `now` is the
+    list that a snapshot shows, where it is another one than the plan was made from.
+    """
+
+    key: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    size_bytes: int | None
+    outcome: str
+    whole: tuple[str, ...]
+    leaving: tuple[Reason, ...]
+    coming: tuple[Reason, ...]
+    others: tuple[Reason, ...]
+    warnings: tuple[str, ...]
+    now: tuple[int, ...] | None = None
+
+
+def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = None) -> Explanation:
+    """Explain one partition that is in the plan's scope, from the plan alone; a snapshot adds states and racks."""
+    entry = next(e for e in plan.scope if (e.topic, e.partition) == key)
+    move = next((m for m in plan.moves if m.key == key), None)
+    new = move.after if move else entry.replicas
+    size = move.size_bytes if move else None
+    case = Case(old=entry.replicas, new=new, size_bytes=size, request=plan.request)
+    facts = facts_of(plan, key, snapshot)
+    pinned = _is_pinned(plan, key, size)
+    later = plan.rules is not None and key in plan.rules.later
+    leaving = tuple(why_it_leaves(case, facts, b) for b in case.removing)
+    coming = tuple(why_it_comes(case, facts, b) for b in case.adding)
+    lacking = sorted(facts.targets - {*new, *case.removing})
+    others = tuple(
+        Reason(b, "pinned", "the partition is pinned")
+        if pinned
+        else Reason(b, "later", "the partition waits for another run")
+        if later
+        else why_not(case, facts, b)
+        for b in lacking
+    )
+    names = (f"{key.topic} p{key.partition}:", f"{key}:", f"{key},")
+    return Explanation(
+        key=key,
+        before=entry.replicas,
+        after=new,
+        size_bytes=size,
+        outcome=_outcome(case),
+        whole=(_LATER,) if later else (*_whole(case, facts, move, pinned), *_dir_moves(plan, key)),
+        leaving=leaving,
+        coming=coming,
+        others=others,
+        warnings=tuple(w for w in plan.warnings if any(name in w for name in names)),
+        now=facts.now if facts.now != entry.replicas else None,
+    )
+
+
+_LATER = "the budget of this plan had no room for it: the same command goes on with it in another run"
+
+
+def _is_pinned(plan: Plan, key: TopicPartition, size: int | None) -> bool:
+    rules = plan.rules
+    return rules is not None and (key in rules.pinned or (size is not None and size < rules.smallest_bytes))
+
+
+def _outcome(case: Case) -> str:
+    if case.new == case.old:
+        return "unchanged"
+    return "moved" if case.adding or case.removing else "reordered"
+
+
+def _whole(case: Case, facts: BrokerFacts, move: Move | None, pinned: bool) -> list[str]:
+    """Sentences about the set: why it stays, who leads, which log dirs were chosen."""
+    lines = []
+    if case.new == case.old:
+        lines.append(_why_unchanged(case, facts, pinned))
+    elif not case.adding and not case.removing:
+        lines.append("no copy moves, only the order of the list changes")
+    if case.old and case.new and case.old[0] != case.new[0]:
+        old, new = case.old[0], case.new[0]
+        cause = "whose copy leaves" if old in case.removing else "to spread leaders"
+        loads = ""
+        if old in facts.after and new in facts.after:
+            loads = f" (they lead {facts.after[old].leaders} and {facts.after[new].leaders} partitions after)"
+        lines.append(f"the preferred leadership passes from {old}, {cause}, to {new}{loads}")
+    if move is not None and move.dirs:
+        dirs = ", ".join(f"{broker}: {path}" for broker, path in sorted(move.dirs.items()))
+        lines.append(f"log dirs of the new copies: {dirs}")
+    return lines
+
+
+def _dir_moves(plan: Plan, key: TopicPartition) -> list[str]:
+    return [
+        f"on broker {move.broker} its copy changes its log dir, from {move.source_dir} to {move.target_dir}, "
+        "to level the dirs inside the broker"
+        for move in plan.dir_moves
+        if (move.topic, move.partition) == key
+    ]
+
+
+def _why_unchanged(case: Case, facts: BrokerFacts, pinned: bool) -> str:
+    if pinned:
+        return "the partition is pinned: it keeps its brokers"
+    outside = [b for b in case.old if b not in facts.targets]
+    if outside:
+        return f"it stays although {', '.join(map(str, outside))} are not among the plan's brokers (see the warnings)"
+    smallest = facts.rules.smallest_bytes
+    if smallest and case.size_bytes is None:
+        return f"every copy is on a target broker; partitions below {format_bytes(smallest)} keep their brokers"
+    if facts.rule.violates(map(facts.rack, case.old)):
+        return "it stays although it breaks the rack rule: nothing had to leave, or it cannot be mended"
+    return "every copy is on a target broker, the rack rule is kept, and the plan needs no copy of it elsewhere"

@@ -1,0 +1,133 @@
+"""`topicmappr fix-racks` as a pure function: every partition obeys the rack rule, with the fewest copies."""
+
+from collections import Counter
+from dataclasses import replace
+
+from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.quantities import counted
+from kafkakit.placement.openings.fill import fill_openings
+from kafkakit.placement.openings.new_lists import Replaced, replace_replicas
+from kafkakit.placement.problem import Minimize
+from kafkakit.placement.stranded import stranded_warning
+from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.topicmappr.decide.budget import (
+    Served,
+    Wish,
+    budget_argument,
+    budget_notes,
+    pinned_note,
+    refuse_unsized,
+    serve,
+)
+from kafkakit.topicmappr.decide.dirs.joining import with_destinations
+from kafkakit.topicmappr.decide.fix_racks.problem import RackProblem, rack_problem
+from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+
+
+def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> PlannedChange:
+    """Decide which replicas leave crowded racks and where they go: counts over all topics come out even.
+
+    A partition that cannot be mended is left as it is and told in `reasons`. A budget serves the worst sets first,
+    those with the most replicas to move; the rest waits. The number of copies is the
+    least there is, by counting; who leaves and where to is one flow.
+    """
+    problem = rack_problem(snapshot, request)
+    partitions = problem.scope.partitions
+    served = _serve(snapshot, problem, request)
+    if served.later:
+        problem = replace(problem, mendings={i: m for i, m in problem.mendings.items() if i in served.indices})
+    crowded = problem.crowded()
+    receivers = [b for ids in problem.receivers.by_rack.values() for b in ids]
+    inside = Counter(b for row in crowded for b in row.replicas)
+    loads = {b: problem.fleet.replicas.get(b, 0) - inside[b] for b in {*receivers, *inside}}
+    chosen, staying = fill_openings(problem.groups(), loads, problem.racks, crowded)
+    moved = [Replaced(partitions[i], staying[i], chosen[i]) for i in sorted(chosen)]
+    lists = [p.current for p in partitions]
+    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.fleet), strict=True):
+        lists[i] = new
+    reasons = _reasons(problem)
+    decision = Decision(
+        replicas=lists,
+        certificate=_certify(problem, request, served),
+        targets=sorted(problem.fleet.live),
+        rules=PlacementRules(
+            min_rack_ids=request.min_rack_ids,
+            spread_over=tuple(filter(None, problem.receivers.by_rack)) if request.spread else (),
+            receivers=tuple(sorted(receivers)),
+            pinned=problem.pinned,
+            later=served.later,
+        ),
+        notes=(*budget_notes(request.budget, served), *_notes(problem)),
+        warnings=tuple(sorted((*reasons, *map(stranded_warning, problem.stranded)))),
+    )
+    rule = "even spread over racks" if request.spread else _rule_words(request.min_rack_ids)
+    selection = problem.scope.selection
+    return PlannedChange(
+        title=f"Mend the rack rule: {rule}",
+        topics=selection.selected,
+        topics_excluded=selection.excluded,
+        plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
+        reasons=reasons,
+        left_alone=len(problem.unmendable),
+        later=served.left,
+    )
+
+
+def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> Served:
+    wishes = []
+    for i, mending in problem.mendings.items():
+        p = problem.scope.partitions[i]
+        wishes.append(Wish(index=i, key=p.key, copies=mending.moves, size_bytes=p.size_bytes, rank=-mending.moves))
+    refuse_unsized(snapshot, request.budget, wishes)
+    return serve(wishes, request.budget)
+
+
+def _rule_words(minimum: int) -> str:
+    return f"each set spans {counted(minimum, 'rack')} before one repeats" if minimum else "all racks of a set differ"
+
+
+def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> Certificate:
+    unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
+    copies = sum(m.moves for m in problem.mendings.values())
+    if not copies and served.later:
+        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
+        return certificate(unit, 0, 0, words, Proof(kind=ProofKind.COUNTING))
+    if not copies:
+        spared = problem.unmendable or problem.standing
+        words = "no partition that can be mended breaks the rule" if spared else "every set obeys the rule"
+        return certificate(unit, 0, 0, f"{words}: nothing has to be copied", Proof(kind=ProofKind.COUNTING))
+    weight = copies
+    if unit == "bytes":
+        weight = sum(m.moves * (problem.scope.partitions[i].size_bytes or 0) for i, m in problem.mendings.items())
+    argument = (
+        f"{counted(len(problem.mendings), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
+        "the rule allows, counted set by set; one move mends one of them at most"
+    )
+    return certificate(unit, weight, weight, budget_argument(argument, served), Proof(kind=ProofKind.COUNTING))
+
+
+def _reasons(problem: RackProblem) -> tuple[str, ...]:
+    """Why partitions cannot be mended, one sentence for each reason."""
+    names: dict[str, list[str]] = {}
+    for i, lack in sorted(problem.unmendable.items()):
+        names.setdefault(lack.reason, []).append(str(problem.scope.partitions[i].key))
+    return tuple(
+        f"{some(found)}: {reason}; add brokers in other racks, or allow repeats with --min-rack-ids"
+        for reason, found in sorted(names.items())
+    )
+
+
+def _notes(problem: RackProblem) -> tuple[str, ...]:
+    alone = len(problem.standing) == 1
+    fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
+    notes = [*pinned_note(problem.standing, fate)]
+    if problem.receivers.by_rack.get(None):
+        loose = problem.receivers.by_rack[None]
+        notes.append(f"brokers {some(loose)} have no rack: they conflict with nobody and count as no rack")
+    if problem.fleet.closed:
+        closed = some(sorted(problem.fleet.closed))
+        notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")
+    return tuple(notes)

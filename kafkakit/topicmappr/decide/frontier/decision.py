@@ -1,0 +1,129 @@
+"""`topicmappr frontier` as a pure function: snapshot and request in, bytes against tightness out."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import StorageFacts
+from kafkakit.placement.bytes.balance_goal import PPM
+from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.tightening import Unwatched, Watch, tightest_split
+from kafkakit.topicmappr.decide.frontier.inputs import Ground, ground_of
+from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
+from kafkakit.topicmappr.decide.frontier.trace import Point, trace
+from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+from kafkakit.topicmappr.show.page.charts import FrontierPoint
+
+MOST_REPLICAS = 300_000
+REPORT_POINTS = 8
+_PARTS_OF_TODAY = tuple(Fraction(n, 32) for n in (24, 16, 12, 8, 6, 4, 2, 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """Points from loose to tight. `today` is how tight the loads are now, `tightest` the tightest that split plans
+    reach (None when that was not found); both in the metric's unit (millionths of the share, or bytes).
+    """
+
+    cluster_id: str
+    metric: Metric
+    brokers: int
+    topics: tuple[str, ...]
+    partitions: int
+    replicas: int
+    storage: StorageFacts
+    today: int
+    tightest: int | None
+    points: tuple[Point, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def decide_frontier(
+    snapshot: ClusterSnapshot,
+    request: FrontierRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch | None = None,
+) -> Frontier:
+    """Work out what each point costs. Raises `UsageError` and `TryLaterError` as a rebalance would.
+
+    Cost: one plan for each point on arrays that are made once.
+    """
+    watch = watch or Unwatched()
+    watch.phase("reading the cluster")
+    ground = ground_of(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
+    fleet, family = ground.layout.fleet, ground.family
+    masses = masses_of(fleet)
+    today = family.measure(fleet.loads(fleet.home))
+    watch.phase("how tight the goal can be")
+    tightest = tightest_split(fleet, masses, family, None, today)
+    possible = family.window(fleet, masses, tightest).possible
+    wanted = _tightnesses(request, today)
+    points = trace(fleet, masses, family, wanted, ground.rack_names, watch)
+    notes = list(ground.sizes.notes)
+    if len(points) < len(wanted):
+        notes.append(f"stopped after {len(points)} of {len(wanted)} points")
+    return Frontier(
+        cluster_id=snapshot.cluster_id,
+        metric=request.metric,
+        brokers=len(ground.change.targets),
+        topics=ground.scope.selection.selected,
+        partitions=len(ground.scope.partitions),
+        replicas=ground.replicas,
+        storage=ground.sizes.facts,
+        today=today,
+        tightest=tightest if possible else None,
+        points=points,
+        notes=tuple(notes),
+        warnings=ground.warnings,
+    )
+
+
+def _tightnesses(request: FrontierRequest, today: int) -> list[int]:
+    if request.metric is Metric.BAND:
+        found = {int(band * PPM) for band in request.bands}
+    else:
+        found = set(request.free_ranges) or {int(today * part) for part in _PARTS_OF_TODAY}
+    return sorted(found, reverse=True)
+
+
+def frontier_points(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None = None,
+    *,
+    bands: Collection[Fraction] = DEFAULT_BANDS,
+    watch: Watch | None = None,
+    most_replicas: int | None = MOST_REPLICAS,
+) -> tuple[FrontierPoint, ...]:
+    """The frontier of a rebalance for its report: at most eight bands, only those with a plan.
+
+    Nothing for more than `most_replicas` replicas (None: however many), since each point is a plan of its own.
+    """
+    ground = ground_of(snapshot, _as_band(request), facts)
+    if most_replicas is not None and ground.replicas > most_replicas:
+        return ()
+    return points_on(ground, bands, watch)
+
+
+def points_on(
+    ground: Ground, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
+) -> tuple[FrontierPoint, ...]:
+    """The same on a ground that is there already."""
+    fleet = ground.layout.fleet
+    wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
+    points = trace(fleet, masses_of(fleet), ground.family, wanted, ground.rack_names, watch or Unwatched())
+    return tuple(
+        FrontierPoint(band_percent=p.tightness / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0)
+        for p in points
+        if p.cost is not None
+    )
+
+
+def _as_band(request: RebalanceRequest) -> RebalanceRequest:
+    """The same rules with a band as goal; kafka-kit's thresholds and tolerance say nothing beside one."""
+    return replace(
+        request, goal=goal_of(Metric.BAND), tolerance=0.0, storage_threshold=None, storage_threshold_gb=None,
+        scale=False,
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Cost against tightness: one fleet, one set of masses, and a plan and a bound for every point asked for."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from kafkakit.placement.bytes.attempt import Attempt
+from kafkakit.placement.bytes.balance_goal import Family
+from kafkakit.placement.bytes.impossible import why_not
+from kafkakit.placement.bytes.lp_relaxation import Masses
+from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.tightening import Watch, at_tightness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One tightness (millionths of the share, or bytes): the bound, and what the best plan found costs.
+
+    `cost`, `moves` and `reached` (how tight the plan's loads are) are None where no plan was found; then
+    `impossible` says why, and is empty where that is not proven. `borrowed` is the tighter point whose plan this is.
+    """
+
+    tightness: int
+    bound: int
+    cost: int | None = None
+    moves: int | None = None
+    reached: int | None = None
+    impossible: str = ""
+    borrowed: int | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """How far the plan is above the bound, as a part of its cost; None without a plan."""
+        if self.cost is None:
+            return None
+        return (self.cost - self.bound) / self.cost if self.cost else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    tightness: int
+    found: Attempt
+    reached: int
+    bound: int
+
+    @property
+    def holds(self) -> bool:
+        return self.found.window.possible and not self.found.outside
+
+
+def trace(
+    fleet: Fleet,
+    masses: Masses,
+    family: Family,
+    wanted: Collection[int],
+    rack_names: Mapping[int, str],
+    watch: Watch,
+) -> tuple[Point, ...]:
+    """Points in the order loosest to tightest; fewer when the watch stops the work.
+
+    A plan counts for every point that its loads keep to, so a looser point is never dearer than a tighter one;
+    a bound counts for every tighter point. Cost: one plan for each point (see `storage.search.at_tightness`).
+    """
+    looks: list[_Look] = []
+    best_bound = 0
+    ordered = sorted(set(wanted), reverse=True)
+    for n, tightness in enumerate(ordered):
+        if watch.stopped():
+            break
+        watch.phase(f"plan {n + 1} of {len(ordered)}")
+        found = at_tightness(fleet, masses, family, tightness)
+        reached = family.measure(fleet.loads(found.at))
+        proven = found.proven and not found.outside and found.window.possible
+        # Whatever a looser goal cannot do without, a tighter one cannot either.
+        best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
+        looks.append(_Look(tightness, found, reached, best_bound))
+    return tuple(_point(look, looks, fleet, masses, rack_names) for look in looks)
+
+
+def _point(look: _Look, looks: list[_Look], fleet: Fleet, masses: Masses, rack_names: Mapping[int, str]) -> Point:
+    if not look.found.window.possible:
+        reason = why_not(fleet, masses, look.found.window, dict(rack_names))
+        return Point(tightness=look.tightness, bound=look.found.window.bound.value, impossible=reason)
+    point = Point(tightness=look.tightness, bound=look.bound)
+    fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.tightness)]
+    if not fitting:
+        return point
+    best = min(fitting, key=lambda o: (o.found.cost, o.found.moves, o is not look, o.tightness))
+    point = replace(point, cost=best.found.cost, moves=best.found.moves, reached=best.reached)
+    return point if best is look else replace(point, borrowed=best.tightness)

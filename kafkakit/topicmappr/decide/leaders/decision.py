@@ -1,0 +1,180 @@
+"""`topicmappr leaders` as a pure function: even preferred leaders, with the fewest changes and no data moved."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import Certificate, PlacementRules, Proof, certificate
+from kafkakit.core.errors import UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.quantities import counted
+from kafkakit.placement.counts.leader_proof import leader_proof
+from kafkakit.placement.counts.leaders import Candidates, candidates_of, choose_leaders, in_front
+from kafkakit.placement.price_bound import leader_bound
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.stranded import set_stranded_apart
+from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.topicmappr.decide.budget import Budget, LeftForLater, Served, budget_notes, pinned_note
+from kafkakit.topicmappr.decide.leaders.order import Passing, first_passings
+from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+from kafkakit.topicmappr.decide.pins import pinned_indices
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.scope import scope_of
+
+Partitions = Sequence[PlannedPartition]
+
+
+def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> PlannedChange:
+    """Decide which replica of each partition comes first; the others keep their order.
+
+    Loads come out decreasingly minimal over the brokers that may lead, with the fewest changes among those.
+    Partitions whose replicas may none of them lead are left as they are and told in `reasons`; those without a
+    live copy in sync are left as they are too. A budget takes part of these changes, see `first_passings`. Cost: one
+    flow, 3 s for 200,000 partitions on 600 brokers.
+    """
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    asked = RebuildRequest(
+        brokers=BrokerList(ids=()), topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
+    )
+    scope = scope_of(snapshot, asked)
+    may = _may_lead(request, scope.partitions, live, {b.id for b in snapshot.brokers})
+    keep = frozenset(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
+    pinned = tuple(p for p in scope.partitions if p.key in keep)
+    free = tuple(p for p in scope.partitions if p.key not in keep) if keep else scope.partitions
+    led, stranded = set_stranded_apart(free, live)
+    current = [p.current for p in led]
+    who = candidates_of(current, current, may)
+    ruled = set(who.rows.tolist())
+    barred = [p for i, p in enumerate(led) if i not in ruled]
+    reasons = _reasons(barred, may)
+    standing = (*barred, *stranded, *pinned)
+    fixed = Counter(p.current[0] for p in standing if p.current)
+    held = [fixed[b] for b in may]
+    chosen = choose_leaders(who, held)
+    lists = dict(zip((p.key for p in led), in_front(current, who, chosen, may), strict=True))
+    served = _serve(led, lists, may, fixed, request.budget)
+    proof = leader_proof(who, chosen, may, held)
+    certified = _certify(who, chosen, proof, may)
+    for key in served.later:
+        del lists[key]
+    decision = Decision(
+        replicas=[lists.get(p.key, p.current) for p in scope.partitions],
+        certificate=_part_of(certified, served) if served.later else certified,
+        targets=may,
+        rules=PlacementRules(
+            receivers=may, pinned=tuple(sorted(p.key for p in standing)), later=tuple(sorted(served.later))
+        ),
+        notes=(*budget_notes(request.budget, served), *_notes(stranded), *_pinned_notes(pinned, may)),
+        warnings=reasons,
+    )
+    return PlannedChange(
+        title=f"Spread preferred leaders over {len(may)} brokers",
+        topics=scope.selection.selected,
+        topics_excluded=scope.selection.excluded,
+        plan=assemble(snapshot, request.words, scope, decision),
+        reasons=reasons,
+        left_alone=len(barred),
+        later=served.left,
+    )
+
+
+def _serve(
+    led: Partitions,
+    lists: Mapping[TopicPartition, tuple[int, ...]],
+    may: Sequence[int],
+    fixed: Counter[int],
+    budget: Budget,
+) -> Served:
+    """Choose the changes that the budget takes: a partition each, no copies."""
+    changes = [i for i, p in enumerate(led) if lists[p.key] != p.current]
+    if budget.max_moves is None or len(changes) <= budget.max_moves:
+        return Served(indices=frozenset(changes))
+    lead = frozenset(may)
+    now = fixed + Counter(p.current[0] for p in led if p.current and p.current[0] in lead)
+    passings = [
+        Passing(i, led[i].current[0] if led[i].current[0] in lead else -1, lists[led[i].key][0]) for i in changes
+    ]
+    taken = first_passings(passings, now, budget.max_moves)
+    later = tuple(sorted(led[i].key for i in changes if i not in taken))
+    return Served(
+        indices=taken, later=later, left=LeftForLater(partitions=len(later), beyond=0 if taken else len(later))
+    )
+
+
+def _part_of(whole: Certificate, served: Served) -> Certificate:
+    """The certificate of some of the changes: no fewer leave so few for later."""
+    left = len(served.later)
+    argument = (
+        f"even leaders are at least {counted(whole.lower_bound, 'change')} away: {whole.argument}; "
+        f"{left} are left for later, and to leave no more the others have to be made"
+    )
+    return certificate("leaders", whole.objective - left, max(0, whole.lower_bound - left), argument, whole.proof)
+
+
+def _may_lead(
+    request: LeadersRequest, partitions: Partitions, live: frozenset[int], known: Collection[int]
+) -> tuple[int, ...]:
+    named = {*(request.brokers.ids if request.brokers else ()), *(request.evacuated.ids if request.evacuated else ())}
+    strangers = sorted(named - set(known))
+    if strangers:
+        raise UsageError(
+            f"broker {some(strangers)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
+        )
+    holding = frozenset(b for p in partitions for b in p.current)
+    listed = set(request.brokers.resolve(holding, live)) if request.brokers else set(live)
+    may = sorted((listed & live) - set(request.evacuated.ids if request.evacuated else ()))
+    if not may:
+        raise UsageError("no live broker is left that may lead", hint="check --brokers and --leader-evac-brokers")
+    return tuple(may)
+
+
+def _certify(who: Candidates, chosen: Sequence[int], proof: Proof, may: Sequence[int]) -> Certificate:
+    import numpy as np
+
+    changes = len(who.rows) - int(who.present[who.broker == np.repeat(chosen, np.diff(who.offsets))].sum())
+    place = {b: k for k, b in enumerate(may)}
+    bound = leader_bound(proof, place, who.offsets, who.broker, who.present)
+    if not changes:
+        return certificate("leaders", 0, bound, "leaders are as even as they can be: nothing has to change", proof)
+    led = np.bincount(who.broker[who.present], minlength=who.count).tolist()
+    over = {b: led[place[b]] + limit.fixed - (limit.ceiling or 0) for limit in proof.limits if (b := limit.broker) >= 0}
+    excess = sorted((b for b in over if over[b] > 0), key=lambda b: (-over[b], b))
+    barred = len(who.rows) - int(who.present.sum())
+    above = sum(over[b] for b in excess)
+    who_leads = f"brokers {some(excess)} lead" if len(excess) > 1 else f"broker {some(excess)} leads"
+    parts = [f"{who_leads} {above} more than {'their' if len(excess) > 1 else 'its'} even share"] if above else []
+    parts += [f"{barred} leaderships are on brokers that may not lead"] if barred else []
+    found = "; ".join(parts) or "every broker leads no more than its even share"
+    if above + barred == bound:
+        return certificate("leaders", changes, bound, f"{found}; each has to pass on, whatever the plan", proof)
+    argument = (
+        f"{found}; brokers that lead too little can be reached only by passing leaderships on in chains, and at the "
+        f"proof's prices no plan with these counts changes fewer than {bound}"
+    )
+    return certificate("leaders", changes, bound, argument, proof)
+
+
+def _reasons(barred: Partitions, may: Sequence[int]) -> tuple[str, ...]:
+    if not barred:
+        return ()
+    first = barred[0]
+    return (
+        f"{some(p.key for p in barred)}: none of the brokers that may lead holds a replica "
+        f"({first.key.topic} p{first.key.partition} is on {some(first.current)}; {some(may)} may lead); "
+        "let one of theirs lead, or move a replica first",
+    )
+
+
+def _pinned_notes(pinned: Partitions, may: Sequence[int]) -> tuple[str, ...]:
+    lead = frozenset(may)
+    astray = [p.key for p in pinned if p.current and p.current[0] not in lead]
+    verb = "keeps a leader that" if len(astray) == 1 else "keep leaders that"
+    return pinned_note(astray, f"{verb} must not lead")
+
+
+def _notes(stranded: Partitions) -> tuple[str, ...]:
+    if not stranded:
+        return ()
+    return (f"{some(p.key for p in stranded)}: no live copy in sync, left as it is",)

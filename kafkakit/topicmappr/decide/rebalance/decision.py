@@ -1,0 +1,247 @@
+"""`topicmappr rebalance` and `scale` as a pure function: snapshot and request in, plan and report facts out."""
+
+from dataclasses import dataclass
+
+from kafkakit.core.certificate import Certificate, PlacementRules, Proof, ProofKind, certificate
+from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.percent import format_percent
+from kafkakit.core.plan import Plan, StorageFacts
+from kafkakit.core.quantities import format_bytes
+from kafkakit.placement.broker_change import BrokerChange, classify
+from kafkakit.placement.bytes.attempt import Attempt
+from kafkakit.placement.bytes.balance_goal import Bands
+from kafkakit.placement.bytes.impossible import more_brokers, why_not
+from kafkakit.placement.bytes.layout import Layout
+from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
+from kafkakit.placement.bytes.moves_bound import moves_bound
+from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
+from kafkakit.placement.bytes.tightening import Unwatched, Watch
+from kafkakit.placement.log_dirs_balance.rules import DirRules
+from kafkakit.placement.problem import Minimize
+from kafkakit.placement.stranded import set_stranded_apart, stranded_warning
+from kafkakit.topicmappr.decide.assembly import Decision, assemble
+from kafkakit.topicmappr.decide.dirs.joining import with_dirs
+from kafkakit.topicmappr.decide.rebalance.free_range import free_change, with_range
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, aim_of, reach_aim
+from kafkakit.topicmappr.decide.rebalance.layout import layout_of
+from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
+from kafkakit.topicmappr.decide.rebalance.sources import Sources, choose_sources
+from kafkakit.topicmappr.decide.rebalance.tries import Notebook, Tried
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.topicmappr.decide.scope import Scope, scope_of
+from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
+from kafkakit.topicmappr.decide.storage_words import FreeChange
+
+STOPPED = "the search was stopped early; this is the best plan found until then"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """A decided rebalance: the plan and what the report says besides.
+
+    `before` and `after` are replica lists in the order of `scope.partitions`. `tightness` is the goal that the plan
+    was made for and `reached` how narrow the loads are in the end, both in the aim's own unit. `free` are the
+    targets' free bytes, `tried` the plans made on the way; with `stopped` the search ended early because somebody
+    asked it to.
+    """
+
+    plan: Plan
+    scope: Scope
+    change: BrokerChange
+    sources: Sources
+    sizes: Sizes
+    aim: Aim
+    tightness: int
+    reached: int
+    before: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    free: FreeChange
+    tried: tuple[Tried, ...] = ()
+    stopped: bool = False
+
+
+def decide_rebalance(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch | None = None,
+) -> Rebalance:
+    """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
+
+    Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
+    and the nearest goal that can be reached, for goals that cannot. Cost: see `storage.search`.
+    """
+    watch = watch or Unwatched()
+    watch.phase("reading the cluster")
+    selection = RebuildRequest(
+        brokers=request.brokers, topics=request.topics, topics_exclude=request.topics_exclude, words={}
+    )
+    scope = scope_of(snapshot, selection)
+    racks = {b.id: b.rack or None for b in snapshot.brokers}
+    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
+    _check_brokers(change, request)
+    movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
+    sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
+    free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
+    sources = choose_sources(free, change.new, request)
+    layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
+    masses = masses_of(layout.fleet)
+    aim = aim_of(layout, request, sources, change.targets)
+    notebook = Notebook(watch, layout.fleet, aim.family)
+    tightness, found = reach_aim(layout.fleet, masses, aim, request, notebook)
+    if not found.succeeded:
+        raise _impossible(layout, masses, aim, found, tightness, racks, request)
+    before = [p.current for p in scope.partitions]
+    watch.phase("evenness that costs nothing")
+    choices = FreeChoices(
+        fleet=layout.fleet,
+        family=aim.family,
+        partitions=scope.partitions,
+        targets=change.targets,
+        stranded=stranded,
+        every_leader=request.optimize_leadership,
+    )
+    warnings = tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded))))
+    for choose in (choices.made, choices.left_open):
+        chosen = choose(found)
+        decision = Decision(
+            replicas=chosen.lists,
+            certificate=certify(layout, masses, chosen.found, request.minimize),
+            targets=change.targets,
+            rules=rules_of(layout, scope, request, sources),
+            storage={b: sizes.brokers[b] for b in change.targets},
+            storage_facts=sizes.facts,
+            notes=(*sizes.notes, *aim.notes(found, tightness), *chosen.notes, *([STOPPED] if watch.stopped() else [])),
+            warnings=warnings,
+        )
+        decision = with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch)
+        if decision.warnings == warnings:
+            break  # else log dirs lack room for a copy; the plan as it was found may fit
+    plan = assemble(snapshot, request.words, scope, decision)
+    change_of_free = free_change(plan, holding, change.targets)
+    return Rebalance(
+        plan=with_range(plan, change_of_free, request),
+        scope=scope,
+        change=change,
+        sources=sources,
+        sizes=sizes,
+        aim=aim,
+        tightness=tightness,
+        reached=aim.family.measure(layout.fleet.loads(chosen.found.at)),
+        before=tuple(before),
+        after=tuple(chosen.lists),
+        free=change_of_free,
+        tried=tuple(notebook.tries),
+        stopped=watch.stopped(),
+    )
+
+
+def _dir_rules(request: RebalanceRequest) -> DirRules:
+    return DirRules(max_use=request.max_disk_use, head_room=request.head_room_bytes, band=request.balance_dirs)
+
+
+def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
+    """Only additions are allowed, as in kafka-kit; whoever leaves needs `drain` or `rebuild`."""
+    wrong = sorted({*change.missing, *change.old_missing, *change.replace})
+    if wrong:
+        raise UsageError(
+            f"reassignment only allows broker additions; not so for broker(s) {', '.join(map(str, wrong))}",
+            hint=(
+                f"listed and not live: {', '.join(map(str, change.missing))}; start them, or leave them out"
+                if set(wrong) <= set(change.missing)
+                else "list every live broker that holds these topics (-1); use topicmappr drain to empty one"
+            ),
+        )
+    if not change.targets:
+        raise UsageError("no broker holds these topics", hint="name brokers in --brokers, or all of them with -2")
+    if request.scale and not change.new:
+        raise UsageError("reassignment requires additional brokers", hint="name the new ones in --brokers")
+
+
+def certify(layout: Layout, masses: Masses, found: Attempt, minimize: Minimize) -> Certificate:
+    """Set what the plan costs beside the proven bound."""
+    fleet, window = layout.fleet, found.window
+    if minimize is Minimize.MOVES:
+        bound = moves_bound(fleet, window)
+        words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
+        if found.fewest and found.moves > bound:
+            words = f"every placement was searched; {words}"
+        kind = ProofKind.SEARCH if found.fewest else ProofKind.COUNTING
+        least = found.moves if found.fewest else bound
+        return certificate("replicas", found.moves, least, words, proof_of(fleet, masses, window, kind=kind))
+    if found.proven and found.cost > window.bound.value:
+        words = f"every placement was searched; if partitions could be split, {argument_of(fleet, window)}"
+        proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH)
+        return certificate("bytes", found.cost, found.cost, words, proof)
+    proof = proof_of(fleet, masses, window)
+    if not cancels(proof):
+        words = "hard limits and a window that may lie anywhere mix here, and no prices were found that prove a bound"
+        return certificate("bytes", found.cost, 0, words, Proof(kind=ProofKind.NONE, load="bytes"))
+    return certificate("bytes", found.cost, window.bound.value, argument_of(fleet, window), proof)
+
+
+def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:
+    """The hard rules of the request, for the plan's record and its checker."""
+    fleet = layout.fleet
+    small = request.smallest_bytes
+    pinned = [
+        p.key
+        for p, still, size in zip(scope.partitions, fleet.still.tolist(), fleet.size.tolist(), strict=True)
+        if still and size >= small
+    ]
+    return PlacementRules(
+        min_rack_ids=request.min_rack_ids,
+        spread_over=layout.rule.spread_over,
+        receivers=tuple(b for b, takes in zip(fleet.brokers, fleet.receiver.tolist(), strict=True) if takes),
+        givers=None if sources.brokers is None else tuple(sorted(sources.brokers)),
+        pinned=tuple(pinned),
+        smallest_bytes=small,
+        locality_scoped=request.locality_scoped,
+    )
+
+
+def _impossible(
+    layout: Layout,
+    masses: Masses,
+    aim: Aim,
+    found: Attempt,
+    nearest: int,
+    racks: dict[int, str | None],
+    request: RebalanceRequest,
+) -> InfeasibleError:
+    names = {int(layout.fleet.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.fleet.brokers)}
+    if not found.window.possible:
+        reason = why_not(layout.fleet, masses, found.window, names)
+        share = aim.family.share if isinstance(aim.family, Bands) else None
+        add = None if share is None else more_brokers(layout.fleet, found.window, names, share)
+        return InfeasibleError(
+            f"{aim.words} cannot be reached: {reason}",
+            hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
+        )
+    if not found.rule_kept and request.goal.count_band is not None:
+        counts = format_percent(request.goal.count_band)
+        return InfeasibleError(
+            f"no plan for {aim.words} was found that also keeps counts within {counts}; it is not proven impossible",
+            hint="give a wider --count-band or --band",
+        )
+    if not found.rule_kept:
+        broken = f"at most {request.max_rack_violations} sets that break the rack rule"
+        return InfeasibleError(
+            f"no plan for {aim.words} leaves {broken}: every placement was searched"
+            if found.proven
+            else f"no plan was found that leaves {broken}; it is not proven impossible",
+            hint="topicmappr fix-racks says which partitions cannot be mended, and why",
+        )
+    if found.proven:
+        return InfeasibleError(
+            f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
+            hint=f"a plan was found for {aim.shown(nearest)}",
+        )
+    return InfeasibleError(
+        f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
+        hint=f"a plan was found for {aim.shown(nearest)}",
+    )

@@ -1,0 +1,48 @@
+"""What a search tried on its way, for those who want to see it."""
+
+from dataclasses import dataclass
+
+from kafkakit.placement.bytes.attempt import Attempt
+from kafkakit.placement.bytes.balance_goal import Family
+from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.tightening import Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """A plan that was made: the tightness sought and reached (in the aim's unit), bytes and replicas to copy.
+
+    `outside` are bytes that stayed outside the limits.
+    """
+
+    sought: int
+    reached: int
+    cost: int
+    moves: int
+    outside: int
+
+
+class Notebook:
+    """A watch that writes down what is tried and passes everything else on."""
+
+    def __init__(self, watch: Watch, fleet: Fleet, family: Family) -> None:
+        self._watch = watch
+        self._fleet = fleet
+        self._family = family
+        self.tries: list[Tried] = []
+
+    def phase(self, text: str) -> None:
+        """Pass on."""
+        self._watch.phase(text)
+
+    def stopped(self) -> bool:
+        """Pass on."""
+        return self._watch.stopped()
+
+    def tried(self, tightness: int, found: Attempt) -> None:
+        """Write down. O(replicas)."""
+        reached = self._family.measure(self._fleet.loads(found.at))
+        self.tries.append(
+            Tried(sought=tightness, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside)
+        )
+        self._watch.tried(tightness, found)

@@ -1,0 +1,175 @@
+"""Replanning a balance of bytes: the plan's end on today's sizes, and the fewest deviations that mend it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
+from kafkakit.core.errors import InfeasibleError
+from kafkakit.placement.bytes.balance_goal import Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.impossible import why_not
+from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.proof import argument_of
+from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.tightening import tightest_split
+from kafkakit.placement.counts.minimal import substitute
+from kafkakit.topicmappr.decide.loads_now import LoadsNow, bytes_now
+from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
+from kafkakit.topicmappr.decide.replan.places import Places
+from kafkakit.topicmappr.decide.replan.situation import Row, Stand
+from kafkakit.topicmappr.decide.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
+from kafkakit.topicmappr.decide.size_source import Sizes
+
+Lists = list[tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What both fleets share: weights by row, loads besides the scope, and the goal's family."""
+
+    places: Places
+    weights: list[int]
+    now: LoadsNow
+    family: Family
+
+    def fleet(self, lists: Sequence[tuple[int, ...]]) -> Fleet:
+        return self.places.fleet(lists, self.weights, self.now)
+
+
+def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
+    """New lists in the order of the rows: those of the plan where they keep the goal, else with few deviations.
+
+    First only copies that are still to be made are sent elsewhere, which copies no byte more; where that is not
+    enough any replica may move. Raises `InfeasibleError` when nothing brings the loads inside the goal. Cost: at
+    most two plans and a bound on arrays.
+    """
+    start = [_standing(places, row, i) for i, row in enumerate(places.rows)]
+    world = _world(places, goal, sizes, start)
+    fleet = world.fleet(start)
+    loads, limits = fleet.loads(fleet.home), world.family.limits
+    reached = world.family.measure(loads)
+    planned = all(row.start == new for row, new in zip(places.rows, start, strict=True))
+    inside = reached <= goal.tightness and bool((loads <= limits.ceiling).all())
+    lists: Lists = start
+    if not inside:
+        found = repaired(fleet, world.family, goal.tightness, places.pending(fleet))
+        if found is None:
+            raise _impossible(world, fleet, goal)
+        lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(fleet, found.at), strict=True)]
+    return Solved(
+        lists=tuple(lists),
+        holds=inside and planned,
+        certificate=_certify(world, goal, lists),
+        leads_to=goal.shown(reached),
+    )
+
+
+def _in_place(row: Row, new: tuple[int, ...]) -> tuple[int, ...]:
+    """The planned list where it is still the one; else copies that are there keep their places."""
+    if set(new) == set(row.start):
+        return row.start
+    if set(new) == set(row.live):
+        return row.live
+    return substitute(row.live, set(new), [b for b in new if b not in row.live])
+
+
+def _standing(places: Places, row: Row, i: int) -> tuple[int, ...]:
+    """The planned list, where planned copies that can no longer be made fall back to the copies they replace."""
+    if row.under_way:
+        return row.start
+    if i in places.stranded:
+        return row.live
+    if not (places.regrouped and not places.rule_allows(row.start, row.live)):
+        usable = {*places.receivers, *row.live}
+        spare = iter([b for b in row.live if b not in row.start])
+        fallen = tuple(b if b in usable else next(spare, b) for b in row.start)
+        if fallen == row.start or (len(set(fallen)) == len(fallen) and places.rule_allows(fallen, row.live)):
+            return fallen
+    return row.live
+
+
+def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _World:
+    weights = [row.size or 0 for row in places.rows]
+    held: dict[int, int] = {}
+    for row, weight in zip(places.rows, weights, strict=True):
+        for b in row.partition.replicas:
+            copies = row.partition.replica_bytes
+            # A copy that is being made counts as far as it has come; used bytes count it so too.
+            held[b] = held.get(b, 0) + (copies.get(b, 0) if copies and b in row.partition.adding else weight)
+    disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=goal.max_use, head_room=goal.head_room)
+    banded = goal.kind is Kind.BAND
+    now = _with_old_room(bytes_now(held, disks, places.brokers, by_free=not banded), places, weights)
+    fleet = places.fleet(start, weights, now)
+    masses = masses_of(fleet)
+    stays = dict(zip(fleet.brokers, masses.loose.tolist(), strict=True))
+    caps = {b: max(0, stays.get(b, 0)) for b in places.leaving}
+    limits = now.limits(fleet, places.targets, caps)
+    if not banded:
+        return _World(places, weights, now, Ranges(limits))
+    loads = fleet.loads(fleet.home)
+    leaving = [k for k, b in enumerate(fleet.brokers) if b in places.leaving]
+    total = int(loads[limits.even].sum()) + int((loads - masses.loose)[leaving].sum())
+    capacity = [now.capacity[b] for b in fleet.brokers]
+    known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
+    return _World(places, weights, now, Bands(limits, shares(total, capacity if known else [1] * len(capacity),
+                                                             limits.even)))  # fmt: skip
+
+
+def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNow:
+    """A broker that was above its limit may end as full as it was when the plan was made, though copies have left."""
+    room = dict(now.room)
+    ended: dict[int, int] = {}
+    for row, weight in zip(places.rows, weights, strict=True):
+        if row.stand is Stand.DONE and row.move is not None:
+            for b in row.move.removing:
+                ended[b] = ended.get(b, 0) + weight
+            for b in row.move.adding:
+                ended[b] = ended.get(b, 0) - weight
+    for b, less in ended.items():
+        if b in room and b in places.receivers:
+            room[b] = max(room[b], less)
+    return replace(now, room=room)
+
+
+def _certify(world: _World, goal: PlanGoal, lists: Lists) -> Certificate:
+    rows = world.places.rows
+    objective = sum(
+        len(set(new) - set(row.live)) * weight
+        for row, new, weight in zip(rows, lists, world.weights, strict=True)
+        if not row.foreign
+    )
+    forced = copies_under_way(rows, "bytes")
+    live = world.fleet([row.start if row.under_way else row.live for row in rows])
+    masses = masses_of(live)
+    window = world.family.window(live, masses, goal.tightness)
+    proof = proof_at_rest(live, masses, window, world.family.limits)
+    if proof is None or not window.possible or window.bound.value + forced > objective:
+        words = "nothing is proven: moves that are done or run have left a state that the bound does not cover"
+        return certificate("bytes", objective, 0, words, Proof(kind=ProofKind.NONE))
+    words = argument_of(live, window)
+    if forced:
+        words += "; copies that are being made now count on both sides"
+    return certificate("bytes", objective, window.bound.value + forced, words, proof)
+
+
+def _impossible(world: _World, fleet: Fleet, goal: PlanGoal) -> InfeasibleError:
+    masses = masses_of(fleet)
+    window = world.family.window(fleet, masses, goal.tightness)
+    if window.possible:
+        return InfeasibleError(
+            f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
+            hint="make a new plan with a looser goal, or allow more with --slack",
+        )
+    names: dict[int, str] = {int(fleet.rack[i]): world.places.racks.get(b) or "none" for i, b in _numbered(fleet)}
+    reason = why_not(fleet, masses, window, names)
+    loosest: Any = world.family.measure(fleet.loads(fleet.home))
+    nearest = tightest_split(fleet, masses, world.family, None, loosest)
+    return InfeasibleError(
+        f"{goal.words} cannot be reached any more: {reason}",
+        hint=f"the nearest that may be: {goal.shown(nearest)}; allow more with --slack, or make a new plan",
+    )
+
+
+def _numbered(fleet: Fleet) -> list[tuple[int, int]]:
+    return list(enumerate(fleet.brokers))

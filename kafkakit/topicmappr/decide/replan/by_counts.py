@@ -1,0 +1,168 @@
+"""Replanning by places and counts: what the plan leads to stays, what lost its place gets a new one."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import Plan
+from kafkakit.placement.bytes.balance_goal import Ranges
+from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.counts.minimal import substitute
+from kafkakit.placement.openings.broker_pool import fleet_of
+from kafkakit.placement.openings.fill import fill_openings
+from kafkakit.placement.openings.openings import Receivers, group_openings
+from kafkakit.topicmappr.decide.loads_now import LoadsNow, counts_now
+from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
+from kafkakit.topicmappr.decide.replan.places import Places
+from kafkakit.topicmappr.decide.replan.situation import Row, Stand
+from kafkakit.topicmappr.decide.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
+
+Lists = list[tuple[int, ...]]
+
+
+def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: Places) -> Solved:
+    """New lists in the order of the rows. Partitions that find no place keep the list they have; `reasons` say why.
+
+    Cost: one small flow; with even counts as goal, at most two more plans on arrays.
+    """
+    lists: Lists = [row.start for row in places.rows]
+    openings: dict[int, tuple[tuple[int, ...], int]] = {}
+    for i, row in enumerate(places.rows):
+        if i in places.stuck:
+            lists[i] = row.start if row.under_way else row.live
+            continue
+        kept, wanted = places.kept(row)[: places.wanted(row)], places.wanted(row)
+        if len(kept) < wanted:
+            openings[i] = (kept, wanted)
+        elif kept != row.start:
+            lists[i] = kept
+    rule = places.rule
+    groups, unfit = group_openings(openings, Receivers.of(places.receivers, places.racks), places.racks, rule)
+    chosen, _ = fill_openings(groups, _loads(snapshot, goal, places, lists, openings), places.racks)
+    for i, new in chosen.items():
+        lists[i] = _filled(places.rows[i], openings[i][0], new)
+    for i in unfit:
+        lists[i] = places.rows[i].live
+    notes: list[str] = []
+    holds = not openings
+    if goal.kind is Kind.COUNTS and places.receivers and not unfit:
+        evened, note, holds_counts = _even(places, goal, lists)
+        lists, holds = evened, holds and holds_counts
+        notes += [note] * bool(note)
+    # What the plan had left alone already is no news.
+    news = [i for i in sorted(unfit) if places.rows[i].stand is not Stand.STILL or places.lost & {*places.rows[i].live}]
+    reasons = tuple(
+        f"{places.rows[i].key}: no lawful broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
+        f"it stays on {some(places.rows[i].live)}"
+        for i in news
+    )
+    return Solved(
+        lists=tuple(lists),
+        holds=holds,
+        certificate=_certify(plan, goal, places, lists),
+        reasons=reasons,
+        left_alone=len(news),
+        notes=tuple(notes),
+    )
+
+
+def _filled(row: Row, kept: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
+    """New brokers in the places that come free; a copy that is there comes before one that is still to be made."""
+    return substitute(row.start, set(kept), new)
+
+
+def _loads(
+    snapshot: ClusterSnapshot,
+    goal: PlanGoal,
+    places: Places,
+    lists: Lists,
+    openings: Mapping[int, tuple[tuple[int, ...], int]],
+) -> dict[int, int]:
+    """What receivers hold already: of the scope for a rebuild, of all topics for the plain requests."""
+    held = Counter(b for i, row in enumerate(lists) for b in (openings[i][0] if i in openings else row))
+    if not goal.targets_only:
+        every = Counter(fleet_of(snapshot).replicas)
+        every.subtract(b for row in places.rows for b in row.partition.replicas)
+        held.update(every)
+    return {b: max(0, held[b]) for b in places.receivers}
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The arrays of counts: where copies are live, and the window that the plan's counts keep to."""
+
+    now: LoadsNow
+    even: tuple[int, ...]
+    caps: Mapping[int, int]
+
+
+def _counted(places: Places) -> _Counted:
+    held = Counter(b for row in places.rows for b in row.live)
+    brokers = places.brokers
+    stuck = Counter(b for i in places.stuck for b in places.rows[i].start)
+    now = counts_now(held, brokers, sum(held.values()) + len(places.rows))
+    return _Counted(now, places.targets, {b: stuck[b] for b in places.leaving})
+
+
+def _even(places: Places, goal: PlanGoal, lists: Lists) -> tuple[Lists, str, bool]:
+    """Bring counts into the goal's range with the fewest deviations; lists, a note where it is not reached, holds?"""
+    counted = _counted(places)
+    fleet = places.fleet(lists, [1] * len(lists), counted.now)
+    family = Ranges(counted.now.limits(fleet, counted.even, counted.caps))
+    measured = family.measure(fleet.loads(fleet.home))
+    if measured <= goal.tightness:
+        return lists, "", True
+    found = repaired(fleet, family, goal.tightness, places.pending(fleet))
+    if found is None:
+        return lists, f"counts end in a range of {measured}; the plan had one of {goal.tightness}", False
+    return places.lists_of(fleet, found.at), "", False
+
+
+def _certify(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) -> Certificate:
+    unit = plan.certificate.unit if plan.certificate.unit in ("bytes", "replicas") else "replicas"
+    pairs = zip(places.rows, lists, strict=True)
+    moved = [(row, new) for row, new in pairs if set(new) - set(row.live) and not row.foreign]
+    if any(row.size is None for row, _ in moved):
+        unit = "replicas"
+
+    def cost(row: Row, copies: int) -> int:
+        return copies * ((row.size or 0) if unit == "bytes" else 1)
+
+    objective = sum(cost(row, len(set(new) - set(row.live))) for row, new in moved)
+    forced = copies_under_way(places.rows, unit)
+    if goal.kind is Kind.COUNTS and unit == "replicas":
+        found = _by_prices(places, goal, lists, forced, objective)
+        if found is not None:
+            return found
+    needed = sum(cost(row, max(0, len(new) - len(places.keepable(row)))) for row, new in moved if not row.under_way)
+    words = "replicas that are on no broker where they may stay need a copy, whatever the plan"
+    if forced:
+        words += "; copies that are being made now count on both sides"
+    return certificate(unit, objective, needed + forced, words, Proof(kind=ProofKind.COUNTING, load=unit))
+
+
+def _by_prices(places: Places, goal: PlanGoal, lists: Lists, forced: int, objective: int) -> Certificate | None:
+    """The bound on copies that bring the live counts into the goal's range; None where the lists are not in it."""
+    counted = _counted(places)
+    final = places.fleet(lists, [1] * len(lists), counted.now)
+    start = [row.start if row.under_way else row.live for row in places.rows]
+    fleet = places.fleet(start, [1] * len(start), counted.now)
+    family = Ranges(counted.now.limits(fleet, counted.even, counted.caps))
+    masses = masses_of(fleet)
+    window = family.window(fleet, masses, goal.tightness)
+    loads = final.loads(final.home)
+    if not window.possible or family.measure(loads) > goal.tightness or (loads > family.limits.ceiling).any():
+        return None
+    if any(len(new) != len(old) for new, old in zip(lists, start, strict=True)):
+        return None
+    words = (
+        f"bringing the counts of today into a range of {goal.tightness} takes at least {window.bound.value} copies"
+        f"{f', and {forced} are being made now' if forced else ''}"
+    )
+    proof = proof_at_rest(fleet, masses, window, family.limits)
+    if proof is None or window.bound.value + forced > objective:
+        return None
+    return certificate("replicas", objective, window.bound.value + forced, words, replace(proof, load="replicas"))

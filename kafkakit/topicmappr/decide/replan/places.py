@@ -1,0 +1,198 @@
+"""Who may hold what now: the plan's rules applied to the brokers of today."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkakit.core.certificate import PlacementRules
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import Plan
+from kafkakit.placement.bytes.layout import lists_of
+from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.openings.broker_pool import fleet_of
+from kafkakit.topicmappr.decide.loads_now import LoadsNow
+from kafkakit.topicmappr.decide.replan.goal import PlanGoal
+from kafkakit.topicmappr.decide.replan.situation import Row, Situation, Stand
+
+Bools = Any  # numpy array of bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The rows, and who may do what: `receivers` take copies, `leaving` brokers must give theirs up.
+
+    `targets` are the plan's brokers that are alive; `pinned` are indices of rows that the plan's rules keep in
+    place, `stuck` those and the ones that cannot move: under way, or without a live copy in sync. With `strict` no
+    set may break the rack rule, not even one that does already. `regrouped` says that racks have changed.
+    """
+
+    rows: Sequence[Row]
+    racks: Mapping[int, str | None]
+    rule: RackRule
+    targets: tuple[int, ...]
+    receivers: tuple[int, ...]
+    leaving: frozenset[int]
+    stuck: frozenset[int]
+    stranded: frozenset[int]
+    rules: PlacementRules
+    replication: int
+    alive: frozenset[int]
+    lost: frozenset[int]
+    strict: bool
+    regrouped: bool
+
+    @property
+    def brokers(self) -> list[int]:
+        """Every broker that a list, live or planned, or the rules name."""
+        named = {b for row in self.rows for b in (*row.live, *row.start)}
+        return sorted(named | set(self.targets) | set(self.receivers) | self.leaving)
+
+    def keepable(self, row: Row) -> list[int]:
+        """The brokers of the live list that may go on holding the partition."""
+        return [b for b in row.live if b not in self.leaving]
+
+    def kept(self, row: Row) -> tuple[int, ...]:
+        """The part of the planned list that can still be carried out, without anything that breaks the rack rule."""
+        live = set(row.live)
+        usable = set(self.receivers)
+        kept = [b for b in row.start if (b not in self.leaving if b in live else b in usable)]
+        if not self.rule.violates(map(self.racks.get, kept), max(0, self.wanted(row) - len(kept))):
+            return tuple(kept)
+        if self.strict:  # one copy a rack stays, the others are placed anew
+            first = {self.racks.get(b) or b: b for b in reversed(kept)}
+            return tuple(b for b in kept if first[self.racks.get(b) or b] == b)
+        if not self.regrouped:  # the plan was lawful on the same racks
+            return tuple(kept)
+        allowed = [b for b in kept if b in live]
+        for b in kept:
+            if b not in live and self.rule_allows([*allowed, b], row.live):
+                allowed.append(b)
+        return tuple(b for b in kept if b in allowed)
+
+    def rule_allows(self, new: Sequence[int], old: Sequence[int]) -> bool:
+        """True when a set keeps the rack rule, or breaks it no worse than the set it replaces."""
+        after, before = (Counter(r for b in row if (r := self.racks.get(b))) for row in (new, old))
+        if not self.rule.violates(map(self.racks.get, new), max(0, len(old) - len(new))):
+            return True
+        if not self.rule.violates(map(self.racks.get, old)):
+            return False
+        if self.rule.spread_over:
+            return not self.rule.crowds([self.racks.get(b) for b in old], [self.racks.get(b) for b in new])
+        if self.rule.min_rack_ids:
+            return len(after) >= len(before)
+        return all(count <= max(1, before[rack]) for rack, count in after.items())
+
+    def wanted(self, row: Row) -> int:
+        """How many replicas the partition should have."""
+        if row.move is not None and row.stand is not Stand.OVERTAKEN:
+            return len(row.move.after)
+        if row.stand is Stand.STILL:  # as the plan left it
+            return len(row.start)
+        return self.replication or len(row.start)
+
+    def fleet(self, lists: Sequence[tuple[int, ...]], weights: Sequence[int], now: LoadsNow) -> Fleet:
+        """The arrays of these lists. What may move: what the plan's rules say, copies that are still to be made, and
+        whatever is on a leaving broker.
+        """
+        givers = None if self.rules.givers is None else {*self.rules.givers, *self.leaving}
+        fleet = make_fleet(
+            lists,
+            weights,
+            self.racks,
+            self.rule,
+            receivers=self.receivers,
+            givers=givers,
+            pinned=sorted(self.stuck),
+            smallest=self.rules.smallest_bytes,
+            fixed=now.fixed,
+            locality_scoped=self.rules.locality_scoped,
+        )
+        return fleet if givers is None else replace(fleet, movable=fleet.movable | self.pending(fleet))
+
+    def pending(self, fleet: Fleet) -> Bools:
+        """Slots that cost nothing extra to place elsewhere: copies that the plan still makes or gives up, and those
+        that must go anyway. O(partitions) and a loop over what has not ended.
+        """
+        import numpy as np
+
+        found = np.zeros(len(fleet.home), dtype=bool)
+        ids, homes, first = fleet.brokers, fleet.home.tolist(), fleet.first.tolist()
+        for i, row in enumerate(self.rows):
+            if i in self.stuck or (row.start == row.live and self.leaving.isdisjoint(row.live)):
+                continue
+            held = {*self.keepable(row)} & {*row.start}
+            for slot in range(first[i], first[i + 1]):
+                found[slot] = ids[homes[slot]] not in held
+        return found
+
+    def lists_of(self, fleet: Fleet, at: Any) -> list[tuple[int, ...]]:
+        """Replica lists of an assignment."""
+        return lists_of(fleet, at)
+
+
+def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal: PlanGoal) -> Places:
+    """Apply the plan's rules to the brokers that are alive and open now."""
+    rows = situation.rows
+    if not goal.seen:  # racks and states of brokers were not to be looked at
+        every = frozenset(b for row in rows for b in (*row.live, *row.start)) | {b.id for b in plan.brokers}
+        alive, racks, usable = every, dict[int, str | None](), every
+    else:
+        alive, racks, usable = situation.alive, dict(situation.racks), fleet_of(snapshot).open
+    rules = plan.rules or PlacementRules(min_rack_ids=goal.min_rack_ids)
+    targets = tuple(sorted(b.id for b in plan.brokers if b.id in alive))
+    may = rules.receivers or tuple(b.id for b in plan.brokers)
+    holding = {b for row in rows for b in (*row.live, *row.start)}
+    if goal.targets_only:
+        leaving = frozenset(holding - set(targets))
+    elif goal.by_bytes:
+        leaving = frozenset(holding - alive)
+    else:
+        leaving = goal.leaving
+    pinned = set(rules.pinned)
+    stranded = frozenset(i for i, row in enumerate(rows) if not row.under_way and row.stranded(alive))
+    # What a budget left, and what has come since, would cost more than it allows.
+    later = set(rules.later) | {row.key for row in rows if rules.later and row.stand is Stand.NEW}
+    stuck = stranded | {i for i, row in enumerate(rows) if row.under_way or row.key in pinned or row.key in later}
+    return Places(
+        rows=rows,
+        racks=racks,
+        rule=RackRule(goal.min_rack_ids, _spread_now(rules, [b for b in targets if b in usable], racks)),
+        targets=targets,
+        receivers=tuple(sorted(b for b in may if b in usable and b not in leaving)),
+        leaving=leaving,
+        stuck=stuck,
+        stranded=stranded,
+        rules=replace(rules, later=tuple(sorted(later & {row.key for row in rows}))),
+        replication=goal.replication,
+        alive=alive,
+        lost=frozenset(situation.lost),
+        strict=goal.strict,
+        regrouped=bool(situation.regrouped),
+    )
+
+
+def _spread_now(rules: PlacementRules, takers: Sequence[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
+    """The racks of an even spread: those of the targets that take copies now."""
+    names = tuple(sorted({r for b in takers if (r := racks.get(b))}))
+    return (names or rules.spread_over) if rules.spread_over else ()
+
+
+def rules_now(places: Places, goal: PlanGoal) -> PlacementRules:
+    """The rules of the new plan: the old ones on today's brokers."""
+    rules = places.rules
+    under_way = tuple(row.key for row in places.rows if row.under_way and not row.foreign)
+    later = tuple(sorted(set(rules.later) - set(under_way)))
+    pinned = sorted({places.rows[i].key for i in places.stuck} - set(under_way) - set(later))
+    givers = None if rules.givers is None else tuple(sorted({*rules.givers, *places.leaving}))
+    return replace(
+        rules,
+        min_rack_ids=goal.min_rack_ids,
+        spread_over=places.rule.spread_over,
+        receivers=places.receivers,
+        givers=givers,
+        pinned=tuple(pinned),
+        under_way=under_way,
+        later=later,
+    )

@@ -1,0 +1,79 @@
+"""What a replanning found, and the steps that its two ways share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkakit.core.certificate import BrokerLimit, Certificate, Proof
+from kafkakit.placement.bytes.attempt import Attempt
+from kafkakit.placement.bytes.balance_goal import Family
+from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
+from kafkakit.placement.bytes.proof import proof_of
+from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.tightening import at_tightness
+from kafkakit.placement.bytes.window import Limits, Window
+from kafkakit.topicmappr.decide.replan.situation import Row
+
+Bools = Any  # numpy array of bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solved:
+    """Lists in the order of the rows; `holds` says that the plan as it stood keeps the goal.
+
+    `reasons` tell why partitions find no place, `left_alone` counts these. `leads_to` says in words where the plan as
+    it stood would have led.
+    """
+
+    lists: tuple[tuple[int, ...], ...]
+    holds: bool
+    certificate: Certificate
+    reasons: tuple[str, ...] = ()
+    left_alone: int = 0
+    notes: tuple[str, ...] = ()
+    leads_to: str = ""
+
+
+def repaired(fleet: Fleet, family: Family, tightness: int, cheap: Bools) -> Attempt | None:
+    """Bring a fleet inside its window: by `cheap` slots alone if that is enough, else by any; None if neither is."""
+    for candidate in (replace(fleet, movable=fleet.movable & cheap), fleet):
+        if not candidate.movable.any():
+            continue
+        found = at_tightness(candidate, masses_of(candidate), family, tightness)
+        if found.window.possible and not found.outside:
+            return found
+    return None
+
+
+def copies_under_way(rows: Sequence[Row], unit: str) -> int:
+    """What the plan's moves that run now copy, in bytes or replicas: they go on whatever is planned."""
+    return sum(
+        len(set(row.start) - set(row.live)) * ((row.size or 0) if unit == "bytes" else 1)
+        for row in rows
+        if row.under_way and not row.foreign
+    )
+
+
+def proof_at_rest(fleet: Fleet, masses: Masses, window: Window, limits: Limits) -> Proof | None:
+    """The proof of a window for a plan that need not lie where the window is cheapest; None where it proves nothing.
+
+    A side that has no price and is a hard limit says nothing of the window's place, so it is left out or is the hard
+    limit itself.
+    """
+    proof = proof_of(fleet, masses, window)
+    if sum(limit.price for limit in proof.limits if proof.slides and limit.slides):
+        return None
+    if not proof.slides:
+        return proof
+    hard = zip(limits.floor.tolist(), limits.ceiling.tolist(), limits.even.tolist(), strict=True)
+    return replace(proof, limits=tuple(_loosened(x, *h) for x, h in zip(proof.limits, hard, strict=True)))
+
+
+def _loosened(limit: BrokerLimit, floor: int, ceiling: int, even: bool) -> BrokerLimit:
+    if not even:
+        return limit
+    if not limit.slides:
+        return replace(limit, floor=floor) if limit.price > 0 else replace(limit, ceiling=ceiling)
+    low = None if limit.price >= 0 and limit.floor is not None and limit.floor <= floor else limit.floor
+    high = None if limit.price <= 0 and limit.ceiling is not None and limit.ceiling >= ceiling else limit.ceiling
+    return replace(limit, floor=low, ceiling=high)

@@ -1,0 +1,95 @@
+"""From a snapshot and a request to the partitions that are to be placed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
+from kafkakit.core.topic_selection import TopicSelection, select_topics
+from kafkakit.placement.problem import Minimize, PlannedPartition
+from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Partitions sorted by key with the topic ids they belong to, and the topics chosen and excluded."""
+
+    partitions: tuple[PlannedPartition, ...]
+    topic_ids: dict[str, str | None]
+    selection: TopicSelection
+
+
+def scope_of(snapshot: ClusterSnapshot, request: RebuildRequest) -> Scope:
+    """Select partitions by topic patterns or by the given map; sets each partition's wanted replicas.
+
+    Raises `TryLaterError` when a selected partition is being reassigned, `UsageError` when nothing is left
+    or when bytes are to be minimised and a size is unknown. O(partitions).
+    """
+    if request.map is not None:
+        known = {p.topic for p in request.map.partitions}
+        selection = select_topics(known, sorted(known), request.topics_exclude) if known else None
+    else:
+        names = [t.name for t in snapshot.topics]
+        selection = select_topics(names, request.topics, request.topics_exclude)
+    if selection is None or not selection.selected:
+        raise UsageError("no partitions left to place", hint="check --topics, --topics-exclude and --map-string")
+    chosen = frozenset(selection.selected)
+    facts = {
+        TopicPartition(topic.name, p.partition): p
+        for topic in snapshot.topics
+        if topic.name in chosen
+        for p in topic.partitions
+    }
+    _refuse_moving(snapshot, facts)
+    lists = _lists(request, facts, chosen)
+    partitions = tuple(_planned(key, replicas, facts.get(key), request) for key, replicas in sorted(lists))
+    if request.minimize is Minimize.BYTES:
+        _refuse_unknown_sizes(partitions)
+    ids = {t.name: t.topic_id for t in snapshot.topics if t.name in chosen}
+    return Scope(partitions, ids, selection)
+
+
+def _lists(
+    request: RebuildRequest, facts: dict[TopicPartition, Partition], chosen: frozenset[str]
+) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+    if request.map is None:
+        yield from ((key, p.replicas) for key, p in facts.items())
+        return
+    for entry in request.map.partitions:
+        if entry.topic in chosen:
+            yield TopicPartition(entry.topic, entry.partition), entry.replicas
+
+
+def _planned(
+    key: TopicPartition, replicas: tuple[int, ...], fact: Partition | None, request: RebuildRequest
+) -> PlannedPartition:
+    if len(set(replicas)) != len(replicas):
+        raise InputError(str(key), f"names a broker twice: {list(replicas)}")
+    return PlannedPartition(
+        key=key,
+        current=replicas,
+        wanted=request.replication or len(replicas),
+        size_bytes=fact.known_bytes if fact else None,
+        in_sync=frozenset(fact.isr) if fact and fact.isr is not None else None,
+    )
+
+
+def _refuse_moving(snapshot: ClusterSnapshot, facts: dict[TopicPartition, Partition]) -> None:
+    running = {TopicPartition(r.topic, r.partition) for r in snapshot.reassignments}
+    moving = sorted(key for key, p in facts.items() if key in running or p.adding or p.removing)
+    if moving:
+        more = f" and {len(moving) - 3} more" if len(moving) > 3 else ""
+        raise TryLaterError(
+            f"{', '.join(map(str, moving[:3]))}{more} are being reassigned, so their replica lists are transitional",
+            hint="wait for them (kafkakit reassign status --watch) and plan again, or exclude these topics",
+        )
+
+
+def _refuse_unknown_sizes(partitions: tuple[PlannedPartition, ...]) -> None:
+    unknown = [str(p.key) for p in partitions if p.size_bytes is None]
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        raise UsageError(
+            f"--minimize bytes needs every size, and {', '.join(unknown[:3])}{more} have none",
+            hint="take a snapshot with sizes, or use --minimize moves",
+        )

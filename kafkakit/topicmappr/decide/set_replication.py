@@ -1,0 +1,160 @@
+"""`topicmappr set-replication` as a pure function: the rebuild of these topics on their own cluster, with a factor."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.certificate import PlacementRules
+from kafkakit.core.errors import UsageError
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import Plan
+from kafkakit.core.quantities import counted
+from kafkakit.placement.group_rule import RackRule, fill_room
+from kafkakit.placement.openings.broker_pool import fleet_of
+from kafkakit.placement.stranded import set_stranded_apart
+from kafkakit.topicmappr.decide.budget import (
+    NO_BUDGET,
+    Budget,
+    Served,
+    Wish,
+    budget_argument,
+    budget_notes,
+    pinned_note,
+    refuse_unsized,
+    serve,
+)
+from kafkakit.topicmappr.decide.pins import pinned_indices
+from kafkakit.topicmappr.decide.planned_change import PlannedChange
+from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild.request import MAX_REPLICATION, RebuildRequest
+from kafkakit.topicmappr.decide.scope import scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationRequest:
+    """Bring every partition of the topics to `replication` copies.
+
+    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy; `words` are the
+    flags as given.
+    """
+
+    replication: int
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.replication <= MAX_REPLICATION:
+            raise UsageError(f"the replication factor {self.replication} is not between 1 and {MAX_REPLICATION}")
+
+
+def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationRequest) -> PlannedChange:
+    """Decide who gets the added copies, or whose copy goes.
+
+    Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays, rack
+    repeats go first, then copies out of sync, then those of the fullest brokers. Copies on brokers that are
+    not alive are replaced, or are the first to go. A budget serves the partitions that lack most copies first;
+    what needs no copy is always served. See `place_minimal` for the proof and the cost.
+    """
+    asked = RebuildRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=request.topics,
+        topics_exclude=request.topics_exclude,
+        replication=request.replication,
+        min_rack_ids=request.min_rack_ids,
+        words=request.words,
+    )
+    pinned: tuple[TopicPartition, ...] = ()
+    if request.pinned:
+        partitions = scope_of(snapshot, asked).partitions
+        pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
+        asked = replace(asked, untouched=frozenset(pinned))
+    served = _serve(snapshot, asked, request.budget)
+    rebuild = decide_rebuild(snapshot, replace(asked, untouched=asked.untouched.union(served.later)))
+    extra = (*_min_isr_warnings(snapshot, rebuild, request.replication), *_closed_warnings(snapshot, rebuild))
+    plan = _told(rebuild, request, served, pinned)
+    plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
+    selection = rebuild.scope.selection
+    return PlannedChange(
+        title=f"Set the replication factor to {request.replication}",
+        topics=selection.selected,
+        topics_excluded=selection.excluded,
+        plan=plan,
+        reasons=rebuild.shortages,
+        left_alone=sum(1 for n in rebuild.unplaced if n),
+        later=served.left,
+    )
+
+
+def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> Served:
+    """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
+
+    O(partitions): what fits follows from the racks of the replicas that stay.
+    """
+    if not budget.given:
+        return Served(indices=frozenset())
+    racks = {b.id: b.rack or "" for b in snapshot.brokers}
+    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    able, _ = set_stranded_apart(scope_of(snapshot, asked).partitions, live)
+    offered = Counter(racks[b] for b in live)
+    known: dict[tuple[str, ...], int] = {}
+    wishes = []
+    for i, p in enumerate(able):
+        stay = tuple(sorted(racks[b] for b in p.current if b in live))
+        if p.wanted <= len(stay) or p.key in asked.untouched:
+            continue
+        if stay not in known:
+            free = offered - Counter(stay)
+            beside = {rack: n for rack, n in free.items() if rack}
+            room = fill_room(RackRule(asked.min_rack_ids), [r or None for r in stay], beside, free[""], p.wanted)
+            known[stay] = room.units
+        if known[stay]:
+            rank = len(stay) - p.wanted
+            wishes.append(Wish(index=i, key=p.key, copies=known[stay], size_bytes=p.size_bytes, rank=rank))
+    refuse_unsized(snapshot, budget, wishes)
+    return serve(wishes, budget)
+
+
+def _told(rebuild: Rebuild, request: ReplicationRequest, served: Served, pinned: tuple[TopicPartition, ...]) -> Plan:
+    """The rebuild's plan with what pins and budget kept back in its rules, notes and argument."""
+    plan, spared = rebuild.plan, frozenset(pinned)
+    if not spared and not served.later:
+        return plan
+    rules = plan.rules or PlacementRules()
+    other = [p.key for p in rebuild.scope.partitions if p.key in spared and len(p.current) != request.replication]
+    verb = "keeps" if len(other) == 1 else "keep"
+    argument = budget_argument(plan.certificate.argument, served)
+    return replace(
+        plan,
+        certificate=replace(plan.certificate, argument=f"pinned partitions aside, {argument}" if spared else argument),
+        rules=replace(rules, pinned=tuple(sorted(spared.union(rules.pinned))), later=served.later),
+        notes=(*budget_notes(request.budget, served), *pinned_note(other, f"{verb} another factor"), *plan.notes),
+    )
+
+
+def _min_isr_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild, replication: int) -> list[str]:
+    """Topics that would need more copies in sync than they have; Kafka then refuses writes with acks=all."""
+    chosen = set(rebuild.scope.selection.selected)
+    short = [
+        f"{t.name} ({value})"
+        for t in snapshot.topics
+        if t.name in chosen
+        and (value := t.configs.get("min.insync.replicas", "")).isdigit()
+        and int(value) > replication
+    ]
+    if not short:
+        return []
+    return [f"min.insync.replicas is above {replication} for {some(short)}: producers with acks=all would be refused"]
+
+
+def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:
+    closed = fleet_of(snapshot).closed
+    taking = sorted({b for m in rebuild.plan.moves for b in m.adding if b in closed})
+    if not taking:
+        return []
+    return [f"{counted(len(taking), 'broker')} take new copies with all log dirs cordoned or broken: {some(taking)}"]

@@ -1,0 +1,244 @@
+"""Where sizes and free bytes come from, how old they are, and what a planner may know of each broker's disks.
+
+Sizes come from the brokers' log dirs (in the snapshot), or from what a metrics collector stored; `with_metrics`
+puts the latter into the snapshot, so that planners look at the snapshot alone. `storage_of` is their one call.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TopicPartition
+from kafkakit.core.placement_statistics import BrokerStorage
+from kafkakit.core.plan import StorageFacts
+from kafkakit.core.quantities import format_bytes
+from kafkakit.core.storage_reading import StorageReading
+from kafkakit.placement.broker_disks import DirStorage, broker_disks
+
+DEFAULT_AGE_MINUTES = 60
+SHOWN = 3
+MOST_BYTES = 1 << 59
+
+
+class SizesFrom(StrEnum):
+    """Who is asked for sizes and free bytes."""
+
+    BROKERS = "brokers"
+    ZOOKEEPER = "zookeeper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What is known of sizes and disks, all in bytes.
+
+    `partition_bytes` is the largest known copy of each partition asked for, `brokers` has every broker,
+    `log_dirs` those that told their log dirs, `facts` go into the plan, `warnings` to the operator.
+    """
+
+    partition_bytes: Mapping[TopicPartition, int]
+    brokers: Mapping[int, BrokerStorage]
+    log_dirs: Mapping[int, tuple[DirStorage, ...]]
+    facts: StorageFacts
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def storage_facts(snapshot: ClusterSnapshot, reading: StorageReading | None = None) -> StorageFacts:
+    """Say where the sizes come from and how old they are, against the snapshot's time.
+
+    That age belongs into the plan, which must not depend on when it is made; `refuse_old` uses the clock.
+    """
+    if reading is None:
+        source = "brokers" if any(b.log_dirs for b in snapshot.brokers) else "snapshot file"
+        return StorageFacts(source=source, taken_at=snapshot.taken_at, age_s=0)
+    age = int((snapshot.taken_at - reading.taken_at).total_seconds())
+    return StorageFacts(source=reading.source, taken_at=reading.taken_at, age_s=max(0, age))
+
+
+def refuse_old(taken_at: datetime, *, now: datetime, max_age_minutes: int) -> None:
+    """Raise `TryLaterError` in kafka-kit's words when the data are older than allowed."""
+    age = int((now - taken_at).total_seconds())
+    if age > max_age_minutes * 60:
+        raise TryLaterError(
+            f"Metrics metadata is older than allowed: {_as_go_prints(age)} (allowed: {max_age_minutes} minutes)",
+            hint="collect sizes anew (metricsfetcher, or kafkakit snapshot), or allow more with --metrics-age",
+        )
+
+
+def with_metrics(snapshot: ClusterSnapshot, reading: StorageReading) -> ClusterSnapshot:
+    """The same cluster with the collected sizes in place of the brokers' own; O(partitions).
+
+    A partition or broker that the collector does not know becomes unknown, as nothing else was asked for.
+    """
+    sizes, free = reading.sizes.bytes_of, reading.free.bytes_of
+    return replace(
+        snapshot,
+        brokers=tuple(_with_free(b, free.get(b.id)) for b in snapshot.brokers),
+        topics=tuple(
+            replace(t, partitions=tuple(_sized(t.name, p, sizes) for p in t.partitions)) for t in snapshot.topics
+        ),
+        sizes_taken=True,
+        unanswered_brokers={},
+    )
+
+
+def _with_free(broker: Broker, free: int | None) -> Broker:
+    if free is None:  # the broker's own figures must not stand in for the collector's
+        return replace(
+            broker,
+            storage_free_bytes=None,
+            log_dirs=tuple(replace(d, total_bytes=None, usable_bytes=None) for d in broker.log_dirs),
+        )
+    return replace(broker, storage_free_bytes=free)
+
+
+def _sized(topic: str, p: Partition, sizes: Mapping[TopicPartition, int]) -> Partition:
+    return Partition(
+        partition=p.partition,
+        replicas=p.replicas,
+        isr=p.isr,
+        leader=p.leader,
+        size_bytes=sizes.get(TopicPartition(topic, p.partition)),
+        replica_dirs=p.replica_dirs,
+        adding=p.adding,
+        removing=p.removing,
+    )
+
+
+def storage_of(
+    snapshot: ClusterSnapshot,
+    facts: StorageFacts | None = None,
+    *,
+    brokers: Collection[int] | None = None,
+    partitions: Collection[TopicPartition] | None = None,
+) -> Sizes:
+    """What is known of sizes and disks; stops when something that the request touches is unknown.
+
+    `brokers` are those whose disks must be known (None: all live ones), `partitions` those whose size must be
+    (None: all); others may stay unknown. `facts` as `observe_storage` gave them; None takes the snapshot's own.
+    Raises `TryLaterError` naming what did not answer, `UsageError` when sizes were never asked for, and
+    `InputError` for a size that no disk of the cluster could hold. O(replicas), 0.5 s for 600,000.
+    """
+    facts = facts or storage_facts(snapshot)
+    disks = broker_disks(snapshot)
+    asked = [b for b in snapshot.brokers if (b.is_alive if brokers is None else b.id in brokers)]
+    wanted = None if partitions is None else frozenset(partitions)
+    known: dict[TopicPartition, int] = {}
+    unknown: list[TopicPartition] = []
+    for name, p in snapshot.partitions():
+        key = TopicPartition(name, p.partition)
+        if wanted is None or key in wanted:
+            size = p.known_bytes
+            if size is None:
+                unknown.append(key)
+            else:
+                known[key] = size
+    if unknown:
+        _refuse_unknown_sizes(snapshot, facts, unknown)
+    _refuse_unknown_disks(snapshot, facts, asked, disks.brokers)
+    _refuse_impossible(snapshot, facts, known)
+    _refuse_beyond_exact(snapshot, facts, disks.brokers)
+    return Sizes(
+        partition_bytes=known,
+        brokers=disks.brokers,
+        log_dirs=disks.log_dirs,
+        facts=facts,
+        notes=disks.notes_on(frozenset(b.id for b in asked)),
+        warnings=disks.warnings_on(frozenset(b.id for b in asked)),
+    )
+
+
+def _refuse_unknown_sizes(snapshot: ClusterSnapshot, facts: StorageFacts, unknown: Sequence[TopicPartition]) -> None:
+    if not snapshot.sizes_taken:
+        raise UsageError(
+            f"the snapshot was taken without sizes, and {_named(unknown)} need one",
+            hint="take one with sizes: kafkakit snapshot --output-file FILE",
+        )
+    silent = _silent(snapshot)
+    raise TryLaterError(
+        f"no size is known for {_named(unknown)}{f'; {silent}' if silent else ''} (sizes from {facts.source})",
+        hint="try again when all brokers answer, leave these topics out with --topics-exclude, or take sizes "
+        "from elsewhere with --sizes-from",
+    )
+
+
+def _refuse_unknown_disks(
+    snapshot: ClusterSnapshot,
+    facts: StorageFacts,
+    asked: Sequence[Broker],
+    storage: Mapping[int, BrokerStorage],
+) -> None:
+    lacking = [b for b in asked if None in (storage[b.id].used_bytes, storage[b.id].free_bytes)]
+    if not lacking:
+        return
+    silent = [b for b in lacking if b.id in snapshot.unanswered_brokers or b.log_dirs_error]
+    if silent:
+        raise TryLaterError(
+            f"used and free bytes are not known of every broker: {_silent(snapshot, silent)}",
+            hint="try again when they answer, or leave these brokers out",
+        )
+    if not snapshot.sizes_taken:
+        raise UsageError(
+            f"the snapshot was taken without sizes, so nothing is known of the disks of broker {_named(_ids(lacking))}",
+            hint="take one with sizes: kafkakit snapshot --output-file FILE",
+        )
+    # kafka-kit's words; here only for brokers that the request touches.
+    raise TryLaterError(
+        f"Metrics not found for broker {_named(_ids(lacking))} (sizes from {facts.source})",
+        hint="brokers tell the size of their disks since Kafka 3.3; else collect it and use --sizes-from zookeeper",
+    )
+
+
+def _refuse_impossible(snapshot: ClusterSnapshot, facts: StorageFacts, known: Mapping[TopicPartition, int]) -> None:
+    if not known:
+        return
+    source = f"sizes from {facts.source}"
+    disks = [d.total_bytes for b in snapshot.brokers for d in b.log_dirs if d.total_bytes is not None]
+    largest, limit = max(known.values()), max(disks, default=None)
+    if limit is not None and largest > limit:
+        key = min(k for k, size in known.items() if size == largest)
+        size = format_bytes(largest)
+        raise InputError(source, f"{key} has {size}, more than the largest disk of the cluster ({format_bytes(limit)})")
+    if min(known.values()) < 0:
+        key = min(k for k, size in known.items() if size < 0)
+        raise InputError(source, f"{key} has {known[key]} bytes, which is less than none")
+
+
+def _refuse_beyond_exact(snapshot: ClusterSnapshot, facts: StorageFacts, storage: Mapping[int, BrokerStorage]) -> None:
+    """Sums and differences of all bytes must fit 64 bits with room to spare; no cluster is near that."""
+    disks = sum(max(s.capacity_bytes or 0, s.free_bytes or 0) for s in storage.values())
+    total = disks + sum(s.used_bytes or 0 for s in storage.values())
+    if total > MOST_BYTES:
+        raise InputError(
+            f"sizes from {facts.source}",
+            f"copies and disks have {format_bytes(total)} together, and no more than {format_bytes(MOST_BYTES)} "
+            "can be reckoned with",
+        )
+
+
+def _silent(snapshot: ClusterSnapshot, brokers: Sequence[Broker] | None = None) -> str:
+    """The brokers that gave no answer, each with its reason; empty when all did."""
+    reasons = {b.id: b.log_dirs_error for b in snapshot.brokers if b.log_dirs_error} | dict(snapshot.unanswered_brokers)
+    chosen = sorted(reasons) if brokers is None else [b.id for b in brokers]
+    lines = [f"broker {b} gave no answer ({reasons.get(b) or 'no reason known'})" for b in chosen[:SHOWN]]
+    return ", ".join(lines) + (f" and {len(chosen) - SHOWN} more" if len(chosen) > SHOWN else "")
+
+
+def _ids(brokers: Sequence[Broker]) -> list[int]:
+    return [b.id for b in brokers]
+
+
+def _named(items: Sequence[object]) -> str:
+    more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return ", ".join(map(str, items[:SHOWN])) + more
+
+
+def _as_go_prints(seconds: int) -> str:
+    """A duration in the form that kafka-kit prints: `1h2m3s`, `2m0s`, `5s`."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes}m{left}s"
+    return f"{minutes}m{left}s" if minutes else f"{left}s"

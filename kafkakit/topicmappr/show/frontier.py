@@ -1,0 +1,160 @@
+"""The frontier as a table, a plot for terminals, rows and data."""
+
+from shlex import quote
+
+from kafkakit.core.quantities import counted, format_bytes, format_rough_time
+from kafkakit.core.tables import text_table
+from kafkakit.placement.bytes.balance_goal import PPM
+from kafkakit.report.text_plot import Bar, text_plot
+from kafkakit.topicmappr.decide.frontier.decision import Frontier
+from kafkakit.topicmappr.decide.frontier.request import Metric
+from kafkakit.topicmappr.decide.frontier.trace import Point
+
+COLUMNS = ("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state")
+
+
+def shown(metric: Metric, tightness: int) -> str:
+    """A tightness in the flag's words: `5%`, or bytes."""
+    if metric is Metric.BAND:
+        return f"{tightness / PPM * 100:.4f}".rstrip("0").rstrip(".") + "%"
+    return format_bytes(tightness)
+
+
+def flag_value(metric: Metric, tightness: int) -> str:
+    """The same as an exact option of `topicmappr rebalance`."""
+    if metric is Metric.BAND:
+        return f"--band {shown(metric, tightness)}"
+    return f"--free-range {tightness}B"
+
+
+def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool = False) -> str:
+    """Head, table, plot, reasons, what is the tightest, and the next command on a line of its own."""
+    lines = [*_head(frontier), "", _table(frontier), "", *_plot(frontier, plain)]
+    reasons = [p for p in frontier.points if p.impossible]
+    if reasons:
+        lines += ["", "impossible:"]
+        lines += [f"  {shown(frontier.metric, p.tightness)}: {p.impossible}" for p in reasons]
+    if frontier.tightest is not None:
+        lines += ["", f"tightest by the bound: {shown(frontier.metric, frontier.tightest)}"]
+    lines += [f"note: {note}" for note in frontier.notes]
+    lines += [f"warning: {line}" for line in frontier.warnings]
+    if next_command:
+        lines += ["", "next, for example:", next_command]
+    return "\n".join(lines) + "\n"
+
+
+def _head(f: Frontier) -> list[str]:
+    what = "band of used space" if f.metric is Metric.BAND else "range of free bytes"
+    age = f", {format_rough_time(f.storage.age_s)} old" if f.storage.age_s else ""
+    return [
+        f"Bytes to copy for each {what}",
+        f"  cluster {f.cluster_id}: {counted(f.brokers, 'broker')}, {counted(len(f.topics), 'topic')}, "
+        f"{counted(f.partitions, 'partition')}, {counted(f.replicas, 'replica')}; sizes from {f.storage.source}{age}",
+        f"  today: {shown(f.metric, f.today)}",
+    ]
+
+
+def _table(f: Frontier) -> str:
+    name = "band" if f.metric is Metric.BAND else "free range"
+    rows = [
+        (
+            shown(f.metric, p.tightness),
+            "-" if p.cost is None else format_bytes(p.cost),
+            format_bytes(p.bound) if not p.impossible else "-",
+            gap_text(p),
+            p.moves,
+            state_of(f.metric, p),
+        )
+        for p in f.points
+    ]
+    return text_table((name, "plan", "lower bound", "gap", "moves", "state"), rows)
+
+
+def gap_text(point: Point) -> str:
+    """`0` only when it is exactly nothing; `-` without a plan."""
+    if point.gap is None:
+        return "-"
+    return "0" if point.gap == 0 else f"{point.gap * 100:.3g} %"
+
+
+def state_of(metric: Metric, p: Point) -> str:
+    """Impossible, no plan found, optimal, or whose plan it is."""
+    if p.impossible:
+        return "impossible"
+    if p.cost is None:
+        return "no plan found; not proven impossible"
+    words = "optimal" if p.gap == 0 else "planned"
+    return words if p.borrowed is None else f"{words}, the plan for {shown(metric, p.borrowed)}"
+
+
+def _plot(f: Frontier, plain: bool) -> list[str]:
+    bars = [
+        Bar(
+            label=shown(f.metric, p.tightness),
+            bound=p.bound if not p.impossible else 0,
+            value=p.cost,
+            words="impossible" if p.impossible else "no plan" if p.cost is None else format_bytes(p.cost),
+        )
+        for p in f.points
+    ]
+    if not bars:
+        return []
+    key = "# lower bound, + plan above it" if plain else "\u2588 lower bound, \u2591 plan above it"
+    return [*text_plot(bars, plain=plain), key]
+
+
+def best_point(frontier: Frontier) -> Point | None:
+    """The tightest point with a plan that copies something; None when there is none."""
+    return next((p for p in reversed(frontier.points) if p.cost), None)
+
+
+def rebalance_command(frontier: Frontier, words: list[tuple[str, str]], program: str) -> str | None:
+    """The rebalance for the tightest point, with the same selection and rules.
+
+    `words` are flag and value, `program` is how kafkakit is called.
+    """
+    point = best_point(frontier)
+    if point is None:
+        return None
+    flags = " ".join(f"--{name} {quote(value)}" if value else f"--{name}" for name, value in words)
+    goal = flag_value(frontier.metric, point.tightness)
+    return f"{program} topicmappr rebalance {flags} {goal} --plan plan.json"
+
+
+def frontier_rows(frontier: Frontier) -> tuple[tuple[object, ...], ...]:
+    """One row a point; tightness in millionths of the share or in bytes."""
+    return tuple(
+        (p.tightness, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
+        for p in frontier.points
+    )
+
+
+def _code(p: Point) -> str:
+    if p.impossible:
+        return "impossible"
+    return "not-found" if p.cost is None else "optimal" if p.gap == 0 else "feasible"
+
+
+def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, object]:
+    """The result for JSON and YAML; with the metric `band` tightness is in millionths of the share."""
+    metric = frontier.metric
+    return {
+        "cluster_id": frontier.cluster_id,
+        "metric": metric.value,
+        "brokers": frontier.brokers,
+        "topics": frontier.topics,
+        "partitions": frontier.partitions,
+        "replicas": frontier.replicas,
+        "sizes": frontier.storage,
+        "today": frontier.today,
+        "tightest_by_bound": frontier.tightest,
+        "points": [
+            {"goal": shown(metric, p.tightness), "tightness": p.tightness, "state": _code(p), "plan_bytes": p.cost,
+             "bound_bytes": None if p.impossible else p.bound, "gap": p.gap, "moves": p.moves, "reached": p.reached,
+             "plan_of": p.borrowed, "reason": p.impossible}
+            for p in frontier.points
+        ],
+        "next": next_command,
+        "notes": frontier.notes,
+        "warnings": frontier.warnings,
+    }  # fmt: skip
