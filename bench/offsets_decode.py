@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
-from tests.streams_batches import Rec, batch, marker, offset_key, offset_value
+from tests.clusters.streams_batches import Rec, batch, marker, offset_key, offset_value
 
 SHAPES = ("plain/1", "plain/10", "plain/2000", "rich/10", "v3/10", "txn/10", "zstd/2000")
 ASKED = {"records_per_s": 1_000_000}

@@ -23,9 +23,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.status_loop import Observer
 from kafkakit.execution.decide.schedule.work import Limits
 from kafkakit.execution.decide.status.looks import KnownRun
-from tests.fakes import FakeClock, FakeCluster
-from tests.plans import make_plan
-from tests.reassign_bench import Bench
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.rigs.reassign import Bench
 
 MB = 1_000_000
 READS = ("cluster", "snapshot", "partition_states", "log_dirs", "reassignments", "dynamic_configs", "broker_settings")

@@ -12,10 +12,10 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from tests.places import ROOT
 
 pytestmark = pytest.mark.network
 
-ROOT = Path(__file__).parent.parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -16,8 +16,9 @@ from typing import NoReturn
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SCRIPT = ["-m", "tests.determinism_script"]
+from tests.places import ROOT
+
+SCRIPT = ["-m", "tests.rigs.determinism_script"]
 PACKAGES = ("numpy", "ortools", "msgspec")
 
 

@@ -1,7 +1,6 @@
 """Every command and option has help and is documented, and the documents say what the program does."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,8 @@ from kafkakit.cli.command_reference import CommandEntry, OptionEntry, commands, 
 from kafkakit.cli.root import build_root
 from kafkakit.config.keys import VARIABLES
 from kafkakit.core.errors import EXIT_CODE_MEANING
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 ROOT_COMMAND = build_root()

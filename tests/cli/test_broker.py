@@ -11,9 +11,9 @@ from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.kit import Kit
 from kafkakit.ports.admin import ClusterAdmin
-from tests.command_line import Home, Ran
-from tests.fakes import FakeClock, FakeCluster
-from tests.journal_invariants import verify_journal
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.invariants.journal import verify_journal
+from tests.rigs.command_line import Home, Ran
 
 MB = 1_000_000
 

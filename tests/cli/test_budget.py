@@ -11,8 +11,8 @@ from kafkakit.core.documents import encode_snapshot
 from tests.cli import test_verbs
 from tests.cli.test_rebuild import make_snapshot
 from tests.cli.test_verbs import WORLD, one_error, plan_of
-from tests.command_line import Home, Ran
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
+from tests.rigs.command_line import Home, Ran
 
 SIZED: dict[str, Any] = {**WORLD, "sizes": {"orders": [3_000, 2_000, 1_000], "pay.ments": [10, 20]}}
 CROWDED = {**SIZED, "topics": {"orders": [[1, 2], [1, 2], [3, 1]], "pay.ments": [[1, 3], [4, 2]]}}

@@ -15,8 +15,8 @@ from kafkakit import wiring
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from tests.command_line import Home
-from tests.fakes import FakeClock, FakeCluster, FakeStorageMetrics
+from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
+from tests.rigs.command_line import Home
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CHECK = ("topicmappr", "check", "--snapshot", "s.json")

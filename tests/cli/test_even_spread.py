@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cli.test_rebalance import cluster, put
-from tests.command_line import Home, Ran
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
+from tests.rigs.command_line import Home, Ran
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 FREE = {1: 100, 2: 500, 3: 300, 4: 200, 5: 300}

@@ -10,8 +10,8 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
-from tests.command_line import Home
-from tests.replan_invariants import verify_replan
+from tests.invariants.replan import verify_replan
+from tests.rigs.command_line import Home
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 GIB = 1 << 30

@@ -11,8 +11,8 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from tests.cli.test_rebuild import make_snapshot
-from tests.command_line import Home
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
+from tests.rigs.command_line import Home
 
 WORLD: dict[str, Any] = {
     "brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import Home
+from tests.rigs.command_line import Home
 
 
 @pytest.fixture

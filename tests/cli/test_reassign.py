@@ -22,10 +22,10 @@ from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.control import plan_meant
-from tests.command_line import Home, Ran
-from tests.fakes import FakeClock, FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan, plan_of
+from tests.clusters.plans import make_plan, plan_of
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.command_line import Home, Ran
 
 MB = 1_000_000
 

@@ -14,10 +14,10 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
-from tests.command_line import Home, Ran
-from tests.fakes import FakeClock, FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.command_line import Home, Ran
 
 MB = 1_000_000
 

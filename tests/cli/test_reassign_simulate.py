@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
-from tests.command_line import Home, Ran
-from tests.fakes import FakeCluster
-from tests.plans import MADE_AT, make_plan
+from tests.clusters.plans import MADE_AT, make_plan
+from tests.fakes.admin import FakeCluster
+from tests.rigs.command_line import Home, Ran
 
 MB = 1_000_000
 

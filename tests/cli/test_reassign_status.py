@@ -12,10 +12,10 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
-from tests.command_line import Home, Ran
-from tests.exposition import parse
-from tests.fakes import FakeClock, FakeCluster
-from tests.plans import make_plan
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.invariants.exposition import parse
+from tests.rigs.command_line import Home, Ran
 
 MB = 1_000_000
 

@@ -16,7 +16,7 @@ from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.cli.test_reassign_cleanup import Desk
-from tests.journal_invariants import verify_effects, verify_journal
+from tests.invariants.journal import verify_effects, verify_journal
 
 MB = 1_000_000
 CLUSTER = "fake-cluster"

@@ -16,8 +16,9 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
-from tests.command_line import Home, Ran
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
+from tests.places import ROOT
+from tests.rigs.command_line import Home, Ran
 
 GIB = 1 << 30
 RACKS: Mapping[int, str | None] = {1001: "a", 1002: "b", 1003: "c", 1004: "b", 1005: "a", 1006: "c"}
@@ -629,7 +630,7 @@ def interrupted(home: Home, function: str, *, found: int, presses: int) -> Ran:
         stderr=subprocess.PIPE,
         text=True,
         cwd=home.work,
-        env={**home.environment(), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**home.environment(), "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert process.stderr is not None
     told = []

@@ -11,9 +11,9 @@ import pytest
 from kafkakit.core.documents import decode_plan, encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan_rules import check_plan
-from tests.command_line import Home, Ran
-from tests.fakes import FakeCluster
-from tests.invariants import verify_plan
+from tests.fakes.admin import FakeCluster
+from tests.invariants.plan import verify_plan
+from tests.rigs.command_line import Home, Ran
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MB = 1_000_000

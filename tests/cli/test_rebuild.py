@@ -13,9 +13,10 @@ import pytest
 from kafkakit.cli.root import run
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment, Topic
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
+from tests.places import ROOT
 
-CASES = sorted((Path(__file__).parents[1] / "cases" / "rebuild").glob("*.json"))
+CASES = sorted((ROOT / "tests" / "cases" / "rebuild").glob("*.json"))
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 from kafkakit.cli.root import run
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
-from tests.invariants import verify_plan
-from tests.storage_rebuild_invariants import verify_storage_rebuild
+from tests.invariants.plan import verify_plan
+from tests.invariants.storage_rebuild import verify_storage_rebuild
 
 GIB = 1 << 30
 REBUILD = ["topicmappr", "rebuild", "--snapshot", "s.json", "--topics", "a", "--placement=storage"]

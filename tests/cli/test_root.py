@@ -29,7 +29,7 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from tests.command_line import Home
+from tests.rigs.command_line import Home
 
 HEAVY = [
     "ortools", "numpy", "networkx", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",

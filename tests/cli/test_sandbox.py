@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.sandbox.commands import demo as demo_cli
-from tests.command_line import Home
+from tests.rigs.command_line import Home
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from kafkakit.cli.root import run
 from kafkakit.core.documents import decode_snapshot
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from tests.fakes import FakeCluster
+from tests.fakes.admin import FakeCluster
 
 COMMAND = ["snapshot", "-B", "127.0.0.1:1"]
 

@@ -23,11 +23,11 @@ from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Waterm
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from tests.command_line import Home, Ran
-from tests.fake_groups import FakeGroups
-from tests.fake_log_reader import FakeLogReader
-from tests.fakes import FakeClock, FakeCluster
-from tests.streams_batches import Rec, batch
+from tests.clusters.streams_batches import Rec, batch
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.groups import FakeGroups
+from tests.fakes.log_reader import FakeLogReader
+from tests.rigs.command_line import Home, Ran
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW_MS = round(NOW.timestamp() * 1000)

@@ -16,7 +16,7 @@ from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.dialects.sniff import read_metadata
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.cli.test_streams_commits import NOW, ORDERS, Desk, pill
-from tests.edit_journal_invariants import verify_edit_journal
+from tests.invariants.edit_journal import verify_edit_journal
 
 GROUP = "pay"
 P0 = ("--topic", "orders", "--partition", "0")

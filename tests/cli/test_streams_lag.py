@@ -11,9 +11,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.act.monitor import Pace
 from kafkakit.streams.lag.decide.measure.status import Status
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from tests.command_line import Home
-from tests.fake_log_reader import FakeLogReader
-from tests.streams_batches import Rec, batch, commit
+from tests.clusters.streams_batches import Rec, batch, commit
+from tests.fakes.log_reader import FakeLogReader
+from tests.rigs.command_line import Home
 
 OFFSETS = "__consumer_offsets"
 NOW_MS = 1_795_000_000_000

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.test_rebuild import write_snapshot
-from tests.command_line import Home, Ran
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
+from tests.rigs.command_line import Home, Ran
 
 WORLD: dict[str, Any] = {
     "brokers": [

@@ -19,7 +19,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
 from kafkakit.sandbox.decide.spec import Mode
-from tests.admin_contract import (
+from tests.contracts.admin import (
     LEADERS,
     NOW,
     TP,
@@ -37,7 +37,7 @@ _names = itertools.count()
 
 
 class KafkaRig:
-    """A sandbox as `tests.admin_contract.Rig`."""
+    """A sandbox as `tests.contracts.admin.Rig`."""
 
     def __init__(self, cluster: SandboxCluster) -> None:
         first, second, third = cluster.broker_ids

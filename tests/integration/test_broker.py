@@ -13,7 +13,7 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, PATIENCE_S, alive, make_topic, replicas, throttles, until
 from tests.integration.test_reassign import arguments as reassign_arguments
 from tests.integration.writers import traffic
-from tests.journal_invariants import verify_journal
+from tests.invariants.journal import verify_journal
 
 pytestmark = pytest.mark.kafka
 

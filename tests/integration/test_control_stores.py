@@ -20,7 +20,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.control import ControlStore
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.nodes import start_node
-from tests.control_contract import ControlContract, Rig, increment
+from tests.contracts.control import ControlContract, Rig, increment
 from tests.integration.conftest import SandboxCluster, StartCluster
 
 pytestmark = pytest.mark.kafka

@@ -18,14 +18,14 @@ from kafkakit.core.process_record import ProcessRecord
 from kafkakit.ports.machine import Machine, Processes
 from kafkakit.sandbox import lifecycle as sandbox
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
-from tests.fakes import FakeCluster
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
 from tests.integration.test_reassign import MB, A, B, C, alive, journal, kit, kit_running, make_topic, save, until
 from tests.integration.test_reassign_faults import QUICK, end_of, finished, in_place
 from tests.integration.writers import traffic
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench
+from tests.invariants.journal import verify_journal
+from tests.rigs.reassign import Bench
 
 DISK = 120 * MB
 PARTITIONS = 4  # on each of the two

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.unit.test_doctor import make_certificate
+from tests.unit.doctor.test_doctor import make_certificate
 
 pytestmark = pytest.mark.kafka
 

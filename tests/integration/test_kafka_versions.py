@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
 
 
 def kafkakit(cluster: SandboxCluster, folder: Path, *words: str) -> str:

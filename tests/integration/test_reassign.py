@@ -22,9 +22,9 @@ from kafkakit.execution.act.run_journal import journal_path
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
+from tests.clusters.plans import make_plan, plan_of
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan, plan_of
+from tests.invariants.journal import verify_journal
 
 pytestmark = pytest.mark.kafka
 

@@ -9,11 +9,11 @@ import pytest
 
 from kafkakit.execution.decide.journal import decode_journal
 from kafkakit.execution.decide.journal_state import replay
+from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_reassign import MB, alive, journal, kit, make_topic, replicas, save, throttles, until
 from tests.integration.writers import traffic
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
+from tests.invariants.journal import verify_journal
 
 pytestmark = pytest.mark.kafka
 

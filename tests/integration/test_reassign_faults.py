@@ -19,6 +19,7 @@ from kafkakit.execution.act.run_journal import journal_path
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
+from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
     MB,
@@ -39,8 +40,7 @@ from tests.integration.test_reassign import (
     until,
 )
 from tests.integration.writers import traffic
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
+from tests.invariants.journal import verify_journal
 
 pytestmark = pytest.mark.kafka
 

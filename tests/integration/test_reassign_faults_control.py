@@ -9,6 +9,7 @@ import pytest
 
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox import lifecycle as sandbox
+from tests.clusters.plans import make_plan
 from tests.integration import test_reassign
 from tests.integration.conftest import Home, SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, alive, journal, kit_running, save, until
@@ -22,8 +23,7 @@ from tests.integration.test_reassign_faults import (
     spread,
 )
 from tests.integration.writers import traffic
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
+from tests.invariants.journal import verify_journal
 
 AWAY_S, LEASE_S = 60, 20  # seconds; a lease runs 15 s
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kafkakit.ports.admin import ClusterAdmin
-from tests.exposition import parse
+from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, PATIENCE_S, alive, kit, kit_running, make_topic, save, until
-from tests.plans import make_plan
+from tests.invariants.exposition import parse
 
 pytestmark = pytest.mark.kafka
 

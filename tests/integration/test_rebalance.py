@@ -15,7 +15,7 @@ from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
 
 pytestmark = pytest.mark.kafka
 

@@ -22,8 +22,9 @@ from kafkakit.streams.formats.identity import CommitIdentity
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.stream_clients import loner, poison_pill, produce
 from tests.integration.test_streams_contract import open_groups
+from tests.places import ROOT
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+RUNBOOKS = ROOT / "docs" / "runbooks"
 BLOCK = re.compile(r"^```sh( undo)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -11,9 +11,9 @@ import pytest
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.identity import CommitIdentity
-from tests.command_line import Home, Ran
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import commit_with_kafka_python, loner, member, poison_pill, produce
+from tests.rigs.command_line import Home, Ran
 
 pytestmark = pytest.mark.kafka
 

@@ -25,17 +25,7 @@ from kafkakit.sandbox.decide.credentials import GUEST, client_security, password
 from kafkakit.sandbox.decide.spec import Mode
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.decode import read_kkm1
-from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.integration.stream_clients import (
-    OffsetsTransaction,
-    commit_with_kafka_python,
-    loner,
-    member,
-    poison_pill,
-    produce,
-    share_member,
-)
-from tests.streams_contract import (
+from tests.contracts.streams import (
     BASE_MS,
     TP,
     WIDE,
@@ -47,6 +37,16 @@ from tests.streams_contract import (
     headers,
     span,
 )
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.stream_clients import (
+    OffsetsTransaction,
+    commit_with_kafka_python,
+    loner,
+    member,
+    poison_pill,
+    produce,
+    share_member,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -55,7 +55,7 @@ _names = itertools.count()
 
 
 class KafkaRig:
-    """A sandbox as `tests.streams_contract.Rig`."""
+    """A sandbox as `tests.contracts.streams.Rig`."""
 
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster

@@ -24,11 +24,11 @@ from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from tests.command_line import Home, Ran
-from tests.edit_journal_invariants import verify_edit_journal
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import OffsetsTransaction, loner, member, poison_pill, produce
 from tests.integration.test_streams_contract import open_groups
+from tests.invariants.edit_journal import verify_edit_journal
+from tests.rigs.command_line import Home, Ran
 
 pytestmark = pytest.mark.kafka
 

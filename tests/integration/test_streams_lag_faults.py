@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from kafkakit.streams.lag.decide.condition import Phase
-from tests.exposition import Samples, parse
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import new_topic, watching
 from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.integration.test_runbooks import blocks, run_blocks
+from tests.invariants.exposition import Samples, parse
 
 pytestmark = pytest.mark.kafka
 

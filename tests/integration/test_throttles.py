@@ -9,6 +9,7 @@ import pytest
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin
+from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import (
     MB,
@@ -27,8 +28,7 @@ from tests.integration.test_reassign import (
     throttles,
     until,
 )
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
+from tests.invariants.journal import verify_journal
 
 pytestmark = pytest.mark.kafka
 

@@ -18,8 +18,8 @@ from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
 from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES, encode_broker_storage, encode_partition_sizes
 from kafkakit.core.model import TopicPartition
+from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.storage_metrics_contract import StorageMetricsContract
 
 pytestmark = [pytest.mark.kafka, pytest.mark.zookeeper]
 

@@ -19,8 +19,8 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from tests.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
-from tests.exact_balance import (
+from tests.clusters.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
+from tests.clusters.exact_balance import (
     Balance,
     balance_of,
     cheapest_in_range,
@@ -29,7 +29,7 @@ from tests.exact_balance import (
     inside,
     narrowest,
 )
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
 
 REFUSED = ("only allows broker additions", "requires additional brokers", "has a rack")
 

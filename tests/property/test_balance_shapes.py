@@ -9,9 +9,9 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from tests.balance_strategies import EVERYBODY
-from tests.invariants import verify_plan
-from tests.shapes import SHAPES
+from tests.clusters.balance_strategies import EVERYBODY
+from tests.clusters.shapes import SHAPES
+from tests.invariants.plan import verify_plan
 
 # Where few copies share a broker, sizes are all alike, or one is huge, no real plan comes as close to a split one.
 ALLOWED = {

@@ -11,8 +11,8 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.topicmappr.decide.placement_choices import PlaceBy
-from tests.balance_strategies import examples
-from tests.fakes import FakeCluster
+from tests.clusters.balance_strategies import examples
+from tests.fakes.admin import FakeCluster
 
 MB = 1_000_000
 

@@ -21,8 +21,8 @@ from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
 from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
-from tests.invariants import verify_plan
-from tests.strategies import snapshots
+from tests.clusters.strategies import snapshots
+from tests.invariants.plan import verify_plan
 
 RUNS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

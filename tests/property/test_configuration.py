@@ -15,7 +15,7 @@ from kafkakit.config.security import Secret
 from kafkakit.config.yaml_text import parse_config, parse_profile
 from kafkakit.core.durations import format_duration, parse_duration
 from kafkakit.core.errors import InputError, UsageError
-from tests.command_line import Home
+from tests.rigs.command_line import Home
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 KEYS = st.sampled_from([*KEY_BY_NAME, "security", "sasl", "tls", "profiles", "profile"]) | TEXT

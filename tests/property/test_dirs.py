@@ -22,8 +22,8 @@ from kafkakit.topicmappr.decide.dirs.rebalance_dirs import decide_rebalance_dirs
 from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from tests.invariants import verify_plan
-from tests.strategies import TAKEN_AT
+from tests.clusters.strategies import TAKEN_AT
+from tests.invariants.plan import verify_plan
 
 BROKERS = (1, 2)
 ALL = (".*",)

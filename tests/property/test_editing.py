@@ -25,7 +25,7 @@ from kafkakit.streams.commits.decide.editing.undoing import undo_plan
 from kafkakit.streams.formats.commit import CommitState, Dialect, Mark, MarkState, Watermark
 from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from tests.edit_rig import GROUP, NOW, START_MS, Rig
+from tests.rigs.editing import GROUP, NOW, START_MS, Rig
 
 END = 64
 offsets = st.frozensets(st.integers(0, END - 1), max_size=12)

@@ -23,10 +23,10 @@ from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-from tests.certificates import Racks
-from tests.exact_balance import balance_of, cheapest_in_range
-from tests.invariants import verify_plan
-from tests.strategies import TAKEN_AT, snapshots
+from tests.clusters.exact_balance import balance_of, cheapest_in_range
+from tests.clusters.strategies import TAKEN_AT, snapshots
+from tests.invariants.plan import verify_plan
+from tests.rigs.certificate_checks import Racks
 
 RUNS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -23,7 +23,7 @@ from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from kafkakit.topicmappr.show.audit import audit_data, audit_text
 from kafkakit.topicmappr.show.frontier import frontier_text
 from kafkakit.topicmappr.show.frontier_page import frontier_page
-from tests.drift import UNIT, sized
+from tests.clusters.drift import UNIT, sized
 
 RUNS = settings(
     max_examples=15, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkakit.cli.root import run
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
-from tests.strategies import TAKEN_AT, snapshots
+from tests.clusters.strategies import TAKEN_AT, snapshots
 
 RUNS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -21,7 +21,7 @@ from kafkakit.streams.lag.decide.measure.evidence import Evidence
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure, positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from tests.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World
+from tests.invariants.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World
 
 RUNS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DAY_MS = 86_400_000

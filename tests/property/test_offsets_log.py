@@ -20,7 +20,7 @@ from kafkakit.streams.formats.offsets_log.keys import OFFSET_TYPES, READ_TYPES, 
 from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
 from kafkakit.streams.formats.offsets_log.values import OffsetCommit
 from kafkakit.streams.formats.record_times import record_at
-from tests.streams_batches import Rec, batch, group_key, marker, offset_key, offset_value
+from tests.clusters.streams_batches import Rec, batch, group_key, marker, offset_key, offset_value
 
 ROUNDS = settings(max_examples=120, deadline=None, derandomize=True)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
-from tests.certificates import Rules, breaks_rack_rule, cheapest_set
+from tests.rigs.certificate_checks import Rules, breaks_rack_rule, cheapest_set
 
 RUNS = settings(max_examples=250, deadline=None)
 NAMES = ("a", "b", "c")

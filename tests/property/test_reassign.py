@@ -16,10 +16,10 @@ from kafkakit.execution.decide.goals import LIST_LIMIT
 from kafkakit.execution.decide.journal import Record, What, decode_journal, encode_record
 from kafkakit.execution.decide.journal_state import replay
 from kafkakit.execution.decide.throttle import pieces
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Bench
 
 QUICK = settings(
     derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -17,11 +17,11 @@ from kafkakit.execution.act.received_requests import Orders
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, LEADER_RATE
-from tests.fake_control import FakeControlStore
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench, Killed
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.fakes.control import FakeControlStore
+from tests.invariants.journal import verify_journal
+from tests.rigs.reassign import Bench, Killed
 
 MB = 1_000_000
 BROKERS = range(1, 7)

@@ -12,9 +12,9 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from tests.exact import exact_forced, most_placeable
-from tests.invariants import verify_plan
-from tests.strategies import requests, snapshots
+from tests.clusters.exact_counts import exact_forced, most_placeable
+from tests.clusters.strategies import requests, snapshots
+from tests.invariants.plan import verify_plan
 
 RUNS = settings(
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

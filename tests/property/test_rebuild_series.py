@@ -16,8 +16,8 @@ from kafkakit.placement.group_rule import RackRule
 from kafkakit.topicmappr.decide.rebuild.chunks import chunk_changes, windows_of
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from tests.invariants import breaks_rack_rule, verify_plan
-from tests.strategies import requests, snapshots
+from tests.clusters.strategies import requests, snapshots
+from tests.invariants.plan import breaks_rack_rule, verify_plan
 
 RUNS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

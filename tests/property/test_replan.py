@@ -19,8 +19,8 @@ from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.decide.replan.decision import Fate, Replan, decide_replan
-from tests.drift import UNIT, drifted, half_done, sized
-from tests.replan_invariants import verify_replan
+from tests.clusters.drift import UNIT, drifted, half_done, sized
+from tests.invariants.replan import verify_replan
 
 RUNS = settings(
     database=None,

@@ -15,7 +15,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.window import Standing, startable
 from kafkakit.execution.decide.schedule.work import DirTask, Disk, Limits, Place, Rates, Speeds, Step, StepKind, Task
-from tests.schedule_invariants import verify_schedule
+from tests.invariants.schedule import verify_schedule
 
 QUICK = settings(
     derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -22,9 +22,9 @@ from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.rebuild import by_bytes as storage_decide
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from tests.invariants import breaks_rack_rule, verify_plan
-from tests.storage_rebuild_invariants import verify_storage_rebuild
-from tests.strategies import requests, snapshots
+from tests.clusters.strategies import requests, snapshots
+from tests.invariants.plan import breaks_rack_rule, verify_plan
+from tests.invariants.storage_rebuild import verify_storage_rebuild
 
 ROUNDS = settings(max_examples=100, deadline=None, derandomize=True)
 FACTORS = st.sampled_from([Fraction(1), Fraction(1), Fraction(3, 2), Fraction(1, 2)])

@@ -19,10 +19,10 @@ from kafkakit.execution.decide.throttle import (
     room_for,
     split_list,
 )
-from tests.fakes import MAX_CONFIG_BYTES
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.reassign_bench import Killed
-from tests.throttle_rig import Rig, goal, make_cluster, set_by_others
+from tests.fakes.admin import MAX_CONFIG_BYTES
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Killed
+from tests.rigs.throttles import Rig, goal, make_cluster, set_by_others
 
 QUICK = settings(
     derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -23,8 +23,8 @@ from kafkakit.topicmappr.decide.place.decision import decide_place
 from kafkakit.topicmappr.decide.place.request import PlaceRequest
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
-from tests.invariants import verify_plan
-from tests.strategies import snapshots
+from tests.clusters.strategies import snapshots
+from tests.invariants.plan import verify_plan
 
 RUNS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -10,10 +10,10 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.topicmappr.decide.placement_choices import PlaceBy
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_journal
-from tests.reassign_bench import Killed
-from tests.unit.broker.bench import MB, Bench, make_cluster
+from tests.fakes.admin import FakeCluster
+from tests.invariants.journal import verify_journal
+from tests.rigs.broker import MB, Bench, make_cluster
+from tests.rigs.reassign import Killed
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from kafkakit.broker.show import BrokerOutcome, outcome_data, outcome_rows, rend
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.execution.decide.outcome import Direction
-from tests.fakes import FakeCluster
-from tests.unit.broker.bench import make_cluster
+from tests.fakes.admin import FakeCluster
+from tests.rigs.broker import make_cluster
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -26,8 +26,8 @@ from kafkakit.broker.decide.operation import (
 )
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.wiring import write_file
-from tests.fakes import FakeClock, FakeCluster
-from tests.plans import make_plan
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeClock, FakeCluster
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 RECORD = Operation(

@@ -10,9 +10,9 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.topicmappr.decide.placement_choices import PlaceBy
-from tests.journal_invariants import verify_journal
-from tests.reassign_bench import Killed
-from tests.unit.broker.bench import MB, Bench, make_cluster
+from tests.invariants.journal import verify_journal
+from tests.rigs.broker import MB, Bench, make_cluster
+from tests.rigs.reassign import Killed
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LEADER_RATE
 from kafkakit.reassign.act.cleanup import CleanupRequest, clean
 from kafkakit.reassign.show.cleanup import Cleaned
-from tests.journal_invariants import verify_journal
-from tests.reassign_bench import MemoryFile
-from tests.throttle_rig import Rig, goal
+from tests.invariants.journal import verify_journal
+from tests.rigs.reassign import MemoryFile
+from tests.rigs.throttles import Rig, goal
 
 T0 = goal("t", 0, (3, 2))
 BOTH = Rates(into=5, out=5)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_RATE
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench, Killed
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Bench, Killed
 
 MB = 1_000_000
 TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (1, 3), ("v", 0): (3,), ("v", 1): (1, 4)}

@@ -14,10 +14,10 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.run_state import Board
 from kafkakit.execution.decide.schedule.work import Limits, StepKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench, Killed
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Bench, Killed
 
 MB = 1_000_000
 LIMITS = Limits(into_each=2, out_each=3, cluster=8, one_replica_at_a_time=True)

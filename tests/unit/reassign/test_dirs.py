@@ -11,10 +11,10 @@ from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Plan
 from kafkakit.execution.decide.outcome import Commands, Outcome, Request
 from kafkakit.reassign.act.verify import verify
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench, Killed
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Bench, Killed
 
 MB = 1_000_000
 MOVED = TopicPartitionReplica("t", 1, 1)

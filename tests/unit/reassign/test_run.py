@@ -10,10 +10,10 @@ from kafkakit.core.errors import InfeasibleError, InterruptedRunError, Operation
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Bench
 
 MB = 1_000_000
 TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (3, 4)}

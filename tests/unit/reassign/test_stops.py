@@ -22,11 +22,11 @@ from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.rates import RateRequest
 from kafkakit.execution.decide.schedule.work import Limits
 from kafkakit.execution.decide.throttle import INSIDE_RATE
-from tests.fake_control import FakeControlStore
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.fakes.control import FakeControlStore
+from tests.invariants.journal import verify_journal
+from tests.rigs.reassign import Bench
 
 MB = 1_000_000
 ONE = Limits(into_each=1, out_each=1)

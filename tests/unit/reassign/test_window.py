@@ -18,11 +18,11 @@ from kafkakit.execution.decide.outcome import Commands, Request
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
 from kafkakit.reassign.act.control import note_pause
-from tests.fake_control import FakeControlStore
-from tests.fakes import FakeCluster
-from tests.journal_invariants import verify_effects, verify_journal
-from tests.plans import make_plan
-from tests.reassign_bench import Bench, Killed
+from tests.clusters.plans import make_plan
+from tests.fakes.admin import FakeCluster
+from tests.fakes.control import FakeControlStore
+from tests.invariants.journal import verify_effects, verify_journal
+from tests.rigs.reassign import Bench, Killed
 
 MB = 1_000_000
 ONE = Limits(into_each=1, out_each=1)

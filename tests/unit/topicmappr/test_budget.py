@@ -20,7 +20,7 @@ from kafkakit.topicmappr.decide.leaders.order import Passing, first_passings
 from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
 
 Lists = list[list[int]]
 

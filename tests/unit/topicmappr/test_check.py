@@ -16,7 +16,7 @@ from kafkakit.topicmappr.decide.check.balance_rules import share_limits
 from kafkakit.topicmappr.decide.check.catalogue import RULES
 from kafkakit.topicmappr.decide.check.decision import check_cluster
 from kafkakit.topicmappr.decide.check.request import CheckRequest
-from tests.fakes import FakeCluster
+from tests.fakes.admin import FakeCluster
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TB = 10**12

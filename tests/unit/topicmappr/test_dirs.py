@@ -14,7 +14,7 @@ from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 from kafkakit.topicmappr.show.log_dirs import dirs_data, dirs_section
-from tests.strategies import TAKEN_AT
+from tests.clusters.strategies import TAKEN_AT
 
 GIB = 1 << 30
 ALL = DirRules(max_use=Fraction(1))

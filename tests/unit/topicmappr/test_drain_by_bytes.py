@@ -15,7 +15,7 @@ from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
 from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from tests.invariants import verify_plan
+from tests.invariants.plan import verify_plan
 
 ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]
 

@@ -12,7 +12,7 @@ from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, 
 from kafkakit.core.tables import plain_value
 from kafkakit.topicmappr.decide.explain.decision import Explanation, explain
 from kafkakit.topicmappr.show.explain import explanation_data, explanation_text
-from tests.strategies import TAKEN_AT
+from tests.clusters.strategies import TAKEN_AT
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: None}
 KEY = TopicPartition("t", 0)

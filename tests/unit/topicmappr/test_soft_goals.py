@@ -14,10 +14,10 @@ from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topi
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import GIB, Goal, RebalanceRequest
-from tests.balance_strategies import EVERYBODY
-from tests.invariants import verify_plan
-from tests.shapes import SHAPES
-from tests.soft_goals import choices_left_open, no_worse, same_price, weigh
+from tests.clusters.balance_strategies import EVERYBODY
+from tests.clusters.shapes import SHAPES
+from tests.invariants.plan import verify_plan
+from tests.invariants.soft_goals import choices_left_open, no_worse, same_price, weigh
 
 Rows = Mapping[str, Sequence[tuple[int, tuple[int, ...]]]]
 

@@ -19,8 +19,8 @@ from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest, parse_factor
 from kafkakit.topicmappr.decide.storage_words import GIB
-from tests.invariants import verify_plan
-from tests.storage_rebuild_invariants import verify_storage_rebuild
+from tests.invariants.plan import verify_plan
+from tests.invariants.storage_rebuild import verify_storage_rebuild
 
 World = tuple[dict[int, tuple[str | None, int]], list[tuple[tuple[int, ...], int]]]
 EXAMPLE: World = (

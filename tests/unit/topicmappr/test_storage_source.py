@@ -14,7 +14,7 @@ from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs import dir_table
 from kafkakit.topicmappr.act.sizes import observe_own_sizes, observe_with, observe_without_sizes, read_metrics
 from kafkakit.topicmappr.decide.size_source import refuse_old, storage_facts, storage_of, with_metrics
-from tests.fakes import FakeClock, FakeCluster, FakeStorageMetrics
+from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -24,7 +24,7 @@ from kafkakit.topicmappr.decide.place.decision import NewTopic, decide_place
 from kafkakit.topicmappr.decide.place.loads import as_levels
 from kafkakit.topicmappr.decide.place.request import PlaceRequest
 from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
-from tests.strategies import TAKEN_AT
+from tests.clusters.strategies import TAKEN_AT
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 

@@ -11,7 +11,7 @@ from kafkakit.streams.lag.decide.measure.figures import Flag, Source
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
-from tests.unit.streams.lag.rows import T0, Bench
+from tests.clusters.lag_rows import T0, Bench
 
 ID1, ID2 = b"1" * 16, b"2" * 16
 

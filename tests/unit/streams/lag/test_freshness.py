@@ -3,8 +3,8 @@
 from kafkakit.streams.lag.decide.measure.figures import Flag, Source
 from kafkakit.streams.lag.decide.measure.status import Status
 from kafkakit.streams.lag.show.metrics_text import exposition, families
-from tests.exposition import parse
-from tests.unit.streams.lag.rows import Bench
+from tests.clusters.lag_rows import Bench
+from tests.invariants.exposition import parse
 from tests.unit.streams.lag.test_book import ID1, ID2, kkm1
 
 MINUTE = 60_000

@@ -10,8 +10,8 @@ from kafkakit.streams.lag.decide.views.naming import stream_of
 from kafkakit.streams.lag.decide.views.thresholds import Judge, Limits, Thresholds, Verdict, check, parse_count
 from kafkakit.streams.lag.decide.views.views import Level, Place, view
 from kafkakit.streams.lag.show.metrics_text import Family, SeriesRules, datagrams, exposition, families
-from tests.exposition import parse
-from tests.unit.streams.lag.rows import Bench
+from tests.clusters.lag_rows import Bench
+from tests.invariants.exposition import parse
 
 
 def two_clusters() -> list[LagTable]:

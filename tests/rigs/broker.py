@@ -1,0 +1,202 @@
+"""A bench for operations on brokers: a fake cluster, records on disk, journals in memory, a machine that may die."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kafkakit.broker.act.elections import Elections, Held, Pace
+from kafkakit.broker.act.move_off import MoveOff
+from kafkakit.broker.act.operation_files import Records
+from kafkakit.broker.act.rejoin import Rejoin
+from kafkakit.broker.decide.operation import Kind, Leg, Operation
+from kafkakit.broker.decide.plans import Asked
+from kafkakit.broker.decide.request import MoveRequest, RejoinRequest
+from kafkakit.broker.show import BrokerOutcome
+from kafkakit.core.documents import decode_plan
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.execution.act.leftovers import Leftovers
+from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.decide.outcome import Commands, Direction, Outcome, Request
+from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.reassign.act.run import Run
+from tests.fakes.admin import FakeClock, FakeCluster
+from tests.rigs.reassign import Killed, MemoryFile, Recorder
+
+MUTATING = ("reassign", "cancel", "alter_configs", "elect_preferred_leaders", "move_log_dirs")
+MB = 1_000_000
+
+
+class Fate:
+    """Counts what leaves a trace; the machine dies at the one whose number is `die_at`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.die_at: int | None = None
+
+    def tick(self) -> None:
+        self.count += 1
+        if self.die_at is not None and self.count > self.die_at:
+            raise Killed
+
+
+class MortalAdmin:
+    """A cluster's admin that counts before and after each change."""
+
+    def __init__(self, cluster: FakeCluster, fate: Fate) -> None:
+        self._cluster, self._fate = cluster, fate
+        self.reads: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._cluster, name)
+        if name not in MUTATING:
+            self.reads[name] += 1
+            return method
+
+        def call(*arguments: Any) -> Any:
+            self._fate.tick()
+            answer = method(*arguments)
+            self._fate.tick()
+            return answer
+
+        return call
+
+
+class MortalFile(MemoryFile):
+    """Journal lines that count."""
+
+    def __init__(self, fate: Fate) -> None:
+        super().__init__()
+        self._fate = fate
+
+    def append(self, line: bytes) -> None:
+        self._fate.tick()
+        super().append(line)
+        self._fate.tick()
+
+
+class Bench:
+    """One operator's host; `rate` is the throttle of its runs."""
+
+    def __init__(self, cluster: FakeCluster, folder: Path, *, rate: int | None = 20 * MB) -> None:
+        self.cluster, self.folder, self.rate = cluster, folder, rate
+        self.clock = FakeClock()
+        self.clock.on_sleep.append(cluster.advance)
+        self.fate = Fate()
+        self.admin: Any = MortalAdmin(cluster, self.fate)
+        self.voice = Recorder()
+        self.journals: dict[str, MortalFile] = {}
+        self.records = Records(folder, self.write, self.clock)
+        self.answers: list[bool] = []
+        self.questions: list[str] = []
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        assert mode == 0o600
+        self.fate.tick()
+        path.write_bytes(data)
+        self.fate.tick()
+
+    # -- kafkakit.broker.decide.request.PlanRunner
+
+    def preview(self, plan: Plan, record: Operation | None) -> Outcome:
+        del record
+        return self._run(plan, Direction.APPLY, dry_run=True)
+
+    def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
+        del operation
+        path = self.records.plan_path(leg)
+        plan = decode_plan(path.read_bytes(), str(path))
+        assert identity_of(plan) == leg.identity
+        return self._run(plan, direction, dry_run=dry_run)
+
+    def begun(self, leg: Leg) -> bool:
+        file = self.journals.get(leg.identity)
+        return file is not None and bool(file.data)
+
+    def _run(self, plan: Plan, direction: Direction, *, dry_run: bool) -> Outcome:
+        check_plan(plan, "plan")
+        identity = identity_of(plan)
+        file = self.journals.setdefault(identity, MortalFile(self.fate))
+        journal = Journal(file, self.clock, cluster_id=plan.cluster_id, fingerprint=identity)
+        request = Request(
+            commands=Commands(program="kafkakit", plan="p.json"),
+            plan_path="/p.json",
+            confirm=lambda: True,
+            rates=RateRequest(given=self.rate is not None, rate=self.rate),
+            dry_run=dry_run,
+        )
+        others = [f for name, f in self.journals.items() if name != identity and f.data]
+        leftovers = Leftovers(others, self.admin, self.clock, self.voice, request.commands)
+        run = Run(plan, self.admin, self.clock, journal, self.voice, request, leftovers)
+        return {Direction.APPLY: run.apply, Direction.ROLLBACK: run.rollback, Direction.ABORT: run.abort}[direction]()
+
+    # -- commands
+
+    def confirm(self, question: str) -> bool:
+        self.questions.append(question)
+        return self.answers.pop(0) if self.answers else True
+
+    def elections(self, pace: Pace | None = None) -> Elections:
+        @contextmanager
+        def claim() -> Iterator[Held]:
+            yield Held(admin=self.admin, clock=self.clock)
+
+        return Elections(claim, self.voice, pace or Pace(), 90.0)
+
+    def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
+        asked = {f: options.pop(f) for f in ("onto", "receiving", "placement", "min_rack_ids") if f in options}
+        request = MoveRequest(
+            kind=kind,
+            asked=Asked(brokers=brokers, words={"command": f"broker {kind}"}, **asked),
+            again=f"kafkakit broker {kind}",
+            undo_of=lambda operation: f"kafkakit broker rejoin --restore {operation.name}",
+            cleanup="kafkakit reassign cleanup --yes",
+            confirm=self.confirm,
+            bootstrap="host:9092",
+            **options,
+        )
+        return MoveOff(self.admin, self.clock, self.voice, self.records, self, self.elections(), request).run()
+
+    def drain(self, *brokers: int, **options: Any) -> BrokerOutcome:
+        return self.move(Kind.DRAIN, *brokers, **options)
+
+    def rejoin(self, *brokers: int, record: Operation | None = None, **options: Any) -> BrokerOutcome:
+        pace = options.pop("pace", None)
+        request = RejoinRequest(
+            brokers=brokers, again="kafkakit broker rejoin", confirm=self.confirm, **{"wait_s": 600.0, **options}
+        )
+        return Rejoin(self.admin, self.clock, self.voice, self.records, self, self.elections(pace), request).run(record)
+
+    # -- what came of it
+
+    def lists(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        return {
+            (name, number): tuple(p.replicas)
+            for name, topic in self.cluster.topics.items()
+            for number, p in topic.partitions.items()
+        }
+
+    def leaders(self) -> dict[tuple[str, int], int | None]:
+        return {
+            (name, number): p.leader
+            for name, topic in self.cluster.topics.items()
+            for number, p in topic.partitions.items()
+        }
+
+    def configs(self) -> dict[str, dict[str, str]]:
+        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
+        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+
+    def revived(self) -> None:
+        """The machine is up again after a kill: what was in memory is gone."""
+        self.fate.die_at = None
+
+
+def make_cluster(**options: Any) -> FakeCluster:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "a", 5: "b"}, **{"line_rate": 100 * MB, **options})
+    cluster.add_topic("t", {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 5)}, size_bytes=20 * MB)
+    cluster.add_topic("one", {0: (1,)}, size_bytes=5 * MB)
+    cluster.add_topic("other", {0: (2, 3)}, size_bytes=5 * MB)
+    return cluster

@@ -1,0 +1,62 @@
+"""The client of dry runs hands on reads and refuses every write."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.model import TopicPartition
+from kafkakit.ports.admin import ClusterAdmin
+from tests.fakes.admin import FakeCluster
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+READS: dict[str, Callable[[ClusterAdmin], object]] = {
+    "cluster": lambda a: a.cluster(),
+    "snapshot": lambda a: a.snapshot(now=NOW, topics=["t"], sizes=True),
+    "partition_states": lambda a: a.partition_states(["t"]),
+    "log_dirs": lambda a: a.log_dirs([1, 2], [TopicPartition("t", 0)]),
+    "reassignments": lambda a: a.reassignments(),
+    "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
+    "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
+}
+WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
+    "reassign": lambda a: a.reassign({TopicPartition("t", 0): (2, 1)}),
+    "cancel": lambda a: a.cancel([TopicPartition("t", 0)]),
+    "alter_configs": lambda a: a.alter_configs([]),
+    "elect_preferred_leaders": lambda a: a.elect_preferred_leaders([TopicPartition("t", 0)]),
+    "move_log_dirs": lambda a: a.move_log_dirs({}),
+    "create_topic": lambda a: a.create_topic("u", {0: (1,)}, {}),
+    "delete_topic": lambda a: a.delete_topic("t"),
+}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    made = FakeCluster({1: "a", 2: "b"})
+    made.add_topic("t", {0: (1, 2)}, size_bytes=10, configs={"retention.ms": "5"})
+    return made
+
+
+def test_every_call_of_the_port_is_covered() -> None:
+    calls = {name for name in vars(ClusterAdmin) if not name.startswith("_")}
+    assert calls - {"close"} == set(READS) | set(WRITES)
+
+
+@pytest.mark.parametrize("call", READS)
+def test_reads_are_handed_on(cluster: FakeCluster, call: str) -> None:
+    assert READS[call](ReadOnlyAdmin(cluster)) == READS[call](cluster)
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_writes_are_refused_and_do_nothing(cluster: FakeCluster, call: str) -> None:
+    with pytest.raises(RefusedError, match="read-only"):
+        WRITES[call](ReadOnlyAdmin(cluster))
+    assert cluster.calls == []
+
+
+def test_closing_closes_the_inner_client(cluster: FakeCluster) -> None:
+    ReadOnlyAdmin(cluster).close()
+    assert cluster.closed

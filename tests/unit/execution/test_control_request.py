@@ -1,0 +1,124 @@
+"""Wishes reach the run they are for, whole, and answers name them."""
+
+import pytest
+
+from kafkakit.core.errors import ConflictError, InputError
+from kafkakit.core.versioned import Versioned
+from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.decide.control_request import Wish, decode_wish, encode_wish
+from kafkakit.execution.decide.schedule.work import Rates
+from tests.fakes.admin import FakeClock
+from tests.fakes.control import FakeControlStore
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.store, self.clock = FakeControlStore(), FakeClock()
+        self.wishes = Wishes(self.store, self.clock, "c1")
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+RATES = Rates(into=5, out_of={9: 1, 2: 3})
+
+
+def test_parts_of_a_wish_add_up_and_nothing_is_wished_at_first(desk: Desk) -> None:
+    assert desk.wishes.read(4) is None
+    desk.wishes.ask(4, "ann", paused=True)
+    desk.wishes.ask(4, "bob", rates=RATES)
+    version = desk.wishes.ask(4, "cem", abort=True)
+    asked = desk.wishes.read(4)
+    assert asked is not None
+    assert asked.version == version
+    assert asked.wish == Wish(token=4, by="cem", at=desk.clock.now(), paused=True, abort=True, rates=RATES)
+    desk.wishes.ask(4, "ann", paused=False)
+    asked = desk.wishes.read(4)
+    assert asked is not None
+    assert (asked.wish.paused, asked.wish.abort) == (False, True)
+
+
+def test_a_wish_does_not_outlive_its_run(desk: Desk) -> None:
+    desk.wishes.ask(4, "ann", paused=True, abort=True)
+    assert desk.wishes.read(5) is None
+    desk.wishes.ask(5, "ann", rates=Rates())
+    asked = desk.wishes.read(5)
+    assert asked is not None
+    assert (asked.wish.paused, asked.wish.abort, asked.wish.rates) == (False, False, Rates())
+
+
+def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, other = desk.store.get, [True]
+
+    def get(path: str) -> Versioned | None:
+        found = inner(path)
+        if other and other.pop():
+            desk.wishes.ask(4, "bob", paused=True)
+        return found
+
+    monkeypatch.setattr(desk.store, "get", get)
+    desk.wishes.ask(4, "ann", rates=RATES)
+    asked = desk.wishes.read(4)
+    assert asked is not None
+    assert (asked.wish.paused, asked.wish.rates) == (True, RATES)
+
+
+def test_the_answer_is_waited_for(desk: Desk) -> None:
+    version = desk.wishes.ask(4, "ann", paused=True)
+    assert desk.wishes.wait_for_answer(4, version, 3) is None
+    assert desk.clock.elapsed == pytest.approx(3)
+    desk.clock.on_sleep.append(lambda _: desk.wishes.answer(4, version, "too slow" * 200))
+    answer = desk.wishes.wait_for_answer(4, version, 3)
+    assert answer is not None
+    assert answer.refused.startswith("too slow")
+    assert desk.wishes.wait_for_answer(5, version, 0.1) is None
+    assert desk.wishes.wait_for_answer(4, version + 1, 0.1) is None
+
+
+def test_a_late_answer_of_an_earlier_run_or_wish_is_dropped(desk: Desk) -> None:
+    desk.wishes.answer(5, 9)
+    writes = desk.store.writes
+    for token, version in ((4, 99), (5, 8), (5, 9)):
+        desk.wishes.answer(token, version, "old")
+    assert desk.store.writes == writes
+    assert desk.wishes.wait_for_answer(5, 9, 0) is not None
+
+
+def test_an_answer_is_written_whoever_writes_meanwhile(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, trouble = desk.store.cas, [1, 1]
+
+    def cas(path: str, value: bytes, expected: int | None) -> int:
+        if trouble:
+            trouble.pop()
+            raise ConflictError("not now")
+        return inner(path, value, expected)
+
+    monkeypatch.setattr(desk.store, "cas", cas)
+    desk.wishes.answer(4, 1)
+    assert desk.wishes.wait_for_answer(4, 1, 0) is not None
+
+
+def test_the_same_wish_is_the_same_bytes(desk: Desk) -> None:
+    at = desk.clock.now()
+    turned = Rates(into=5, out_of={2: 3, 9: 1})
+    one, other = (encode_wish(Wish(token=1, by="a", at=at, rates=rates)) for rates in (RATES, turned))
+    assert one == other
+    assert decode_wish(one, "x").rates == RATES
+
+
+@pytest.mark.parametrize(
+    "rates", [Rates(into=0), Rates(out=-1), Rates(into_of={-1: 5}), Rates(out_of=dict.fromkeys(range(3000), 1))]
+)
+def test_what_the_reader_would_refuse_is_not_sent(desk: Desk, rates: Rates) -> None:
+    with pytest.raises(InputError, match="the wish: "):
+        desk.wishes.ask(1, "ann", rates=rates)
+    assert desk.store.writes == 0
+
+
+def test_newer_schemas_are_refused_and_unknown_fields_passed_over(desk: Desk) -> None:
+    data = encode_wish(Wish(token=1, by="a", at=desk.clock.now()))
+    assert decode_wish(data.replace(b'"token":1', b'"token":1,"more":{"a":[1]}'), "x").token == 1
+    with pytest.raises(InputError, match="use a newer kafkakit"):
+        decode_wish(data.replace(b'"schema":1', b'"schema":2'), "x")

@@ -1,0 +1,356 @@
+"""The feed of `__consumer_offsets`: transactions, redelivery, bounds, and facts about what was no plain commit."""
+
+from struct import pack
+
+import pytest
+
+from kafkakit.core.group_facts import GroupType
+from kafkakit.streams.formats.offsets_log import rows, transactions
+from kafkakit.streams.formats.offsets_log.commits import Held
+from kafkakit.streams.formats.offsets_log.facts import (
+    TOMBSTONE,
+    CommitColumns,
+    FeedFacts,
+    GroupEvent,
+    OpenTransaction,
+    Owner,
+)
+from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
+from kafkakit.streams.formats.offsets_log.key_table import CommitKey, KeyTable
+from kafkakit.streams.formats.offsets_log.transactions import HELD, TransactionBatch, Transactions
+from tests.clusters.streams_batches import (
+    Rec,
+    batch,
+    commit,
+    group_key,
+    marker,
+    offset_key,
+    offset_value,
+    string,
+    tombstone,
+)
+
+MS = 1_758_335_260_726
+PRODUCER = (7, 0)
+
+
+class Fed:
+    """A feed with what came out of it, by key."""
+
+    def __init__(self, table: KeyTable | None = None) -> None:
+        self.table = KeyTable() if table is None else table
+        self.feed = OffsetsFeed(5, self.table)
+        self.offsets: dict[CommitKey, int] = {}
+
+    def take(self, *batches: bytes) -> FeedFacts:
+        columns, facts = self.feed.feed(b"".join(batches))
+        self.last = columns
+        for row in columns.rows():
+            key = self.table.key_of(row.key)
+            if row.offset == TOMBSTONE:
+                self.offsets.pop(key, None)
+            else:
+                self.offsets[key] = row.offset
+        return facts
+
+    def of(self, group: str, topic: str = "t", partition: int = 0) -> int | None:
+        return self.offsets.get(CommitKey(group, topic, partition))
+
+
+def in_transaction(offset: int, *records: Rec, producer: tuple[int, int] = PRODUCER, base_ms: int = MS) -> bytes:
+    return batch(offset, records, transactional=True, producer=producer, base_ms=base_ms)
+
+
+def test_the_newest_commit_of_each_key_comes_out_once() -> None:
+    fed = Fed()
+    facts = fed.take(
+        batch(0, [commit("g", "t", 0, 5), commit("g", "t", 1, 6, metadata="old", leader_epoch=3)]),
+        batch(2, [commit("g", "t", 1, 9, version=4, metadata="~bé\0", topic_id=bytes(range(16)), leader_epoch=4)]),
+    )
+    assert [(r.key, r.offset, r.at, r.metadata) for r in fed.last.rows()] == [
+        (0, 5, 0, b""),
+        (1, 9, 2, "~bé\0".encode()),
+    ]
+    row = fed.last.rows()[1]
+    assert (row.committed_ms, row.leader_epoch, row.topic_id) == (MS, 4, bytes(range(16)))
+    assert fed.table.key_of(1) == CommitKey("g", "t", 1)
+    assert (facts.partition, facts.next_offset, facts.batches, facts.records) == (5, 3, 2, 3)
+    assert (facts.by_type, facts.newest_ms, facts.first_reason) == ({1: 3}, MS, "")
+
+
+def test_nothing_gives_empty_columns() -> None:
+    columns, facts = OffsetsFeed(0, KeyTable()).feed(b"")
+    assert (len(columns), columns.topic_id.shape, facts.next_offset, facts.newest_ms) == (0, (0, 16), 0, -1)
+    assert CommitColumns.of([]).rows() == []
+
+
+def test_a_buffer_may_begin_early_end_cut_and_come_twice() -> None:
+    fed = Fed()
+    first = batch(0, [commit("g", "t", 0, 5), commit("g", "t", 0, 6), commit("g", "t", 0, 7)])
+    fed.feed.next_offset = 2
+    facts = fed.take(first, first[:70])
+    assert (facts.records, fed.of("g"), facts.next_offset) == (1, 7, 3)
+    again = fed.take(first)
+    assert (again.records, again.batches, len(fed.last), again.next_offset) == (0, 0, 0, 3)
+
+
+def test_holes_of_compaction_and_times_out_of_order_are_nothing_special() -> None:
+    fed = Fed()
+    late = Rec(offset_key("g", "t", 0), offset_value(8, committed_ms=MS - 99), delta_ms=-99, offset_delta=4)
+    facts = fed.take(
+        batch(10, [commit("g", "t", 0, 9, committed_ms=MS), late], last_offset_delta=9),
+        batch(90, [], last_offset_delta=3),
+    )
+    assert (fed.of("g"), facts.next_offset, facts.batches) == (8, 94, 2)
+    assert fed.last.at.tolist() == [14]
+
+
+def test_key_type_0_names_the_same_offset() -> None:
+    fed = Fed()
+    legacy = Rec(offset_key("g", "t", 0, kind=0), offset_value(5, version=0))
+    facts = fed.take(batch(0, [commit("g", "t", 0, 4), legacy]))
+    assert (fed.of("g"), len(fed.table), facts.by_type) == (5, 1, {0: 1, 1: 1})
+
+
+def test_an_open_transaction_hides_no_commit_of_another_group() -> None:
+    fed = Fed()
+    facts = fed.take(
+        in_transaction(0, commit("streams", "t", 0, 5), commit("streams", "t", 1, 6), base_ms=MS - 60_000),
+        batch(2, [commit("plain", "t", 0, 7)]),
+    )
+    assert (fed.of("streams"), fed.of("plain")) == (None, 7)
+    assert (facts.held_back, facts.open_transaction_count) == (2, 1)
+    told = OpenTransaction(
+        producer_id=7, producer_epoch=0, since_offset=0, since_ms=MS - 60_000, commits=2, groups=("streams",)
+    )
+    assert facts.open_transactions == (told,)
+    assert fed.feed.resume_offset == 0
+    facts = fed.take(marker(3, PRODUCER, commits=True))
+    assert (fed.of("streams"), fed.of("streams", partition=1)) == (5, 6)
+    assert (facts.committed_transactions, facts.held_back, facts.open_transactions) == (1, 0, ())
+    assert fed.feed.resume_offset == 4
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_an_aborted_commit_never_shows(is_split: bool) -> None:
+    fed = Fed()
+    parts = [
+        batch(0, [commit("g", "t", 0, 3)]),
+        in_transaction(1, commit("g", "t", 0, 5)),
+        marker(2, PRODUCER, commits=False),
+    ]
+    facts = [fed.take(part) for part in parts][-1] if is_split else fed.take(*parts)
+    assert (fed.of("g"), facts.aborted_transactions, facts.dropped_commits) == (3, 1, 1)
+
+
+def test_a_transactional_tombstone_waits_too() -> None:
+    fed = Fed()
+    fed.take(batch(0, [commit("g", "t", 0, 3)]), in_transaction(1, tombstone("g", "t", 0)))
+    assert fed.of("g") == 3
+    fed.take(marker(2, PRODUCER, commits=True))
+    assert fed.of("g") is None
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+@pytest.mark.parametrize("is_removal", [True, False])
+def test_a_later_record_overtakes_a_pending_one_as_on_the_broker(is_split: bool, is_removal: bool) -> None:
+    fed = Fed()
+    parts = [
+        in_transaction(0, commit("g", "t", 0, 5)),
+        batch(1, [tombstone("g", "t", 0) if is_removal else commit("g", "t", 0, 9)]),
+        marker(2, PRODUCER, commits=True),
+    ]
+    if is_split:
+        for part in parts:
+            fed.take(part)
+    else:
+        fed.take(*parts)
+    assert fed.of("g") == (None if is_removal else 9)
+
+
+def test_a_newer_epoch_of_the_producer_drops_what_the_older_one_left() -> None:
+    fed = Fed()
+    fed.take(in_transaction(0, commit("g", "t", 0, 5)))
+    facts = fed.take(in_transaction(1, commit("g", "t", 1, 6), producer=(7, 1)))
+    assert (facts.dropped_commits, facts.held_back) == (1, 1)
+    fed.take(in_transaction(2, commit("g", "t", 2, 7), producer=(7, 0)), marker(3, (7, 0), commits=True))
+    assert fed.offsets == {}
+    # The marker of a transaction that expired, or of KIP-890, has a higher epoch than its data.
+    fed.take(marker(4, (7, 2), commits=True))
+    assert fed.offsets == {CommitKey("g", "t", 1): 6}
+
+
+def test_a_commit_of_an_unusual_shape_keeps_its_place_in_its_transaction() -> None:
+    fed = Fed()
+    newer = Rec(offset_key("g", "t", 0), offset_value(5, version=5))
+    fed.take(in_transaction(0, newer, tombstone("g", "t", 0), newer, commit("g", "t", 0, 8)))
+    fed.take(marker(4, PRODUCER, commits=True))
+    assert fed.of("g") == 8
+
+
+def test_what_transactions_may_hold_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Transactions(max_held_bytes=1_000)
+    import numpy as np
+
+    fate = np.full(1, -1, np.int64)
+    held.settle([TransactionBatch(0, 10, MS, 7, 0, None)], fate)
+    assert fate.tolist() == [HELD]
+    many = [Held(offset_key("g", "t", p), 10 + p, 10 + p, p) for p in range(3)]
+    assert [held.hold(0, row) for row in many] == [True, True, False]
+    assert held.hold(0, many[0])
+    assert held.held == 2
+    released = held.settle([TransactionBatch(0, 20, MS, 7, 0, True)], fate).released
+    assert [(r.offset, r.visible_at) for r in released] == [(1, 20), (0, 20)]
+    held.settle([TransactionBatch(0, 30, MS, 7, 0, None)], fate)
+    assert held.hold(0, many[2])
+    monkeypatch.setattr(transactions, "MAX_TOLD", 1)
+    held.settle([TransactionBatch(0, 40, MS, 8, 0, None)], fate)
+    assert [t.producer_id for t in held.told()] == [7]
+    assert (len(held), held.since_offset) == (2, 30)
+
+
+def test_after_a_restart_open_transactions_are_known_and_nothing_old_comes_again() -> None:
+    parts = [
+        batch(0, [commit("g", "t", 0, 1)]),
+        in_transaction(1, commit("s", "t", 0, 5)),
+        batch(2, [commit("g", "t", 0, 2)]),
+    ]
+    fed = Fed()
+    fed.take(*parts)
+    again = OffsetsFeed(5, fed.table, next_offset=fed.feed.resume_offset, known_to=fed.feed.next_offset)
+    columns, facts = again.feed(b"".join(parts))
+    assert (len(columns), facts.held_back, again.resume_offset) == (0, 1, 1)
+    columns, _ = again.feed(marker(3, PRODUCER, commits=True) + batch(4, [commit("g", "t", 0, 3)]))
+    assert [(r.at, r.offset) for r in columns.rows()] == [(1, 5), (4, 3)]
+
+
+def test_an_unusual_commit_that_becomes_visible_after_the_restart_comes_out() -> None:
+    unusual = Rec(offset_key("s", "t", 0), offset_value(5, version=5))
+    again = OffsetsFeed(5, KeyTable(), next_offset=1, known_to=3)
+    columns, _ = again.feed(
+        in_transaction(1, unusual) + batch(2, [commit("g", "t", 0, 2)]) + marker(3, PRODUCER, commits=True)
+    )
+    assert [(r.at, r.offset) for r in columns.rows()] == [(1, 5)]
+
+
+def test_rows_of_several_pieces_come_in_the_order_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "PIECE_BYTES", 1)
+    fed = Fed()
+    fed.take(in_transaction(0, commit("s", "t", 0, 5)))
+    fed.take(batch(1, [commit("g", "t", 0, 2)]), batch(2, [commit("g", "t", 0, 3)]), marker(3, PRODUCER, commits=True))
+    assert [(r.at, r.offset) for r in fed.last.rows()] == [(0, 5), (2, 3)]
+
+
+def test_a_full_table_and_long_keys_leave_commits_out_and_count_them() -> None:
+    fed = Fed(KeyTable(max_keys=1, max_key_bytes=100))
+    facts = fed.take(
+        batch(0, [commit("g", "t", 0, 1), commit("g", "t", 1, 2), commit("x" * 100, "t", 0, 3), tombstone("y", "t", 0)])
+    )
+    assert (len(fed.last), facts.keys_left_out, facts.undecodable) == (1, 2, 0)
+    fed.take(batch(4, [tombstone("g", "t", 0)]))
+    fed.table.release(fed.last.key.tolist())
+    facts = fed.take(batch(5, [commit("g", "t", 1, 2)]))
+    assert (fed.of("g", partition=1), facts.keys_left_out, fed.last.key.tolist()) == (2, 0, [0])
+
+
+def test_four_megabytes_of_key_do_no_harm() -> None:
+    fed = Fed()
+    junk = [Rec(offset_key("g", "t", 0) + bytes(4 << 20), offset_value(1)), Rec(b"\0\2\x7f\xff" + bytes(4 << 20), b"")]
+    facts = fed.take(batch(0, [*junk, commit("g", "t", 0, 1)]))
+    assert (fed.of("g"), facts.undecodable, facts.keys_left_out) == (1, 1, 1)
+
+
+def test_what_cannot_be_read_is_counted_and_named() -> None:
+    fed = Fed()
+    facts = fed.take(
+        batch(
+            0,
+            [
+                Rec(offset_key("g", "t", 0), b"\0\3"),
+                Rec(None, b""),
+                Rec(group_key(19, "g"), b""),
+                commit("g", "t", 0, 4),
+            ],
+        ),
+        batch(4, [commit("g", "t", 0, 5)], codec="lz4"),
+        pack(">qiIbb", 5, 20, 0, 1, 0) + bytes(14),
+    )
+    assert (facts.undecodable, facts.opaque, facts.unreadable_batches) == (2, 1, 2)
+    assert facts.first_reason == "message format 1"
+    assert (fed.of("g"), facts.next_offset) == (4, 6)
+    assert fed.take(batch(6, [commit("g", "t", 0, 5)], codec="lz4")).first_reason == "compressed with lz4"
+
+
+def test_bytes_that_are_no_batch_stop_the_chunk_with_their_reason() -> None:
+    fed = Fed()
+    bad = bytearray(batch(1, [commit("g", "t", 0, 5)]))
+    bad[8:12] = pack(">i", 7)
+    facts = fed.take(batch(0, [commit("g", "t", 0, 4)]), bytes(bad))
+    assert (fed.of("g"), facts.next_offset, facts.stopped) == (4, 1, "a batch length of 7")
+
+
+def group_value(generation: int, *members: str) -> bytes:
+    """A GroupMetadataValue v3."""
+    out = pack(">h", 3) + string("consumer") + pack(">i", generation) + string("range") + string(None) + pack(">q", MS)
+    out += pack(">i", len(members))
+    for name in members:
+        out += string(name) + string(None) + string(f"client-{name}") + string("/h") + pack(">ii", 1, 1)
+        out += pack(">ii", 0, 0)
+    return out
+
+
+def member_value(client: str) -> bytes:
+    """A member of a KIP-848 group."""
+    texts = [string(t, flexible=True) for t in (None, None, client, "/h")]
+    return b"\0\0" + b"".join(texts) + b"\1\0" + pack(">i", 5) + b"\0\0"
+
+
+def test_groups_come_as_events_with_their_owners() -> None:
+    fed = Fed()
+    facts = fed.take(
+        batch(0, [Rec(group_key(2, "g"), group_value(1, "b")), Rec(group_key(2, "g"), group_value(2, "b", "a"))])
+    )
+    owners = (Owner("a", "client-a", "/h"), Owner("b", "client-b", "/h"))
+    assert facts.group_events == (GroupEvent(group="g", at=1, type=GroupType.CLASSIC, epoch=2, owners=owners),)
+    facts = fed.take(batch(2, [Rec(group_key(2, "g"), None), Rec(group_key(2, "never seen"), None)]))
+    assert facts.group_events == (GroupEvent(group="g", at=2, type=GroupType.CLASSIC, is_gone=True),)
+    assert fed.take(batch(4, [commit("g", "t", 0, 1)])).group_events == ()
+
+
+def test_a_group_converted_to_the_new_protocol_is_not_gone() -> None:
+    fed = Fed()
+    fed.take(batch(0, [Rec(group_key(2, "g"), group_value(1, "a")), commit("g", "t", 0, 5)]))
+    facts = fed.take(
+        batch(
+            2,
+            [
+                Rec(group_key(2, "g"), None),
+                Rec(group_key(3, "g"), b"\0\0" + pack(">i", 4) + b"\0"),
+                Rec(group_key(5, "g", "m1"), member_value("app")),
+            ],
+        )
+    )
+    assert facts.group_events == (
+        GroupEvent(group="g", at=4, type=GroupType.CONSUMER, epoch=4, owners=(Owner("m1", "app", "/h"),)),
+    )
+    assert fed.of("g") == 5
+    facts = fed.take(batch(5, [Rec(group_key(5, "g", "m1"), None)]))
+    assert facts.group_events == (GroupEvent(group="g", at=5, type=GroupType.CONSUMER, epoch=4),)
+    # Compaction may leave a member's record before the group's own.
+    assert not fed.take(batch(6, [Rec(group_key(5, "h", "m1"), member_value("app"))])).group_events[0].is_gone
+    facts = fed.take(batch(7, [Rec(group_key(3, "g"), None)]))
+    assert facts.group_events[0].is_gone
+    assert fed.of("g") == 5
+
+
+def test_owners_are_bounded_and_the_rest_is_counted() -> None:
+    fed = Fed()
+    names = [f"m{n:03}" for n in range(120)]
+    facts = fed.take(batch(0, [Rec(group_key(2, "g"), group_value(1, *names))]))
+    assert (len(facts.group_events[0].owners), facts.group_events[0].owners_left_out) == (100, 20)
+    many = [Rec(group_key(5, "n", name), member_value("c" * 999)) for name in names]
+    facts = fed.take(batch(1, [Rec(group_key(3, "n"), b"\0\0" + pack(">i", 4) + b"\0"), *many]))
+    event = facts.group_events[0]
+    assert (len(event.owners), event.owners_left_out, len(event.owners[0].client_id)) == (100, 20, 256)
+    facts = fed.take(batch(122, [Rec(group_key(5, "n", names[-1]), None), Rec(group_key(5, "n", names[0]), None)]))
+    assert (len(facts.group_events[0].owners), facts.group_events[0].owners_left_out) == (99, 19)

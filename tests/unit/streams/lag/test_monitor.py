@@ -1,0 +1,337 @@
+"""The monitor of one cluster on a cluster in memory: the past, the present, and every fault on the way."""
+
+from typing import Any
+
+import pytest
+
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
+from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.decide.measure.figures import Flag, Source
+from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
+from kafkakit.streams.lag.decide.saving import check_state
+from tests.clusters.streams_batches import Rec, commit, marker
+from tests.rigs.lag import Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_the_past_and_the_present_are_read(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.commit("g", 40)
+    rig.commit("other", 100)
+    rig.run(3)
+    assert rig.monitor.condition().phase is Phase.LIVE
+    assert (rig.row("g").committed, rig.row("g").lag) == (40, 60)
+    assert rig.row("other").lag == 0
+    rig.commit("g", 70)
+    rig.run(2)
+    assert (rig.row("g").committed, rig.row("g").lag) == (70, 30)
+    assert rig.monitor.condition().notes == ()
+
+
+def test_time_lag_is_that_of_the_record_where_the_group_stands(rig: Rig) -> None:
+    rig.produce(10)
+    rig.clock.advance(20)
+    rig.produce(10)
+    rig.commit("g", 10)
+    rig.clock.advance(30)
+    rig.run(3)
+    found = rig.row("g").backlog
+    assert found.source is Source.RECORD
+    assert found.is_exact
+    # The figure is that of the moment it says, and the record is as old then as it says.
+    assert found.as_of_ms - found.low_ms == int(rig.clock.start.timestamp() * 1000) + 20_000
+    rig.commit("g", 20)
+    rig.run(2)
+    assert rig.row("g").backlog.source is Source.CAUGHT_UP
+    assert rig.row("g").backlog.high_ms == 0
+
+
+def test_a_marker_at_the_end_is_no_lag(rig: Rig) -> None:
+    producer = (7, 0)
+    rig.produce(3, transactional=True, producer=producer)
+    rig.reader.append(TopicPartition("orders", 0), marker(0, producer, commits=True, base_ms=rig.now_ms))
+    rig.commit("g", 3)
+    rig.run(4)
+    row = rig.row("g")
+    assert (row.lag, row.end) == (1, 4)
+    assert row.backlog.source is Source.CAUGHT_UP
+    assert row.backlog.high_ms == 0
+
+
+def test_a_deleted_commit_goes_and_its_place_is_used_again(rig: Rig) -> None:
+    rig.produce(10)
+    rig.commit("g", 5)
+    rig.run(2)
+    rig.delete("g")
+    rig.run(1)
+    assert rig.rows() == {}
+    rig.commit("h", 7)
+    rig.run(2)
+    assert {key[0]: row.committed for key, row in rig.rows().items()} == {"h": 7}
+
+
+def test_an_open_transaction_hides_its_own_commits_only_and_is_named(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.write("g", commit("g", "orders", 0, 50), transactional=True, producer=(9, 1))
+    rig.commit("j", 20)
+    assert rig.place("g") == rig.place("j")
+    rig.run(2)
+    assert rig.row("g").committed == 10
+    assert rig.row("j").committed == 20
+    condition = rig.monitor.condition()
+    assert (condition.held_back_count, condition.held_back_commits) == (1, 1)
+    assert condition.held_back[0].transaction.groups == ("g",)
+    assert condition.notes == ("1 open transaction holds back 1 commit of g",)
+    rig.reader.append(rig.place("g"), marker(0, (9, 1), commits=True, base_ms=rig.now_ms))
+    rig.run(1)
+    assert rig.row("g").committed == 50
+    assert rig.monitor.condition().notes == ()
+
+
+def test_a_cluster_that_goes_away_is_told_and_its_figures_get_old(rig: Rig) -> None:
+    rig.produce(10)
+    rig.commit("g", 5)
+    rig.run(3)
+    as_of = rig.row("g").backlog.as_of_ms
+    rig.reader.unreachable = True
+    rig.clock.advance(100)
+    with pytest.raises(TryLaterError):
+        rig.monitor.tick()
+    condition = rig.monitor.condition()
+    assert condition.phase is Phase.UNREACHABLE
+    assert "unreachable: cannot connect" in condition.notes[0]
+    row = rig.row("g")
+    assert row.backlog.as_of_ms == as_of, "a figure of before must not look like one of now"
+    assert Flag.STALE in row.backlog.flags
+    rig.reader.unreachable = False
+    rig.run(3)
+    assert rig.monitor.condition().notes == ()
+    assert rig.row("g").backlog.as_of_ms > as_of
+    assert Flag.STALE not in rig.row("g").backlog.flags
+
+
+def test_a_partition_without_a_leader_is_a_blind_spot_and_the_others_go_on(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.commit("h", 10)
+    rig.run(2)
+    assert rig.place("g") != rig.place("h")
+    rig.reader.log(rig.place("g")).leader = None
+    rig.commit("h", 20)
+    rig.run(2)
+    condition = rig.monitor.condition()
+    assert condition.phase is Phase.LIVE
+    assert [b.partition for b in condition.blind] == [rig.place("g").partition]
+    assert "blind: 1 of 3 partitions" in condition.notes[0]
+    assert rig.row("h").committed == 20
+    assert rig.row("g").backlog.as_of_ms < rig.row("h").backlog.as_of_ms
+    rig.reader.log(rig.place("g")).leader = 2
+    rig.commit("g", 30)
+    rig.run(2)
+    assert rig.row("g").committed == 30
+    assert rig.monitor.condition().blind_count == 0
+
+
+def test_a_leader_that_moves_costs_nothing(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.run(2)
+    rig.reader.log(rig.place("g")).moved = True
+    rig.commit("g", 20)
+    rig.run(1)
+    assert rig.row("g").committed == 20
+    assert rig.monitor.condition().totals.started_over == 0
+
+
+def test_a_commit_log_that_was_cut_is_read_anew_and_what_it_lost_is_dropped(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.commit("j", 10)
+    rig.run(2)
+    log = rig.reader.log(rig.place("g"))
+    log.batches, log.end, log.start = log.batches[:1], 1, 0
+    rig.run(2)
+    assert {key[0] for key in rig.rows()} == {"g"}
+    assert rig.monitor.condition().totals.started_over == 1
+    rig.commit("j", 30)
+    rig.run(1)
+    assert rig.row("j").committed == 30
+
+
+def test_an_offsets_topic_made_anew_leaves_nothing_of_the_old_one(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.commit("h", 10)
+    rig.run(2)
+    rig.reader.add_topic(OFFSETS_TOPIC, 3)
+    rig.commit("g", 60)
+    rig.run(7)
+    assert {key[0]: row.committed for key, row in rig.rows().items()} == {"g": 60}
+
+
+def test_no_sample_survives_a_topic_that_was_made_anew(rig: Rig) -> None:
+    rig.produce(1000)
+    rig.commit("g", 900)
+    rig.run(3)
+    assert rig.row("g").lag == 100
+    rig.reader.add_topic("orders", 2)
+    rig.produce(5)
+    rig.run(3)
+    row = rig.row("g")
+    assert row.lag == -1, "a commit of the old topic says nothing about the new one"
+    assert Flag.OTHER_TOPIC in row.backlog.flags
+    assert row.backlog.high_ms is None
+    rig.clock.advance(2)
+    rig.commit("g", 3)
+    rig.run(3)
+    assert rig.row("g").lag == 2
+    assert rig.row("g").backlog.source is Source.RECORD
+
+
+def test_a_topic_that_is_gone_is_named_and_has_no_figures(rig: Rig) -> None:
+    rig.produce(10)
+    rig.commit("g", 5)
+    rig.run(3)
+    rig.reader.delete_topic("orders")
+    rig.run(2)
+    assert rig.row("g").lag == -1
+    assert rig.monitor.condition().missing_topics == ("orders",)
+    assert "topics that do not exist or are hidden: orders" in rig.monitor.condition().notes[0]
+
+
+def test_a_group_that_died_before_the_monitor_began_is_stopped_not_well(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("dead", 10)
+    rig.commit("done", 100)
+    rig.clock.advance(3600)
+    rig.commit("busy", 20)
+    rig.run(3)
+    found = {key[0]: row.status for key, row in rig.rows().items()}
+    assert found == {"dead": Status.STOPPED, "done": Status.OK, "busy": Status.OK}
+
+
+def test_a_commit_made_while_a_fetch_waits_is_not_dated_back(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.run(3)
+    real = rig.reader.fetch
+    made: list[int] = []
+
+    def waiting(offsets: Any, **options: Any) -> Any:
+        if not made and OFFSETS_TOPIC in {key.topic for key in offsets}:
+            rig.clock.advance(0.09)
+            made.append(rig.now_ms)
+            rig.commit("g", 100)
+        return real(offsets, **options)
+
+    monkeypatch.setattr(rig.reader, "fetch", waiting)
+    rig.monitor.tick()
+    assert rig.row("g").committed == 100
+    assert rig.row("g").backlog.as_of_ms >= made[0]
+
+
+def test_nobody_has_committed_yet(rig: Rig) -> None:
+    rig.reader.delete_topic(OFFSETS_TOPIC)
+    rig.run(2)
+    assert rig.monitor.condition().phase is Phase.LIVE
+    assert len(rig.monitor.table()) == 0
+    rig.reader.add_topic(OFFSETS_TOPIC, 3)
+    rig.produce(10)
+    rig.commit("g", 5)
+    rig.run(7)
+    assert rig.row("g").lag == 5
+
+
+def test_compaction_at_the_tail_does_not_stop_the_reading_of_the_past(rig: Rig) -> None:
+    rig.produce(10)
+    rig.commit("g", 5)
+    log = rig.reader.log(rig.place("g"))
+    rig.commit("g", 6)
+    log.batches.pop()
+    rig.run(3)
+    assert rig.monitor.condition().phase is Phase.LIVE
+    assert rig.row("g").committed == 5
+
+
+def test_a_clock_that_goes_back_is_told_and_does_not_blind(rig: Rig) -> None:
+    rig.produce(10)
+    rig.commit("g", 5)
+    rig.run(3)
+    rig.clock.shift -= type(rig.clock.shift)(hours=1)
+    rig.produce(10)
+    rig.run(3)
+    assert rig.row("g").end == 20, "samples go on although their times are lower"
+    assert rig.monitor.condition().clock_steps == 1
+    assert "clock was set" in rig.monitor.condition().notes[0]
+
+
+def test_unknown_and_broken_records_are_counted_and_passed(rig: Rig) -> None:
+    rig.produce(10)
+    rig.write("g", Rec(b"\x00\x63zzz", b"?"), Rec(b"\x00\x01\x00", b"\x00"), Rec(b"", None))
+    rig.commit("g", 5)
+    rig.run(2)
+    assert rig.row("g").committed == 5
+    totals = rig.monitor.condition().totals
+    assert totals.opaque + totals.undecodable >= 2
+    assert totals.first_reason
+
+
+def test_a_restart_goes_on_where_the_last_run_stopped(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    for offset in range(11, 21):
+        rig.commit("h", offset)
+    rig.run(3)
+    rig.write("g", commit("g", "orders", 1, 5), transactional=True, producer=(9, 1))
+    rig.run(1)
+    saved = rig.monitor.state()
+    assert saved is not None
+    state = decode_state(encode_state(saved), "s")
+    check_state(state, "s")
+    rig.clock.advance(60)
+    again = rig.new_monitor()
+    again.adopt(state)
+    before = rig.row("g", monitor=again)
+    assert before.committed == 10
+    assert before.backlog.as_of_ms <= state.saved_ms, "what was known then is not news"
+    rig.reader.append(rig.place("g"), marker(0, (9, 1), commits=True, base_ms=rig.now_ms))
+    rig.commit("h", 30)
+    rig.delete("g")
+    rig.run(2, again)
+    assert {key: row.committed for key, row in rig.rows(again).items()} == {
+        ("g", "orders", 1): 5,
+        ("h", "orders", 0): 30,
+    }
+    assert again.condition().totals.records < rig.monitor.condition().totals.records
+
+
+def test_a_restart_on_a_log_that_lost_its_place_reads_it_whole(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.commit("j", 10)
+    rig.run(3)
+    state = rig.monitor.state()
+    assert state is not None
+    log = rig.reader.log(rig.place("g"))
+    log.batches, log.end = log.batches[:1], 1
+    again = rig.new_monitor()
+    again.adopt(state)
+    rig.run(2, again)
+    assert {key[0] for key in rig.rows(again)} == {"g"}
+
+
+def test_no_state_is_given_before_the_past_is_known(rig: Rig) -> None:
+    rig.commit("g", 1)
+    assert rig.monitor.state() is None
+    rig.reader.log(rig.place("g")).leader = None
+    rig.run(1)
+    assert rig.monitor.state() is None

@@ -1,0 +1,234 @@
+"""Watchers in threads and the service over them: one cluster's trouble is its own, and each publishes its part."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.core.errors import TerminatedRunError, TerminationRequested
+from kafkakit.core.lease import Holder, Life
+from kafkakit.ports.log import LogReader
+from kafkakit.streams.lag.act.cluster_shares import Shares
+from kafkakit.streams.lag.act.clusters import Fleet, Means, Source
+from kafkakit.streams.lag.act.monitor import Pace
+from kafkakit.streams.lag.act.serve import Service, serve
+from kafkakit.streams.lag.act.state_files import StateFiles
+from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.show.metrics_text import exposition
+from kafkakit.streams.lag.show.pages import health_page, json_page
+from kafkakit.streams.lag.show.service_metrics import all_families
+from kafkakit.wiring import read_input, write_file
+from tests.fakes.control import FakeControlStore
+from tests.invariants.exposition import parse
+from tests.rigs.lag import Rig
+
+PACE = Pace(wait_ms=5, ends_s=0.02, records_s=0.01, locate_s=0.05)
+
+
+def until(is_so: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def until_ticked(service: Service, is_so: Callable[[], object], what: str) -> None:
+    def ticked() -> object:
+        service.tick()
+        return is_so()
+
+    until(ticked, what)
+
+
+class Bench:
+    """Two clusters in memory with a group each, and what a service needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rigs = {"a": Rig(), "b": Rig()}
+        for number, (name, rig) in enumerate(self.rigs.items()):
+            rig.reader.id = f"id-{name}"
+            rig.clock.shift = SystemClock().now() - rig.clock.start
+            rig.produce(10)
+            rig.commit("g", 4 + number)
+        self.said: list[str] = []
+        self.store = FakeControlStore()
+        self.states = StateFiles(folder / "lag", read_input, write_file)
+        self.fleets: list[Fleet] = []
+
+    def source(self, name: str, *, pinned_id: str | None = None) -> Source:
+        def open_reader() -> LogReader:
+            return self.rigs[name].reader
+
+        return Source(name=name, open_reader=open_reader, facts_of=lambda _: {}, pinned_id=pinned_id)
+
+    def fleet(self, *sources: Source) -> Fleet:
+        means = Means(clock=SystemClock(), say=self.said.append, states=self.states, pace=PACE)
+        fleet = Fleet(sources or (self.source("a"), self.source("b")), means)
+        self.fleets.append(fleet)
+        return fleet
+
+    def service(self, pid: int) -> Service:
+        holder = Holder(host=f"h{pid}", user="ops", command="serve", pid=pid)
+        shares = Shares(
+            self.store,
+            SystemClock(),
+            holder,
+            f"i{pid}",
+            life_of=lambda _: Life.UNKNOWN,
+            say=self.said.append,
+            ttl_s=1.0,
+        )
+        return Service(self.fleet(), shares, SystemClock(), self.said.append)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    for fleet in made.fleets:
+        fleet.close()
+
+
+def lags(fleet: Fleet) -> dict[str, list[int]]:
+    return {table.cluster: table.lag.tolist() for table in fleet.tables()}
+
+
+def test_all_clusters_are_watched_and_their_states_are_saved(bench: Bench) -> None:
+    fleet = bench.fleet()
+    fleet.start(carrying=True)
+    until(lambda: lags(fleet) == {"a": [6], "b": [5]}, "the figures do not come")
+    assert fleet.close() == ()
+    assert bench.states.path_of("id-a").exists()
+    again = bench.fleet()
+    again.start(carrying=True)
+    until(lambda: lags(again) == {"a": [6], "b": [5]}, "the figures do not come again")
+    monitor = again.watchers[0].monitor
+    assert monitor is not None
+    assert monitor.condition().warm_since_ms > 0
+    assert monitor.condition().totals.records == 0, "what is known was read again"
+
+
+def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> None:
+    bench.rigs["a"].reader.unreachable = True
+    fleet = bench.fleet(bench.source("a"), bench.source("b", pinned_id="another"))
+    fleet.start(carrying=True)
+    until(lambda: all(w.error is not None for w in fleet.watchers), "nothing is told")
+    away, wrong = fleet.conditions()
+    assert (away.phase, away.reason) == (Phase.CONNECTING, "cannot connect to the fake cluster")
+    assert wrong.phase is Phase.REFUSED
+    assert "pins cluster another" in wrong.reason
+    bench.rigs["a"].reader.unreachable = False
+    until(lambda: lags(fleet).get("a") == [6], "it does not come back")
+    assert bench.said.count("a: cannot connect to the fake cluster") == 1
+    assert "a: brokers answer again" in bench.said
+
+
+def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.streams.lag.act.clusters.AFTER_FAULT_S", 0.05)
+    fleet = bench.fleet(bench.source("a"))
+    real = bench.rigs["a"].reader.places
+    monkeypatch.setattr(bench.rigs["a"].reader, "places", lambda _=None: 1 / 0)
+    fleet.start(carrying=True)
+    until(lambda: any("unexpected ZeroDivisionError" in line for line in bench.said), "it is not told")
+    assert fleet.conditions()[0].phase is Phase.REFUSED
+    monkeypatch.setattr(bench.rigs["a"].reader, "places", real)
+    until(lambda: lags(fleet) == {"a": [6]}, "it does not go on")
+
+
+def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
+    path = bench.states.path_of("id-a")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"nonsense\n")
+    fleet = bench.fleet(bench.source("a"))
+    fleet.start(carrying=True)
+    until(lambda: lags(fleet) == {"a": [6]}, "it does not start")
+    assert any("the saved state is not used" in line for line in bench.said)
+
+
+def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> None:
+    first, second = bench.service(1), bench.service(2)
+    first.start()
+    until_ticked(first, lambda: first.seen().carried == ("a", "b"), "the first does not take both")
+    second.start()
+    for _ in range(20):
+        first.tick()
+        second.tick()
+        assert set(first.seen().carried).isdisjoint(second.seen().carried)
+        time.sleep(0.01)
+    until_ticked(first, lambda: len(first.seen().tables) == 2, "no figures")
+    text = exposition(all_families(first.seen(), 100))
+    found = parse(text)
+    assert found["kafkakit_lag_carried", (("cluster", "a"),)] == 1
+    assert parse(exposition(all_families(second.seen(), 100)))["kafkakit_lag_carried", (("cluster", "a"),)] == 0
+    assert {line["lag"] for line in _lines(first)} == {6, 5}
+    assert _lines(second) == []
+    assert b'"healthy":true' in health_page(first.is_healthy(), first.seen().conditions, {})
+    second.close()
+    first.close()
+
+
+def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
+    service = bench.service(1)
+    service.start()
+    until_ticked(service, lambda: len(service.seen().tables) == 2, "no figures")
+    bench.store.away = True
+    until(lambda: service.seen().carried == (), "it goes on without a lease")
+    assert service.seen().tables == ()
+    assert service.seen().others == ("a", "b")
+    bench.store.away = False
+    until_ticked(service, lambda: service.seen().carried == ("a", "b"), "it does not come back")
+    service.close()
+
+
+def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.streams.lag.act.serve.REACHED_S", 0.2)
+    service = bench.service(1)
+    service.start()
+    until_ticked(service, lambda: service.seen().carried == ("a", "b"), "it does not take both")
+    bench.rigs["b"].reader.unreachable = True
+    until_ticked(service, lambda: service.seen().carried == ("a",), "it keeps what it cannot reach")
+    assert not any("id-b" in path for path in bench.store.children("lag/instances"))
+    service.close()
+
+
+def test_a_stop_puts_everything_away(bench: Bench) -> None:
+    service = bench.service(1)
+    notes: list[str] = []
+    clock = SystemClock()
+    began = threading.Event()
+
+    class Stopping(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            clock.sleep(0.01)
+            if service.seen().tables and len(service.seen().tables[0]):
+                began.set()
+                raise TerminationRequested
+
+    def notify(*lines: str) -> bool:
+        notes.extend(lines)
+        return True
+
+    with pytest.raises(TerminatedRunError, match="the state is saved"):
+        serve(service, Stopping(), say=bench.said.append, notify=notify, memory_bytes=lambda: 1 << 20)
+    assert began.is_set()
+    assert (notes[0], notes[-1]) == ("READY=1", "STOPPING=1")
+    assert "WATCHDOG=1" in notes
+    assert bench.store.children("lag/instances") == ()
+    assert "carries 0 of 2 clusters" in service.summary(0)
+
+
+def test_a_page_refuses_what_it_does_not_know() -> None:
+    for query in ({"by": "moon"}, {"top": "-1"}, {"top": "x"}, {"colour": "red"}):
+        with pytest.raises(Exception, match=r"no level|number from 1|unknown key"):
+            json_page(query, (), (), 0, {})
+
+
+def _lines(service: Service) -> list[dict[str, int]]:
+    import json
+
+    seen = service.seen()
+    found = json.loads(json_page({"by": "group_topic"}, seen.tables, seen.conditions, seen.at_ms, {}))
+    return list(found["lines"])
