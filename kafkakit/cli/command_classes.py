@@ -8,20 +8,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kafkakit.cli.kit import Kit, kit_of
-from kafkakit.cli.output import Result
 from kafkakit.cli.shared_options import SHARED_TITLE, shared_params
 from kafkakit.config.merge import parse_overrides
 from kafkakit.config.read.settings import key_rows
 from kafkakit.core.tables import text_table
+from kafkakit.report.report import Report
 
 __all__ = ["Kit", "KitCommand", "KitGroup", "kit_of", "new_group", "shared_option_names"]
 
 
-def _key_list() -> Result:
+def _key_list() -> Report:
     rows = key_rows()
     columns = ("key", "default", "about")
     keys = [dict(zip(columns, row, strict=True)) for row in rows]
-    return Result(command="-X list", data={"keys": keys}, text=text_table(columns, rows), columns=columns, rows=rows)
+    return Report(command="-X list", data={"keys": keys}, text=text_table(columns, rows), columns=columns, rows=rows)
 
 
 def _add_shared(params: list[Any]) -> list[Any]:

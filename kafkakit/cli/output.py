@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.tables import plain_value, tsv_lines
+from kafkakit.ports.reporter import ProgressBar, Screen
+from kafkakit.report.report import Report
 
 RESULT_SCHEMA = 1
 
@@ -31,36 +32,6 @@ class ColorChoice(StrEnum):
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What a command found or did: `data` for JSON and YAML, `text` for people, `rows` for TSV.
-
-    `command` is the command's words (`reassign verify`); `columns` name the cells of `rows`.
-    """
-
-    command: str
-    data: Mapping[str, object]
-    text: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[object, ...], ...] = ()
-
-
-class Progress(Protocol):
-    """Where a long phase stands."""
-
-    def update(self, done: float, total: float, note: str = "") -> None:
-        """Show `done` of `total` (any unit), with a few words beside it."""
-        ...
-
-
-class Screen(Protocol):
-    """Something that is shown again and again while it changes."""
-
-    def show(self, text: str, line: str) -> None:
-        """Show it: `text` where it can take the place of what was shown before, else `line`."""
-        ...
-
-
 class Output:
     """Writes one invocation's output; `animate` and `color` are settled by the caller from the terminal's facts."""
 
@@ -80,7 +51,7 @@ class Output:
         self.input_allowed = input_allowed
         self._result_written = False
 
-    def result(self, result: Result) -> None:
+    def result(self, result: Report) -> None:
         """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout)."""
         text = format_result(result, self.output_format)
         if self.output_file is None:
@@ -114,7 +85,7 @@ class Output:
             _tell(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
 
     @contextmanager
-    def progress(self, label: str) -> Iterator[Progress]:
+    def progress(self, label: str) -> Iterator[ProgressBar]:
         """A bar on a terminal; elsewhere one line when the phase begins."""
         if not self.animate:
             self.say(label)
@@ -149,7 +120,7 @@ class Output:
         return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
 
 
-def format_result(result: Result, output_format: OutputFormat) -> str:
+def format_result(result: Report, output_format: OutputFormat) -> str:
     """The result as text that ends with a line end; JSON and YAML carry the versioned header first."""
     if output_format is OutputFormat.TEXT:
         return result.text if result.text.endswith("\n") or not result.text else f"{result.text}\n"
@@ -231,7 +202,7 @@ def _live(color: bool) -> Iterator[Screen]:
 
 
 @contextmanager
-def _bar(label: str, color: bool) -> Iterator[Progress]:
+def _bar(label: str, color: bool) -> Iterator[ProgressBar]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress

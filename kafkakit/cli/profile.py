@@ -6,11 +6,11 @@ import typer
 
 from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
 from kafkakit.cli.completion import complete_profile_names
-from kafkakit.cli.output import Result
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.read.settings import Settings, masked, open_profiles
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.tables import text_table
+from kafkakit.report.report import Report
 
 app = new_group("List, show, choose and check cluster profiles.")
 
@@ -36,7 +36,7 @@ def list_profiles(ctx: typer.Context) -> None:
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
     text = text_table(columns, [("*" if row[0] else "", *row[1:]) for row in rows])
     kit.output.result(
-        Result(
+        Report(
             command="profile list",
             data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
             text=text if rows else "no profiles are configured; kafkakit sandbox up makes one",
@@ -62,7 +62,7 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
     lines = [f"profile: {chosen}", "", text_table(("key", "value", "origin"), rows), ""]
     lines += [f"{kind} folder: {path}" for kind, path in folders.items()]
     kit.output.result(
-        Result(
+        Report(
             command="profile show",
             data={
                 "profile": settings.profile,
@@ -99,7 +99,7 @@ def use(
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"
     kit.output.result(
-        Result(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),))
+        Report(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),))
     )
 
 
@@ -126,7 +126,7 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None
     }
     rows = tuple(facts.items())
     kit.output.result(
-        Result(
+        Report(
             command="profile check",
             data=facts,
             text=text_table(("what", "found"), rows),

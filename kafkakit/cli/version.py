@@ -3,8 +3,8 @@
 import typer
 
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
-from kafkakit.cli.output import Result
 from kafkakit.core.tables import text_table
+from kafkakit.report.report import Report
 
 app = new_group("Print the versions of the kit and its parts.")
 
@@ -24,7 +24,7 @@ def show_version(ctx: typer.Context) -> None:
         "schemas": versions.schemas,
     }
     kit_of(ctx).output.result(
-        Result(
+        Report(
             command="version",
             data=data,
             text=text_table(("name", "version"), rows),

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
-from kafkakit.cli.output import Result
 from kafkakit.core.tables import text_table
+from kafkakit.report.report import Report
 
 if TYPE_CHECKING:
     from kafkakit.doctor.act import Instruments
@@ -32,7 +32,7 @@ def doctor(ctx: typer.Context) -> None:
     lines += dict.fromkeys(f"hint: {check.name}: {check.hint}" for check in checks if check.hint)
     code = exit_code_of(checks)
     kit.output.result(
-        Result(
+        Report(
             command="doctor",
             data={"checks": [dict(zip(columns, row, strict=True)) for row in rows], "exit_code": int(code)},
             text="\n".join(lines),

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
-from kafkakit.cli.output import OutputFormat, Result
+from kafkakit.cli.output import OutputFormat
+from kafkakit.report.report import Report
 
 app = new_group("Read a cluster's state into a file.")
 
@@ -52,5 +53,5 @@ def snapshot(
             # The document has the header of its own kind, so that planning reads what is printed here.
             data = json.loads(taken.document)
         text = taken.document.decode() if output.output_format is OutputFormat.TEXT else ""
-        output.result(Result(command="snapshot", data=data, text=text, columns=COLUMNS, rows=taken.rows))
+        output.result(Report(command="snapshot", data=data, text=text, columns=COLUMNS, rows=taken.rows))
     output.say(taken.summary)

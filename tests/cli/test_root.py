@@ -20,7 +20,6 @@ from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
-from kafkakit.cli.output import Result
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
     InfeasibleError,
@@ -29,6 +28,7 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
+from kafkakit.report.report import Report
 from tests.rigs.command_line import Home
 
 HEAVY = [
@@ -442,7 +442,7 @@ def test_no_terminal_means_nobody_is_asked(home: Home, tool: dict[str, Any]) -> 
 
 
 def test_no_variable_is_invented_for_an_option(home: Home, tool: dict[str, Any]) -> None:
-    tool["act"] = lambda kit: kit.output.result(Result(command="tool act", data={}, text="done"))
+    tool["act"] = lambda kit: kit.output.result(Report(command="tool act", data={}, text="done"))
     ran = home.run("tool", "act", env={"KAFKAKIT_OUTPUT_FILE": "stolen", "KAFKAKIT_TOOL_ACT_OUTPUT": "json"})
     assert ran.stdout == "done\n"
     assert not (home.work / "stolen").exists()

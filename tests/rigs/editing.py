@@ -1,11 +1,13 @@
 """A cluster in memory for edits of commits: one group, a topic of a few partitions, records with known times."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.reporter import ProgressBar
 from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
 from kafkakit.streams.commits.act.edit_observation import Observer, Scope
 from kafkakit.streams.commits.act.editing import Editor
@@ -29,14 +31,26 @@ START_MS = 1_758_335_000_000
 NOW = datetime(2026, 11, 22, 15, 0, tzinfo=UTC)
 
 
-class Voice:
-    """Keeps what was said."""
+class Progress:
+    def update(self, done: float, total: float, note: str = "") -> None:
+        del done, total, note
+
+
+class LineReporter:
+    """Keeps the lines that were reported."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
 
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
     def warn(self, line: str) -> None:
         self.said.append(line)
+
+    def progress(self, label: str) -> AbstractContextManager[ProgressBar]:
+        self.said.append(label)
+        return nullcontext(Progress())
 
 
 class Rig:
@@ -50,7 +64,7 @@ class Rig:
         self.keys = tuple(TopicPartition(TOPIC, number) for number in range(partitions))
         for key in self.keys:
             self.log.append(key, batch(0, [Rec(None, b"v", 1000 * n) for n in range(records)], base_ms=START_MS))
-        self.clock, self.voice = FakeClock(NOW), Voice()
+        self.clock, self.voice = FakeClock(NOW), LineReporter()
         self.edits = Edits(edits_folder(folder, CLUSTER), self.clock)
         self.limit = limit
 

@@ -8,10 +8,10 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.decide.outcome import Voice
 from kafkakit.execution.decide.verdict import wants_election
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 SETTLE_S = 15.0
 LOOK_EVERY_S = 0.5
@@ -39,7 +39,7 @@ class Pace:
 class Elections:
     """Lets first replicas lead; safe to repeat, so it needs no journal."""
 
-    def __init__(self, claim: Claim, voice: Voice, pace: Pace, patience_s: float) -> None:
+    def __init__(self, claim: Claim, voice: Reporter, pace: Pace, patience_s: float) -> None:
         self._claim, self._voice, self._pace, self._patience_s = claim, voice, pace, patience_s
 
     def give(self, keys: Sequence[TopicPartition]) -> tuple[str, ...]:

@@ -20,10 +20,11 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.decide.outcome import Direction, Voice
+from kafkakit.execution.decide.outcome import Direction
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.topicmappr.act.cluster import without_collector
 from kafkakit.topicmappr.show.planned_change import report_text
 from kafkakit.topicmappr.show.rebuild import plan_section
@@ -38,7 +39,7 @@ class MoveOff:
         self,
         admin: ClusterAdmin,
         clock: Clock,
-        voice: Voice,
+        voice: Reporter,
         records: Records,
         plans: PlanRunner,
         elections: Elections,

@@ -13,9 +13,10 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState, TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.decide.outcome import Direction, Voice
+from kafkakit.execution.decide.outcome import Direction
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 LOOK_EVERY_S = 2.0
 
@@ -27,7 +28,7 @@ class Rejoin:
         self,
         admin: ClusterAdmin,
         clock: Clock,
-        voice: Voice,
+        voice: Reporter,
         records: Records,
         plans: PlanRunner,
         elections: Elections,

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from kafkakit.broker.show import BrokerOutcome
     from kafkakit.cli.output import Output
     from kafkakit.core.plan import Plan
-    from kafkakit.execution.decide.outcome import Direction, Outcome, ProgressBar, Voice
+    from kafkakit.execution.decide.outcome import Direction, Outcome
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
+    from kafkakit.ports.reporter import ProgressBar, Reporter
     from kafkakit.reassign.commands.session import Options
 
 
@@ -132,7 +133,7 @@ class ReassignRunner:
         from kafkakit.reassign.commands.session import open_job
 
         options = replace(given, yes=True, dry_run=dry_run)
-        voice: Voice = self._site.kit.output
+        voice: Reporter = self._site.kit.output
         if leg is not None and leg.kind is LegKind.LEADERS:
             voice = voice if dry_run else _Terse(self._site.kit.output)
             options = replace(options, ingest_sample="0")  # nothing is copied
@@ -178,11 +179,11 @@ def claimed(kit: Kit, command: str) -> Iterator[Held]:
 def finish(kit: Kit, outcome: BrokerOutcome) -> None:
     """Print the result; what is not whole ends with exit code 1."""
     from kafkakit.broker.show import COLUMNS, outcome_data, outcome_rows, render_outcome
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import OperationFailedError
+    from kafkakit.report.report import Report
 
     kit.output.result(
-        Result(
+        Report(
             command=f"broker {outcome.command}",
             data=outcome_data(outcome),
             text=render_outcome(outcome),

@@ -14,18 +14,19 @@ from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import decode_journal
 from kafkakit.execution.decide.journal_state import replay
-from kafkakit.execution.decide.outcome import Commands, Voice
+from kafkakit.execution.decide.outcome import Commands
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 
 class Leftovers:
     """The journals of this cluster's other plans whose throttles may still be set."""
 
     def __init__(
-        self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, voice: Voice, commands: Commands
+        self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, voice: Reporter, commands: Commands
     ) -> None:
         self._admin, self._clock, self._voice, self._commands = admin, clock, voice, commands
         self._journals: list[Journal] = []

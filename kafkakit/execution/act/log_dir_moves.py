@@ -18,9 +18,9 @@ from kafkakit.execution.decide.log_dir_moves import (
     on_the_way,
     room_of,
 )
-from kafkakit.execution.decide.outcome import Voice
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.reporter import Reporter
 
 CALL_SIZE = 5_000
 
@@ -28,7 +28,7 @@ CALL_SIZE = 5_000
 class LogDirs:
     """Asks brokers to hold copies in named dirs."""
 
-    def __init__(self, admin: ClusterAdmin, journal: Journal, voice: Voice, patient: Patient) -> None:
+    def __init__(self, admin: ClusterAdmin, journal: Journal, voice: Reporter, patient: Patient) -> None:
         self._admin, self._journal, self._voice, self._patient = admin, journal, voice, patient
 
     def read(self, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:

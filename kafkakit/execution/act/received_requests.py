@@ -3,13 +3,13 @@
 from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
 from kafkakit.execution.act.control_requests import Wishes
 from kafkakit.execution.decide.control_request import Wish
-from kafkakit.execution.decide.outcome import Voice
+from kafkakit.ports.reporter import Reporter
 
 
 class Orders:
     """The wishes for one run; `wishes` None: a run that nobody can talk to."""
 
-    def __init__(self, wishes: Wishes | None, token: int | None, voice: Voice) -> None:
+    def __init__(self, wishes: Wishes | None, token: int | None, voice: Reporter) -> None:
         self._wishes, self._token, self._voice = wishes, token, voice
         self._wish: Wish | None = None
         self._version = self._answered = -1

@@ -9,12 +9,12 @@ from kafkakit.core.errors import LeaseLostError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.outcome import ProgressBar, Voice
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import Decision, Look, Watch, source_bytes, sources_told
 from kafkakit.execution.decide.run_state import Board
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import ProgressBar, Reporter
 
 R = TypeVar("R")
 
@@ -26,7 +26,7 @@ class Patient:
     first failure; then the last `TryLaterError` is raised.
     """
 
-    def __init__(self, clock: Clock, voice: Voice, patience_s: float) -> None:
+    def __init__(self, clock: Clock, voice: Reporter, patience_s: float) -> None:
         self._clock, self._voice, self._patience_s = clock, voice, patience_s
 
     def call(self, what: str, action: Callable[[], R]) -> R:
@@ -114,7 +114,7 @@ class Lookout:
 class Teller:
     """Tells how a run is doing: the bar, and once for each broker or partition what holds it up."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: Reporter) -> None:
         self._voice = voice
         self._told: set[int] = set()
         self._told_sourceless: set[TopicPartition] = set()

@@ -8,7 +8,6 @@ from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import ConfigKey
-from kafkakit.execution.decide.outcome import Voice
 from kafkakit.execution.decide.rates import is_unlimited
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import (
@@ -22,12 +21,13 @@ from kafkakit.execution.decide.throttle import (
     split_list,
     wanted_entries,
 )
+from kafkakit.ports.reporter import Reporter
 
 
 class ThrottleLists:
     """Our entries in topics' lists; which are ours is known from the journal."""
 
-    def __init__(self, configs: ConfigWriter, journal: Journal, voice: Voice) -> None:
+    def __init__(self, configs: ConfigWriter, journal: Journal, voice: Reporter) -> None:
         self._configs, self._journal, self._voice = configs, journal, voice
 
     def room(self, goals: Sequence[Goal], rates: Rates) -> Room:

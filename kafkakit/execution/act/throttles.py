@@ -12,7 +12,6 @@ from kafkakit.execution.act.throttle_lists import ThrottleLists
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import ConfigKey
-from kafkakit.execution.decide.outcome import Voice
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.rates import is_unlimited
 from kafkakit.execution.decide.schedule.work import Rates
@@ -29,6 +28,7 @@ from kafkakit.execution.decide.throttle import (
 )
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 SILENCE_S = 20.0  # by then a broker that hangs has lost its session
 
@@ -36,7 +36,7 @@ SILENCE_S = 20.0  # by then a broker that hangs has lost its session
 class Throttles:
     """Sets, changes and lifts this run's throttles; what is ours is always known from the journal."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: Journal, voice: Voice, patient: Patient) -> None:
+    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: Journal, voice: Reporter, patient: Patient) -> None:
         self._admin, self._clock, self._journal, self._voice = admin, clock, journal, voice
         self._patient = patient
         self._configs = ConfigWriter(admin, clock, journal, patient)

@@ -1,10 +1,8 @@
 """What a run is asked to do, whom it talks to, and what came out."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from kafkakit.execution.decide.journal_state import Promise
 from kafkakit.execution.decide.rates import RateRequest
@@ -19,30 +17,6 @@ class Direction(StrEnum):
     ROLLBACK = "rollback"
     ABORT = "abort"
     VERIFY = "verify"
-
-
-class ProgressBar(Protocol):
-    """Where a phase stands."""
-
-    def update(self, done: float, total: float, note: str = "") -> None:
-        """Show `done` of `total`, with a few words."""
-        ...
-
-
-class Voice(Protocol):
-    """Speaks to the person at the terminal; nothing said here is the result."""
-
-    def say(self, line: str) -> None:
-        """Tell a fact."""
-        ...
-
-    def warn(self, line: str) -> None:
-        """Tell a fact that needs attention."""
-        ...
-
-    def progress(self, label: str) -> AbstractContextManager[ProgressBar]:
-        """Show progress while the block runs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import decode_journal
 from kafkakit.execution.decide.journal_state import RunState, replay
-from kafkakit.execution.decide.outcome import Voice
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.decide.leftovers import Leftover, find_leftovers
 from kafkakit.reassign.show.cleanup import Cleaned, plan_words
 
@@ -31,7 +31,7 @@ class CleanupRequest:
 
 
 def clean(
-    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Voice, request: CleanupRequest
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Reporter, request: CleanupRequest
 ) -> Cleaned:
     """Take away what the journals' runs left; what moves still need stays unless the request says otherwise.
 
@@ -60,7 +60,7 @@ def clean(
 
 
 def _lift(
-    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Voice, patient: Patient
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Reporter, patient: Patient
 ) -> tuple[str, ...]:
     """Lift what is left of each journal; returns what could not be."""
     if not files:

@@ -6,9 +6,10 @@ from kafkakit.execution.act.retrier import Lookout
 from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.decide.goals import Goal, apply_goals, rollback_goals
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_work
-from kafkakit.execution.decide.outcome import Direction, Voice
+from kafkakit.execution.decide.outcome import Direction
 from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, assess, listed
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 OTHERS_LOOK_S = 2.0
 LOOKS = 4
@@ -53,7 +54,7 @@ class Sight:
         undone = direction is Direction.ROLLBACK
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
-    def after_others(self, voice: Voice, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
+    def after_others(self, voice: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
         """Wait until nobody else moves planned partitions; returns the last look."""
         told = False
         while others := assessment.having(MoveState.DIVERTED):

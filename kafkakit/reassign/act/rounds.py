@@ -12,7 +12,7 @@ from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork
 from kafkakit.execution.decide.observation import SHARE_KEYS, Scene, free_choice, share_of
-from kafkakit.execution.decide.outcome import Direction, Request, Voice
+from kafkakit.execution.decide.outcome import Direction, Request
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import DEAD_GRACE_S, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited, require_known
@@ -22,6 +22,7 @@ from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.words import schedule_lines
 from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.plan_state import Sight
 from kafkakit.reassign.act.schedule_inputs import Surveyor
 from kafkakit.reassign.act.window import Window
@@ -57,7 +58,7 @@ class Navigator:
         window: Window,
         sight: Sight,
         journal: Journal,
-        voice: Voice,
+        voice: Reporter,
         request: Request,
     ) -> None:
         self._plan, self._clock, self._surveyor, self._window = plan, clock, surveyor, window

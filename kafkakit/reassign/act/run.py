@@ -22,7 +22,7 @@ from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal, rollback_goals
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_words, halfway
-from kafkakit.execution.decide.outcome import Direction, Outcome, Request, Voice
+from kafkakit.execution.decide.outcome import Direction, Outcome, Request
 from kafkakit.execution.decide.precheck import (
     DROPPED,
     FOREIGN,
@@ -40,6 +40,7 @@ from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.moves import Moves
 from kafkakit.reassign.act.plan_state import Sight
 from kafkakit.reassign.act.rounds import Navigator
@@ -62,7 +63,7 @@ class Run:
         admin: ClusterAdmin,
         clock: Clock,
         journal: Journal,
-        voice: Voice,
+        voice: Reporter,
         request: Request,
         leftovers: Leftovers,
         orders: Orders | None = None,

@@ -10,7 +10,7 @@ from kafkakit.execution.act.retrier import Lookout
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.log_dir_moves import DirWork
-from kafkakit.execution.decide.outcome import Request, Voice
+from kafkakit.execution.decide.outcome import Request
 from kafkakit.execution.decide.precheck import Live, ids, listed
 from kafkakit.execution.decide.progress import Look, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited
@@ -26,6 +26,7 @@ from kafkakit.execution.decide.run_state import (
     work_of,
 )
 from kafkakit.execution.decide.schedule.work import Rates, StepKind
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.moves import Moves
 
 ROUNDS = 20  # times that what may start is asked for in one tick, while some of it is held back
@@ -38,7 +39,7 @@ class Sending:
 
     def __init__(
         self,
-        voice: Voice,
+        voice: Reporter,
         lookout: Lookout,
         moves: Moves,
         throttles: Throttles,

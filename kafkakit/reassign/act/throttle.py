@@ -11,12 +11,12 @@ from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import What, decode_journal
 from kafkakit.execution.decide.journal_state import RunState, replay
-from kafkakit.execution.decide.outcome import Voice
 from kafkakit.execution.decide.precheck import Live, require_rights
 from kafkakit.execution.decide.rates import RateRequest, rates_to_data, require_known
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.decide.throttle_change import (
     Retuned,
     changing_brokers,
@@ -69,7 +69,7 @@ def set_rates(
     admin: ClusterAdmin,
     clock: Clock,
     files: Mapping[str, DiskFile],
-    voice: Voice,
+    voice: Reporter,
     request: RateRequest,
     *,
     cluster_id: str,
@@ -101,7 +101,7 @@ def _set(
     admin: ClusterAdmin,
     clock: Clock,
     file: DiskFile,
-    voice: Voice,
+    voice: Reporter,
     request: RateRequest,
     live: Live,
     inside: tuple[int, ...],

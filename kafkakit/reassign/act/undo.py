@@ -7,11 +7,12 @@ from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.retrier import Lookout
 from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.decide.goals import reorder_goals, rollback_goals
-from kafkakit.execution.decide.outcome import Direction, Voice
+from kafkakit.execution.decide.outcome import Direction
 from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, MoveStatus
 from kafkakit.execution.decide.progress import SETTLE_S
 from kafkakit.execution.decide.verdict import wants_election
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.moves import Moves
 from kafkakit.reassign.act.plan_state import Sight
 
@@ -25,7 +26,7 @@ class Undo:
         self,
         clock: Clock,
         journal: Journal,
-        voice: Voice,
+        voice: Reporter,
         lookout: Lookout,
         moves: Moves,
         dirs: LogDirs,

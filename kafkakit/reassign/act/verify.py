@@ -8,11 +8,12 @@ from kafkakit.execution.act.retrier import Lookout, Patient
 from kafkakit.execution.act.run_journal import Journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_work, look_at_dirs
-from kafkakit.execution.decide.outcome import Direction, Outcome, Request, Voice
+from kafkakit.execution.decide.outcome import Direction, Outcome, Request
 from kafkakit.execution.decide.precheck import MoveState, assess, require_same_cluster
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 
 
 def verify(
@@ -20,7 +21,7 @@ def verify(
     admin: ClusterAdmin,
     clock: Clock,
     journal: Journal,
-    voice: Voice,
+    voice: Reporter,
     request: Request,
     *,
     may_clean: bool,

@@ -12,7 +12,7 @@ from kafkakit.execution.act.received_requests import Orders
 from kafkakit.execution.act.retrier import Lookout, Teller, why
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.log_dir_moves import DirLook, look_at_dirs
-from kafkakit.execution.decide.outcome import Request, Voice
+from kafkakit.execution.decide.outcome import Request
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import (
     DEAD_GRACE_S,
@@ -28,6 +28,7 @@ from kafkakit.execution.decide.rates import rate_words
 from kafkakit.execution.decide.run_state import Board, Context, settle
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.moves import Moves
 from kafkakit.reassign.act.sending import Sending
 
@@ -64,7 +65,7 @@ class Window:
     def __init__(
         self,
         clock: Clock,
-        voice: Voice,
+        voice: Reporter,
         lookout: Lookout,
         moves: Moves,
         throttles: Throttles,

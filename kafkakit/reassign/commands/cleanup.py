@@ -84,10 +84,10 @@ def cleanup(
     kafkakit --profile prod reassign cleanup
     kafkakit --profile prod reassign cleanup --yes
     """
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import OperationFailedError
     from kafkakit.reassign.act.cleanup import CleanupRequest, clean
     from kafkakit.reassign.show.cleanup import COLUMNS, cleanup_data, cleanup_rows, render_cleanup
+    from kafkakit.report.report import Report
 
     kit = kit_of(ctx)
     looking = dry_run or not (yes or kit.input_allowed)
@@ -100,7 +100,7 @@ def cleanup(
     do_it = f"{kit.program} reassign cleanup --yes" + (" --unthrottle-running" if unthrottle_running else "")
     next_commands = (do_it,) if cleaned.verdict in ("planned", "declined", "incomplete") else ()
     kit.output.result(
-        Result(
+        Report(
             command="reassign cleanup",
             data=cleanup_data(cleaned, next_commands),
             text=render_cleanup(cleaned, unthrottle_running=unthrottle_running),

@@ -116,11 +116,11 @@ def _when_free(kit: Kit, plan_file: str, given: Options, wait_s: float, stack: E
 
 
 def _tell(kit: Kit, given: str | None, wait: str, *, paused: bool) -> None:
-    from kafkakit.cli.output import Result
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import TryLaterError
     from kafkakit.reassign.act.control import note_pause
     from kafkakit.reassign.commands.session import Options, open_job
+    from kafkakit.report.report import Report
 
     wait_s = parse_duration(wait, "--wait")
     word = "pause" if paused else "continue"
@@ -131,7 +131,7 @@ def _tell(kit: Kit, given: str | None, wait: str, *, paused: bool) -> None:
     except TryLaterError as busy:
         told = _ask(kit, plan_file, busy, wait_s, paused=paused)
     kit.output.result(
-        Result(
+        Report(
             command=f"reassign {word}",
             data={"plan": plan_file, "paused": paused, "run": told.run, "next_commands": list(told.next_commands)},
             text="\n".join([told.words, *(["next:", *told.next_commands] if told.next_commands else [])]) + "\n",

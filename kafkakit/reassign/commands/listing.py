@@ -26,9 +26,9 @@ def list_moves(
     kafkakit --profile prod reassign list
     kafkakit --profile prod reassign list --foreign -o tsv | cut -f1,2
     """
-    from kafkakit.cli.output import Result
     from kafkakit.reassign.show.listing import COLUMNS, chosen, list_rows, render_list
     from kafkakit.reassign.show.status_data import move_data
+    from kafkakit.report.report import Report
 
     kit = kit_of(ctx)
     with open_observer(kit, window_s=0.0, whole=False) as observer:
@@ -37,7 +37,7 @@ def list_moves(
         kit.output.warn(f"a journal cannot be read, its moves count as foreign: {damaged}")
     moves = chosen(view.moves, ours=ours, foreign=foreign)
     kit.output.result(
-        Result(
+        Report(
             command="reassign list",
             data={"cluster_id": view.cluster_id, "moves": [move_data(m) for m in moves]},
             text=render_list(moves),

@@ -187,14 +187,14 @@ def open_job(
 
 def finish(job: Job, outcome: Outcome) -> None:
     """Print the result; an outcome that is not whole then ends with exit code 1."""
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import OperationFailedError
     from kafkakit.execution.decide.outcome import Direction
     from kafkakit.execution.decide.verdict import NOT_ALIVE
     from kafkakit.reassign.show.run import PARTITION_COLUMNS, outcome_data, partition_rows, render_outcome
+    from kafkakit.report.report import Report
 
     job.kit.output.result(
-        Result(
+        Report(
             command=f"reassign {outcome.direction.value}",
             data=outcome_data(outcome),
             text=render_outcome(outcome),

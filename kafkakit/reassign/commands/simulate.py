@@ -140,12 +140,12 @@ def _play(kit: "Kit", scene: "Scene", request: "SimulateRequest") -> "list[Case]
 def _report(kit: "Kit", scene: "Scene", cases: "list[Case]") -> None:
     import sys
 
-    from kafkakit.cli.output import Result
     from kafkakit.reassign.show.simulate import COLUMNS, case_rows, cases_data, render_cases
+    from kafkakit.report.report import Report
 
     plain = kit.output.output_file is None and "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
     kit.output.result(
-        Result(
+        Report(
             command="reassign simulate",
             data=cases_data(cases, scene.notes),
             text=render_cases(cases, scene.notes, plain=plain),

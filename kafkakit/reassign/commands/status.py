@@ -11,10 +11,11 @@ import typer
 from kafkakit.cli.command_classes import Kit, kit_of
 
 if TYPE_CHECKING:
-    from kafkakit.cli.output import Result, Screen
     from kafkakit.execution.act.status_loop import Observer
     from kafkakit.execution.decide.status.looks import HeldLease
     from kafkakit.execution.decide.status.state import StatusView
+    from kafkakit.ports.reporter import Screen
+    from kafkakit.report.report import Report
 
 ONCE_WINDOW_S = 12.0
 WATCH_WINDOW_S = 20.0
@@ -98,11 +99,11 @@ def status(
     kit.output.result(_result(view, render_metrics(view) if metrics == "-" else render_status(view)))
 
 
-def _result(view: StatusView, text: str) -> Result:
-    from kafkakit.cli.output import Result
+def _result(view: StatusView, text: str) -> Report:
     from kafkakit.reassign.show.status_data import COPY_COLUMNS, status_data, status_rows
+    from kafkakit.report.report import Report
 
-    return Result(
+    return Report(
         command="reassign status", data=status_data(view), text=text, columns=COPY_COLUMNS, rows=status_rows(view)
     )
 

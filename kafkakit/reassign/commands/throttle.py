@@ -48,13 +48,13 @@ def throttle(
     """
     from contextlib import ExitStack
 
-    from kafkakit.cli.output import Result
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
     from kafkakit.execution.decide.rates import read_request
     from kafkakit.reassign.act.throttle import set_rates
     from kafkakit.reassign.commands.cleanup import open_desk
     from kafkakit.reassign.decide.throttle_change import COLUMNS, render_retuned, retuned_data, retuned_rows
+    from kafkakit.report.report import Report
 
     kit = kit_of(ctx)
     if len(words) > 2:
@@ -76,7 +76,7 @@ def throttle(
                 desk.admin, desk.clock, files, kit.output, request, cluster_id=desk.cluster_id, journal=journal
             )
     kit.output.result(
-        Result(
+        Report(
             command="reassign throttle",
             data=retuned_data(retuned),
             text=render_retuned(retuned),

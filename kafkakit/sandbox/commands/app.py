@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
-from kafkakit.cli.output import Output, Progress, Result
+from kafkakit.cli.output import Output
 from kafkakit.config.read.folders import find_folders
+from kafkakit.ports.reporter import ProgressBar
+from kafkakit.report.report import Report
 from kafkakit.sandbox.commands.demo import demo
 from kafkakit.sandbox.decide.spec import (
     KRAFT_VERSION,
@@ -124,7 +126,7 @@ def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     stopped = run.down(_machine(), store)
     text = f"there is no sandbox {name}" if stopped is None else f"sandbox {name} is gone, {stopped} processes stopped"
     data = {"name": name, "existed": stopped is not None, "processes_stopped": stopped or 0}
-    kit_of(ctx).output.result(Result(command="sandbox down", data=data, text=text, rows=((name, stopped or 0),)))
+    kit_of(ctx).output.result(Report(command="sandbox down", data=data, text=text, rows=((name, stopped or 0),)))
 
 
 @app.command("status", cls=KitCommand)
@@ -147,7 +149,7 @@ def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     text = "\n".join(f"export {key}={shlex.quote(value)}" for key, value in variables.items())
     rows = tuple(variables.items())
     kit_of(ctx).output.result(
-        Result(command="sandbox env", data={"env": variables}, text=text, columns=("variable", "value"), rows=rows)
+        Report(command="sandbox env", data={"env": variables}, text=text, columns=("variable", "value"), rows=rows)
     )
 
 
@@ -159,7 +161,7 @@ def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> Non
     killed = run.kill(_machine(), _store(name), broker)
     text = f"broker {broker} was killed" if killed else f"broker {broker} was dead already"
     kit_of(ctx).output.result(
-        Result(command="sandbox kill", data={"broker": broker, "killed": killed}, text=text, rows=((broker, killed),))
+        Report(command="sandbox kill", data={"broker": broker, "killed": killed}, text=text, rows=((broker, killed),))
     )
 
 
@@ -175,7 +177,7 @@ def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> 
     pid = record.process.pid if record and record.process else None
     data = {"broker": broker, "pid": pid}
     text = f"broker {broker} is back (pid {pid})"
-    kit.output.result(Result(command="sandbox restart", data=data, text=text, rows=((broker, pid),)))
+    kit.output.result(Report(command="sandbox restart", data=data, text=text, rows=((broker, pid),)))
 
 
 @app.command("load", cls=KitCommand)
@@ -225,7 +227,7 @@ def load(
     rows = tuple((item.name, len(item.assignments), request.replication, item.total_bytes) for item in loads)
     columns = ("topic", "partitions", "replication", "bytes")
     kit.output.result(
-        Result(
+        Report(
             command="sandbox load",
             data={
                 "records": records,
@@ -266,7 +268,7 @@ def _refuse_taken_name(kit: Kit, store: "Store", name: str) -> None:
 class _Told:
     """A run's reporter on top of the one writer."""
 
-    def __init__(self, output: Output, progress: Progress) -> None:
+    def __init__(self, output: Output, progress: ProgressBar) -> None:
         self._output = output
         self._progress = progress
 
@@ -300,7 +302,7 @@ def _show(kit: Kit, store: "Store", state: "SandboxState", command: str, heading
     columns = ("node", "role", "rack", "address", "pid", "state", "log")
     rows = tuple((n.node.id, n.node.role, n.node.rack, n.node.address, n.pid, n.state, n.node.log_file) for n in nodes)
     kit.output.result(
-        Result(
+        Report(
             command=command,
             data={
                 "name": state.spec.name,

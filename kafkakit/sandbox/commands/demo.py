@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import Kit, kit_of
-from kafkakit.cli.output import Result
 from kafkakit.config.read.folders import find_folders
 from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.report.report import Report
 from kafkakit.sandbox.decide.spec import Mode, Secure, check_name
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def demo(
     seconds = _clock().monotonic() - began
     lost = len(counted.lost)
     kit.output.result(
-        Result(
+        Report(
             command="sandbox demo",
             data={
                 "acknowledged": counted.acknowledged,

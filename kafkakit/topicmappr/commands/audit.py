@@ -127,13 +127,13 @@ def _judge(kit: "Kit", seen: "Observed", reading: "MapReading", request: "AuditR
 
 
 def _report(kit: "Kit", audit: "Audit", source: str, fail_on: FailOn) -> int:
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import ExitCode
     from kafkakit.core.findings import COLUMNS, fails, finding_rows
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.audit import audit_data, audit_text
 
     kit.output.result(
-        Result(
+        Report(
             command="topicmappr audit",
             data=audit_data(audit, source),
             text=audit_text(audit, source),

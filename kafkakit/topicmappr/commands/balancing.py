@@ -11,7 +11,7 @@ from kafkakit.topicmappr.commands.planning import next_command, observe_storage,
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.act.cluster import Destination
     from kafkakit.topicmappr.act.sizes import Observed
     from kafkakit.topicmappr.decide.map_files import SavedMap
@@ -178,11 +178,11 @@ def _finish(
 
 def _result(
     command: str, decided: "Rebalance", request: "RebalanceRequest", text: str, maps: "Sequence[SavedMap]"
-) -> "Result":
-    from kafkakit.cli.output import Result
+) -> "Report":
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.rebalance import COLUMNS, rebalance_data, relocation_rows
 
-    return Result(
+    return Report(
         command=command,
         data=rebalance_data(decided, request, maps),
         text=text,

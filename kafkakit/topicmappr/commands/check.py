@@ -119,15 +119,15 @@ def check(
 
 
 def _report(kit: "Kit", seen: "Observed", request: "CheckRequest", fail_on: FailOn) -> int:
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import ExitCode
     from kafkakit.core.findings import COLUMNS, fails, finding_rows
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.decide.check.decision import check_cluster
     from kafkakit.topicmappr.show.check import report_data, report_text
 
     report = check_cluster(seen.snapshot, request, seen.facts)
     kit.output.result(
-        Result(
+        Report(
             command="topicmappr check",
             data=report_data(report),
             text=report_text(report),

@@ -19,9 +19,9 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
 
     Needs the plan file alone. A --snapshot adds which brokers are alive, and whether the list has changed since.
     """
-    from kafkakit.cli.output import Result
     from kafkakit.core.documents import decode_plan
     from kafkakit.core.plan_rules import check_plan
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.decide.explain.decision import explain as explain_partition
     from kafkakit.topicmappr.decide.explain.request import find_partition
     from kafkakit.topicmappr.show.explain import COLUMNS, explanation_data, explanation_rows, explanation_text
@@ -34,7 +34,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
     key = find_partition(decoded, partition)
     found = explain_partition(decoded, key, observe(kit, snapshot) if snapshot is not None else None)
     kit.output.result(
-        Result(
+        Report(
             command="topicmappr explain",
             data=explanation_data(found),
             text=explanation_text(found),

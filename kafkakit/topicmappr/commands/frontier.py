@@ -139,7 +139,7 @@ def _report(
     kit: "Kit", seen: "Observed", request: "FrontierRequest", words: list[tuple[str, str]], page: Path | None
 ) -> int:
 
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.frontier import (
         COLUMNS,
         frontier_data,
@@ -155,7 +155,7 @@ def _report(
     if page is not None:
         write_file(page, frontier_page(found, following))
     kit.output.result(
-        Result(
+        Report(
             command="topicmappr frontier",
             data=frontier_data(found, following),
             text=frontier_text(found, following, plain=_is_plain(kit)),

@@ -45,10 +45,10 @@ def place(
     Evens out what brokers carry of all topics, under the rack rule. Writes the assignment as a map file and
     prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
     """
-    from kafkakit.cli.output import Result
     from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.quantities import parse_size
     from kafkakit.core.topic_selection import parse_patterns
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.act.cluster import Destination
     from kafkakit.topicmappr.decide.map_files import map_files
     from kafkakit.topicmappr.decide.place.decision import decide_place
@@ -75,7 +75,7 @@ def place(
     write_file(path, data)
     address = None if snapshot is not None else kit.settings.bootstrap_servers
     kit.output.result(
-        Result(
+        Report(
             command="topicmappr place",
             data=place_data(placed, str(path)),
             text=place_text(placed, str(path), address),

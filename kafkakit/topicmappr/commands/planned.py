@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.act.cluster import Destination
     from kafkakit.topicmappr.decide.budget import Budget
     from kafkakit.topicmappr.decide.planned_change import PlannedChange
@@ -85,8 +85,8 @@ def _refuse(change: "PlannedChange") -> None:
     )
 
 
-def _result(command: str, change: "PlannedChange", text: str) -> "Result":
-    from kafkakit.cli.output import Result
+def _result(command: str, change: "PlannedChange", text: str) -> "Report":
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.planned_change import COLUMNS, change_data, change_rows
 
-    return Result(command=command, data=change_data(change), text=text, columns=COLUMNS, rows=change_rows(change))
+    return Report(command=command, data=change_data(change), text=text, columns=COLUMNS, rows=change_rows(change))

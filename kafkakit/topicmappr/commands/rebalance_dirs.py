@@ -24,7 +24,7 @@ from kafkakit.topicmappr.commands.planning import next_command, observe_storage,
 from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 if TYPE_CHECKING:
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
     from kafkakit.topicmappr.decide.planned_change import PlannedChange
 
@@ -125,12 +125,12 @@ def _request(given: Mapping[str, Any]) -> "RebalanceDirsRequest":
     )
 
 
-def _result(change: "PlannedChange", saved: str | None, following: str | None) -> "Result":
-    from kafkakit.cli.output import Result
+def _result(change: "PlannedChange", saved: str | None, following: str | None) -> "Report":
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.log_dirs import DIR_MOVE_COLUMNS, dir_move_rows
     from kafkakit.topicmappr.show.rebalance_dirs import report_data, report_text
 
-    return Result(
+    return Report(
         command="topicmappr rebalance-dirs",
         data=report_data(change),
         text=report_text(change, saved, following),

@@ -10,9 +10,9 @@ from kafkakit.topicmappr.commands.planning import next_command, observe, observe
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.cli.output import Result
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.core.plan import StorageFacts
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.act.cluster import Destination
     from kafkakit.topicmappr.decide.map_files import SavedMap
     from kafkakit.topicmappr.decide.rebuild.decision import Rebuild
@@ -155,11 +155,11 @@ def _finish(
     return int(ExitCode.CHANGES) if exit_code and decided.plan.moves else int(ExitCode.DONE)
 
 
-def _result(decided: "Rebuild", text: str, maps: "list[SavedMap]", skip_no_ops: bool) -> "Result":
-    from kafkakit.cli.output import Result
+def _result(decided: "Rebuild", text: str, maps: "list[SavedMap]", skip_no_ops: bool) -> "Report":
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.rebuild import COLUMNS, change_rows, rebuild_data
 
-    return Result(
+    return Report(
         command="topicmappr rebuild",
         data=rebuild_data(decided, maps, skip_no_ops=skip_no_ops),
         text=text,

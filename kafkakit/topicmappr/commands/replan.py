@@ -23,7 +23,7 @@ from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.act.cluster import Destination
     from kafkakit.topicmappr.decide.replan.decision import Replan
 
@@ -139,10 +139,10 @@ def _refuse(found: "Replan") -> None:
     )
 
 
-def _result(found: "Replan", text: str) -> "Result":
-    from kafkakit.cli.output import Result
+def _result(found: "Replan", text: str) -> "Report":
+    from kafkakit.report.report import Report
     from kafkakit.topicmappr.show.replan import COLUMNS, replan_data, replan_rows
 
-    return Result(
+    return Report(
         command="topicmappr replan", data=replan_data(found), text=text, columns=COLUMNS, rows=replan_rows(found)
     )

@@ -7,14 +7,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafkakit.cli.output import Output, Progress
+    from kafkakit.cli.output import Output
     from kafkakit.placement.bytes.attempt import Attempt
+    from kafkakit.ports.reporter import ProgressBar
 
 
 class Watcher:
     """Shows phases and hears Ctrl-C: the first asks the search to stop, the second ends the program at once."""
 
-    def __init__(self, output: "Output", bar: "Progress") -> None:
+    def __init__(self, output: "Output", bar: "ProgressBar") -> None:
         self._output = output
         self._bar = bar
         self._phases = 0

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkakit.cli.output import Output, OutputFormat, Result, format_result
+from kafkakit.cli.output import Output, OutputFormat, format_result
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.tables import plain_value, text_table, tsv_lines
+from kafkakit.report.report import Report
 
-RESULT = Result(
+RESULT = Report(
     command="tool list",
     data={"items": ({"name": "a", "count": 3},), "at": datetime(2026, 1, 2, tzinfo=UTC)},
     text="a 3",

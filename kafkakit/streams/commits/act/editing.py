@@ -1,7 +1,6 @@
 """Carrying an edit of commits out: journal, look once more, write, look whether it stands."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError
@@ -9,6 +8,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
+from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.commits.act.edit_journals import EditJournal
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
 from kafkakit.streams.commits.decide.editing.journal import Change, Opening, Standing, Verdict
@@ -22,19 +22,11 @@ MOVED_NAMES = ("CoordinatorLoadInProgressError", "CoordinatorNotAvailableError",
 Answers = dict[TopicPartition, ItemError | None]
 
 
-class Voice(Protocol):
-    """Speaks to the person at the terminal; nothing said here is the result."""
-
-    def warn(self, line: str) -> None:
-        """Tell a fact that needs attention."""
-        ...
-
-
 class Editor:
     """Writes plans to one cluster. Kafka has no compare-and-set for commits: each group of partitions is read again
     right before it is written, and all of them afterwards."""
 
-    def __init__(self, groups: GroupAdmin, log: LogReader, voice: Voice, ways_on: Callable[[str], str]) -> None:
+    def __init__(self, groups: GroupAdmin, log: LogReader, voice: Reporter, ways_on: Callable[[str], str]) -> None:
         """`ways_on` gives the commands that finish or undo the edit of a journal."""
         self._groups, self._log, self._voice, self._ways_on = groups, log, voice, ways_on
 

@@ -1,7 +1,6 @@
 """Looking at a group again and again, and telling what changed in between."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from kafkakit.core.errors import (
     InterruptedRunError,
@@ -12,27 +11,12 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import Reporter, Screen
 from kafkakit.streams.commits.decide.facts import CommitFacts
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.times import utc_text
 from kafkakit.streams.commits.show.change_text import Change, change_line
 from kafkakit.streams.commits.show.group_text import screen_text
-
-
-class Voice(Protocol):
-    """Who is told what happens."""
-
-    def warn(self, line: str) -> None:
-        """Warn."""
-        ...
-
-
-class Screen(Protocol):
-    """Something that is shown again and again while it changes."""
-
-    def show(self, text: str, line: str) -> None:
-        """Show `text` in place of what was shown before, or else `line` below it."""
-        ...
 
 
 class Shown:
@@ -67,7 +51,7 @@ def changes_between(before: GroupLook | None, look: GroupLook) -> tuple[Change, 
 def watch_group(
     look: Callable[[], GroupLook],
     clock: Clock,
-    voice: Voice,
+    voice: Reporter,
     shown: Shown,
     *,
     first: GroupLook,

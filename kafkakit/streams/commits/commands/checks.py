@@ -47,11 +47,11 @@ def verify(
     kafkakit --profile prod streams commits verify --all --max-age 1h
     kafkakit --profile prod streams commits verify payments billing -o json
     """
-    from kafkakit.cli.output import Result
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import ExitCode
     from kafkakit.core.findings import COLUMNS, fails, finding_rows, findings_data, findings_text
     from kafkakit.core.quantities import counted
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.commands.live import open_inspector
     from kafkakit.streams.commits.show.findings import ABOUT, findings_of
 
@@ -66,7 +66,7 @@ def verify(
     cluster = inspector.cluster_id
     head = f"cluster {cluster}: {counted(len(looks), 'group')}, {counted(commits, 'commit')}"
     kit.output.result(
-        Result(
+        Report(
             command="streams commits verify",
             data={
                 "cluster_id": cluster,
@@ -96,7 +96,7 @@ def limits(ctx: typer.Context, groups: Groups = None) -> None:
     kafkakit --profile prod streams commits limits
     kafkakit --profile prod streams commits limits payments -o tsv
     """
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.commands.live import open_inspector
     from kafkakit.streams.commits.decide.headroom import by_fullness, headroom_of
     from kafkakit.streams.commits.show.limits_text import HEADROOM_COLUMNS, headroom_row, limits_data, limits_text
@@ -110,7 +110,7 @@ def limits(ctx: typer.Context, groups: Groups = None) -> None:
     )
     unread = tuple(f"group {look.group}: {look.fault.message}" for look in looks if look.fault is not None)
     kit.output.result(
-        Result(
+        Report(
             command="streams commits limits",
             data=limits_data(found, inspector.cluster_id, rooms, unread),
             text=limits_text(found, inspector.cluster_id, rooms, unread),

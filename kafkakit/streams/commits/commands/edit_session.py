@@ -133,7 +133,7 @@ def settle(
     desk: Desk, plan: EditPlan, consent: Consent, journal: EditJournal, opening: Opening | None
 ) -> EditOutcome | None:
     """Print the plan, or ask and carry it out; None where only the plan was asked for."""
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.act.editing import Editor
     from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
     from kafkakit.streams.commits.show.edits import COLUMNS, plan_data, render_plan, rows_of
@@ -142,7 +142,7 @@ def settle(
     if not consent.apply:
         command = f"{consent.again} --apply --expect {plan.fingerprint}"
         kit.output.result(
-            Result(
+            Report(
                 command=f"streams commits {plan.verb}",
                 data={**plan_data(plan), "next": command if plan.changes else None},
                 text=render_plan(plan, command),
@@ -161,12 +161,12 @@ def settle(
 
 def tell(kit: Kit, outcome: EditOutcome, undo: str = "") -> None:
     """Print the result; what is not whole ends with exit code 1."""
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import OperationFailedError
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.show.edits import COLUMNS, outcome_data, render_outcome, rows_of
 
     kit.output.result(
-        Result(
+        Report(
             command=f"streams commits {outcome.plan.verb}",
             data=outcome_data(outcome),
             text=render_outcome(outcome, undo if outcome.journal and not outcome.failed else ""),

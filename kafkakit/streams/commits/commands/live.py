@@ -61,7 +61,7 @@ def show(
     kafkakit --profile prod streams commits show payments
     kafkakit --profile prod streams commits show payments --topic orders --partition 3 -o json
     """
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.decide.group_look import Scope
     from kafkakit.streams.commits.show.group_text import group_data, group_text
     from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
@@ -70,7 +70,7 @@ def show(
     with open_inspector(kit, also) as inspector:
         look = _found(kit, inspector, group, Scope(topic=topic, partition=partition))
     kit.output.result(
-        Result(
+        Report(
             command="streams commits show",
             data=group_data(look),
             text=group_text(look, width=options.width_of(width), style=options.style_of(kit, ascii_only)),
@@ -102,7 +102,7 @@ def explain(
     kafkakit --profile prod streams commits explain payments --topic orders --partition 3
     kafkakit --profile prod streams commits explain payments 1048576 --topic orders --partition 3
     """
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.decide.explanation import explain as explain_offset
     from kafkakit.streams.commits.decide.group_look import Scope, only_commit
     from kafkakit.streams.commits.show.explained import EXPLAINED_COLUMNS, explained_data, explained_text
@@ -117,7 +117,7 @@ def explain(
             written = inspector.written(facts.key, at)
     found = explain_offset(facts, at, written)
     kit.output.result(
-        Result(
+        Report(
             command="streams commits explain",
             data=explained_data(facts, found, written),
             text=explained_text(facts, found, kit.settings.bootstrap_servers or "HOST:PORT"),
@@ -147,8 +147,8 @@ def watch(
     \b
     kafkakit --profile prod streams commits watch payments --interval 2s
     """
-    from kafkakit.cli.output import Result
     from kafkakit.core.durations import parse_duration
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.act.watch import Shown, watch_group
     from kafkakit.streams.commits.decide.group_look import Scope
     from kafkakit.streams.commits.show.group_text import group_data, group_text
@@ -170,7 +170,7 @@ def watch(
                 count=count,
             )
     kit.output.result(
-        Result(
+        Report(
             command="streams commits watch",
             data=group_data(look),
             text=group_text(look, width=options.width_of(None), style=options.style_of(kit, False)),

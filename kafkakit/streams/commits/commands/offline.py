@@ -54,7 +54,7 @@ def decode(
     kafkakit streams commits decode ZQAAAAEAAMNL --offset 5
     kafkakit streams commits decode - --offset 5 -o json < metadata.txt
     """
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.show.commit_text import commit_text
     from kafkakit.streams.commits.show.data import commit_data
     from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
@@ -63,7 +63,7 @@ def decode(
     identity = options.identity_from(cluster_id, topic_id, partition, group)
     facts = _read(_pasted(metadata), offset, limit=limit, identity=identity)
     kit.output.result(
-        Result(
+        Report(
             command="streams commits decode",
             data=commit_data(facts),
             text=commit_text(facts, width=options.width_of(width), style=options.style_of(kit, ascii_only)),
@@ -105,7 +105,7 @@ def encode(
     """
     from dataclasses import asdict
 
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.decide.document import read_commit
     from kafkakit.streams.commits.decide.offline.writing import write
     from kafkakit.wiring import read_input
@@ -126,7 +126,7 @@ def encode(
         kit.output.warn(f"{form.value} does not hold {', '.join(written.left_out)}: left out")
     columns = ("offset", "metadata", "chars", "limit_chars", "forgotten")
     kit.output.result(
-        Result(
+        Report(
             command="streams commits encode",
             data=asdict(written),
             text=written.metadata,
@@ -153,13 +153,13 @@ def diff(
     kafkakit --profile prod streams commits show payments -o json --output-file before.json
     kafkakit streams commits diff before.json after.json
     """
-    from kafkakit.cli.output import Result
+    from kafkakit.report.report import Report
     from kafkakit.streams.commits.show.change_text import CHANGE_COLUMNS, change_data, change_rows, changes_text
 
     kit = kit_of(ctx)
     changes = _changes(before, after)
     kit.output.result(
-        Result(
+        Report(
             command="streams commits diff",
             data={"changes": [change_data(change) for change in changes]},
             text=changes_text(changes),

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from kafkakit.core.errors import UsageError
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.reporter import ProgressBar
 from kafkakit.streams.lag.act.clusters import Fleet, Watcher
 from kafkakit.streams.lag.act.monitor import Pace
 from kafkakit.streams.lag.decide.condition import Condition, Phase
@@ -15,14 +15,6 @@ ONCE_PACE = Pace(ends_s=1.0, records_s=0.1)
 ROUNDS = 2
 UNREACHABLE_S = 15.0
 NAP_S = 0.05
-
-
-class ProgressBar(Protocol):
-    """Where a long phase stands; `output.Progress` is one."""
-
-    def update(self, done: float, total: float, note: str = "") -> None:
-        """Show `done` of `total`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

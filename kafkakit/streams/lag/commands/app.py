@@ -32,7 +32,8 @@ from kafkakit.streams.lag.commands.serve import serve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kafkakit.cli.output import Result, Screen
+    from kafkakit.ports.reporter import Screen
+    from kafkakit.report.report import Report
     from kafkakit.streams.lag.act.looks import Look
     from kafkakit.streams.lag.decide.views.views import View
     from kafkakit.streams.lag.show.changes import Statuses
@@ -165,11 +166,11 @@ def _view(
     return sorted_by(view(tables, level), sort.value, top) if sort is not SortBy.WORST else view(tables, level, top=top)
 
 
-def _result(command: str, look: Look, view: View) -> Result:
-    from kafkakit.cli.output import Result
+def _result(command: str, look: Look, view: View) -> Report:
+    from kafkakit.report.report import Report
     from kafkakit.streams.lag.show.views import COLUMNS, view_data, view_rows, view_text
 
-    return Result(
+    return Report(
         command=command,
         data=view_data(view, look.conditions, look.at_ms),
         text=view_text(view, look.conditions, look.at_ms),

@@ -31,8 +31,8 @@ from kafkakit.streams.lag.commands.options import (
 from kafkakit.streams.lag.decide.views.thresholds import Judge
 
 if TYPE_CHECKING:
-    from kafkakit.cli.output import Result
     from kafkakit.core.errors import KafkakitError
+    from kafkakit.report.report import Report
     from kafkakit.streams.lag.act.looks import Look
     from kafkakit.streams.lag.decide.views.thresholds import CheckResult, Limits, Verdict
 
@@ -119,8 +119,8 @@ def _limits(side: str, lag: str | None, time: str | None, retention: str | None,
     )
 
 
-def _result(found: CheckResult, look: Look) -> Result:
-    from kafkakit.cli.output import Result
+def _result(found: CheckResult, look: Look) -> Report:
+    from kafkakit.report.report import Report
     from kafkakit.streams.lag.show.views import condition_data
 
     summary = _summary(found, look)
@@ -129,7 +129,7 @@ def _result(found: CheckResult, look: Look) -> Result:
         (b.verdict.name.lower(), b.cluster, b.group, b.topic, None if b.partition < 0 else b.partition, b.text)
         for b in found.breaches
     )
-    return Result(
+    return Report(
         command="streams lag check",
         data={
             "verdict": _verdict(found, look).name.lower(),
@@ -173,10 +173,10 @@ def _exit_code(found: CheckResult, look: Look, *, nagios: bool) -> int:
     return int(codes.get(verdict, ExitCode.FAILED))
 
 
-def _failed(error: KafkakitError) -> Result:
-    from kafkakit.cli.output import Result
+def _failed(error: KafkakitError) -> Report:
+    from kafkakit.report.report import Report
 
     summary = f"LAG UNKNOWN - {' '.join(error.message.split())}"
-    return Result(
+    return Report(
         command="streams lag check", data={"verdict": "unknown", "summary": summary}, text=summary, columns=(), rows=()
     )

@@ -1,0 +1,90 @@
+"""Groups of options as frozen dataclasses: declared once, expanded into a command's signature, handed on as values.
+
+A command takes the group as one parameter:
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Consent:
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+
+    @app.command("apply", cls=KitCommand)
+    @with_option_groups
+    def apply(ctx: typer.Context, plan_file: PlanFile, consent: Consent) -> None: ...
+
+Typer then sees `--yes` among the options of `apply`. A command whose default differs takes a subclass that overrides
+the field's default.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, get_type_hints
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RECORDED: Mapping[str, bool] = {"recorded": True}
+"""Metadata of a field whose value is recorded as a word of the request: `field(default="", metadata=RECORDED)`."""
+
+
+def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
+    """Expand every parameter of `command` that is typed as a dataclass into one parameter for each of its fields.
+
+    Parameters keep the order of the signature, a group's fields the order of their declaration. Raises `TypeError`
+    when two parameters have one name.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {
+        name: hints[name] for name in inspect.signature(command).parameters if is_dataclass(hints.get(name, object))
+    }
+
+    @wraps(command)
+    def expanded(*args: Any, **given: Any) -> R:
+        made: dict[str, Any] = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        return command(*args, **given, **made)
+
+    parameters = _expanded_parameters(command, hints, groups)
+    expanded.__signature__ = inspect.signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    expanded.__annotations__["return"] = hints.get("return")
+    return expanded
+
+
+def recorded_words(command: str, *groups: object) -> dict[str, str]:
+    """The recorded options of `groups` as words for a document, in the order of their fields; empty ones left out.
+
+    None, False, zero and the empty text count as not given; a field that means something by its zero records it as
+    text (`str | None`) or through a property of the group that the caller passes on.
+    """
+    words = {"command": command}
+    for group in groups:
+        for field in fields(group):  # type: ignore[arg-type]
+            value = getattr(group, field.name)
+            if field.metadata.get("recorded") and value not in ("", None, 0, False):
+                words[field.name.replace("_", "-")] = "true" if value is True else str(value)
+    return words
+
+
+def _expanded_parameters(
+    command: Callable[..., object], hints: Mapping[str, Any], groups: Mapping[str, Any]
+) -> list[inspect.Parameter]:
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            parameters += [_parameter(field, types[field.name]) for field in fields(groups[name])]
+        else:
+            parameters.append(parameter.replace(annotation=hints.get(name, parameter.annotation)))
+    names = [parameter.name for parameter in parameters]
+    if len(names) != len(set(names)):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise TypeError(f"{command.__name__} takes {', '.join(twice)} twice")
+    return [*parameters[:1], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:])]
+
+
+def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,129 @@
+"""One command's connections to one cluster: opened on first use, closed at the end; and the one ending of a command."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kafkakit.cli.kit import Kit
+    from kafkakit.config.read.settings import Settings
+    from kafkakit.ports.admin import ClusterAdmin
+    from kafkakit.ports.clock import Clock
+    from kafkakit.ports.control import ControlStore
+    from kafkakit.ports.data import DataPlane
+    from kafkakit.ports.groups import GroupAdmin
+    from kafkakit.ports.log import LogReader
+    from kafkakit.report.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right of this process to change the cluster: clients and clock that renew it, and its fencing token."""
+
+    admin: ClusterAdmin
+    clock: Clock
+    token: int
+
+
+class ClusterSession:
+    """What a command needs of one cluster; `read_only` gives clients that refuse to write."""
+
+    def __init__(self, kit: Kit, settings: Settings, stack: ExitStack, *, read_only: bool) -> None:
+        self.kit, self.settings, self.read_only = kit, settings, read_only
+        self._stack = stack
+
+    @cached_property
+    def clock(self) -> Clock:
+        """The machine's clock."""
+        from kafkakit.wiring import system_clock
+
+        return system_clock()
+
+    @cached_property
+    def admin(self) -> ClusterAdmin:
+        """The control side of the cluster."""
+        from kafkakit.wiring import open_admin
+
+        return self._stack.enter_context(closing(open_admin(self.settings, read_only=self.read_only)))
+
+    @cached_property
+    def groups(self) -> GroupAdmin:
+        """The consumer groups of the cluster."""
+        from kafkakit.wiring import open_groups
+
+        return self._stack.enter_context(closing(open_groups(self.settings, read_only=self.read_only)))
+
+    @cached_property
+    def log(self) -> LogReader:
+        """Raw reads of the cluster's partitions."""
+        from kafkakit.wiring import open_log
+
+        return self._stack.enter_context(closing(open_log(self.settings)))
+
+    @cached_property
+    def data(self) -> DataPlane:
+        """Producers and consumers of the cluster."""
+        from kafkakit.wiring import open_data
+
+        return open_data(self.settings)
+
+    @cached_property
+    def control(self) -> ControlStore:
+        """The control store of the profile."""
+        from kafkakit.wiring import open_control
+
+        return self._stack.enter_context(closing(open_control(self.settings)))
+
+    @cached_property
+    def cluster_id(self) -> str:
+        """The id of the live cluster."""
+        return self.admin.cluster().cluster_id
+
+    def lock(self, path: Path, what: str, command: str) -> None:
+        """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder."""
+        from kafkakit.adapters.lock import FileLock
+        from kafkakit.adapters.own_process import this_holder
+
+        self._stack.enter_context(FileLock(path, what, str(this_holder(command))))
+
+    def claim(self, command: str, cluster_id: str | None = None) -> Claim:
+        """Take the host's lock and the lease of the cluster until the session ends.
+
+        Raises `TryLaterError` that names the holder while another process has either.
+        """
+        from kafkakit.core.lease import DEFAULT_TTL_S
+        from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
+        from kafkakit.execution.act.run_journal import lock_path
+        from kafkakit.wiring import open_lease
+
+        cluster_id = cluster_id or self.cluster_id
+        self.lock(lock_path(self.settings.state_dir, cluster_id), f"cluster {cluster_id}", command)
+        lease = open_lease(self.control, self.clock, cluster_id, command, self.kit.output.say)
+        token = lease.acquire()
+        self._stack.callback(lease.release)
+        return Claim(
+            admin=GuardedAdmin(self.admin, lease.require_held),
+            clock=HeldClock(self.clock, lease, DEFAULT_TTL_S / 10),
+            token=token,
+        )
+
+
+@contextmanager
+def open_session(kit: Kit, *, read_only: bool = False, settings: Settings | None = None) -> Iterator[ClusterSession]:
+    """A session on the cluster of the invocation, or of `settings`; every client is closed when it ends."""
+    with ExitStack() as stack:
+        yield ClusterSession(kit, settings or kit.settings, stack, read_only=read_only)
+
+
+def finish(kit: Kit, report: Report) -> int:
+    """Write the report and return its exit code; raises its failure after it was written."""
+    kit.output.result(report)
+    if report.failure is not None:
+        raise report.failure
+    return int(report.code)
