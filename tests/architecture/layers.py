@@ -60,7 +60,7 @@ def pure_faults(module: Module, modules: dict[str, Module], package: str) -> Ite
             yield f"{module.name}: is pure, but reaches {imported} through {trail}"
         elif third_party(imported, package) and top(imported) not in PURE_LIBRARIES:
             yield f"{module.name}: is pure, but reaches the library {top(imported)} through {trail}"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name) and node.func.id in EFFECT_CALLS:

@@ -1,6 +1,7 @@
 """A package read as modules with their layer and imports; nothing of it is run."""
 
 import ast
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class Module:
     path: Path
     text: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
     imports: frozenset[str]
 
 
@@ -61,15 +63,24 @@ def imports_of(nodes: Iterable[ast.AST]) -> frozenset[str]:
 
 @cache
 def modules_of(root: Path) -> dict[str, Module]:
-    modules: dict[str, Module] = {}
+    # Two million new objects, of which none goes before the end: the collector would double the time.
+    gc.disable()
+    try:
+        return dict(_read(root))
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _read(root: Path) -> Iterator[tuple[str, Module]]:
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         below = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         name = f"{root.name}.{below}".rstrip(".")
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
-        modules[name] = Module(name, below, layer_of(below), path, text, tree, imports_of(ast.walk(tree)))
-    return modules
+        nodes = tuple(ast.walk(tree))
+        yield name, Module(name, below, layer_of(below), path, text, tree, nodes, imports_of(nodes))
 
 
 def own_imports(module: Module, modules: dict[str, Module]) -> Iterator[Module]:

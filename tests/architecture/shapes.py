@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.architecture.layers import owner_of
@@ -59,7 +59,7 @@ def _command_faults(module: Module) -> Iterator[str]:
             yield f"{statement.name} is no command"
         elif isinstance(statement, ast.ClassDef):
             yield f"defines the class {statement.name}"
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.For | ast.While):
             yield f"loops in line {node.lineno}"
         elif isinstance(node, ast.Try):
@@ -81,21 +81,21 @@ def untyped_options(root: Path) -> list[str]:
     for module in modules_of(root).values():
         found += [
             f"{module.name}: calls locals() in line {node.lineno}"
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "locals"
         ]
         if module.layer == "commands" and module.below.partition(".")[0] != "cli":
             for match in re.finditer(r"(?:Mapping|dict)\[str, (?:Any|object)\]", module.text):
                 line = module.text.count("\n", 0, match.start()) + 1
-                if is_parameter(module.tree, line):
+                if is_parameter(module.nodes, line):
                     found.append(f"{module.name}: takes {match[0]} in line {line}")
     return sorted(found)
 
 
-def is_parameter(tree: ast.Module, line: int) -> bool:
+def is_parameter(nodes: Iterable[ast.AST], line: int) -> bool:
     return any(
         isinstance(node, ast.arg) and node.annotation is not None and node.lineno <= line <= (node.end_lineno or 0)
-        for node in ast.walk(tree)
+        for node in nodes
     )
 
 
@@ -126,7 +126,7 @@ def uses_of(root: Path, attribute: str, allowed: tuple[str, ...]) -> list[str]:
     for module in modules_of(root).values():
         if module.below.startswith(allowed):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Attribute) and node.attr == attribute:
                 found[module.name] += 1
     return sorted(found)

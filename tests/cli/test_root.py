@@ -312,8 +312,12 @@ def test_handlers_are_put_back(home: Home) -> None:
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)] == before
 
 
+# A signal that the tests' own parent ignores, as nohup and background jobs do, is put back to what a terminal gives.
 SLEEPER = """
-import sys, time, typer
+import signal, sys, time, typer
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 from kafkakit.cli import command_classes as command, root as cli
 from kafkakit.cli.groups import Entry
 app = command.new_group("t")
