@@ -21,8 +21,7 @@ from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
 from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import scope_of
+from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +163,7 @@ def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, asked: Asked, topics: t
             lists[move.key] = _swapped(move, heir)
     if not lists:
         return None
-    words = RebuildRequest(brokers=BrokerList(ids=asked.brokers), topics=topics, words=asked.words)
-    scope = scope_of(snapshot, words)
+    scope = scope_of(snapshot, TopicScope(topics=topics))
     why = f"{counted(len(lists), 'leadership')} must leave brokers {some(sorted(leaving))}; each takes one change"
     decision = Decision(
         replicas=[lists.get(p.key, p.current) for p in scope.partitions],

@@ -1,13 +1,30 @@
-"""From a snapshot and a request to the partitions that are to be placed."""
+"""Which topics a request is about, and their partitions in a snapshot."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
-from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
+from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TopicPartition
 from kafkakit.core.topic_selection import TopicSelection, select_topics
-from kafkakit.placement.problem import Minimize, PlannedPartition
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
+from kafkakit.placement.problem import PlannedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicScope:
+    """The topics that a request names, by patterns or by a partition `map`.
+
+    `replication` is the factor wanted, 0 leaves it as it is. With `sized` every partition must have a known size.
+    """
+
+    topics: tuple[str, ...] = ()
+    topics_exclude: tuple[str, ...] = ()
+    map: PartitionMap | None = None
+    replication: int = 0
+    sized: bool = False
+
+    def __post_init__(self) -> None:
+        if self.map is None and not self.topics:
+            raise UsageError("must specify either --topics or --map-string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +36,18 @@ class Scope:
     selection: TopicSelection
 
 
-def scope_of(snapshot: ClusterSnapshot, request: RebuildRequest) -> Scope:
-    """Select partitions by topic patterns or by the given map; sets each partition's wanted replicas.
+def scope_of(snapshot: ClusterSnapshot, asked: TopicScope) -> Scope:
+    """Select the partitions that are asked for, with the replicas wanted of each.
 
     Raises `TryLaterError` when a selected partition is being reassigned, `UsageError` when nothing is left
-    or when bytes are to be minimised and a size is unknown. O(partitions).
+    or when a size that is needed is unknown. O(partitions).
     """
-    if request.map is not None:
-        known = {p.topic for p in request.map.partitions}
-        selection = select_topics(known, sorted(known), request.topics_exclude) if known else None
+    if asked.map is not None:
+        known = {p.topic for p in asked.map.partitions}
+        selection = select_topics(known, sorted(known), asked.topics_exclude) if known else None
     else:
         names = [t.name for t in snapshot.topics]
-        selection = select_topics(names, request.topics, request.topics_exclude)
+        selection = select_topics(names, asked.topics, asked.topics_exclude)
     if selection is None or not selection.selected:
         raise UsageError("no partitions left to place", hint="check --topics, --topics-exclude and --map-string")
     chosen = frozenset(selection.selected)
@@ -41,34 +58,34 @@ def scope_of(snapshot: ClusterSnapshot, request: RebuildRequest) -> Scope:
         for p in topic.partitions
     }
     _refuse_moving(snapshot, facts)
-    lists = _lists(request, facts, chosen)
-    partitions = tuple(_planned(key, replicas, facts.get(key), request) for key, replicas in sorted(lists))
-    if request.minimize is Minimize.BYTES:
+    lists = _lists(asked.map, facts, chosen)
+    partitions = tuple(_planned(key, replicas, facts.get(key), asked.replication) for key, replicas in sorted(lists))
+    if asked.sized:
         _refuse_unknown_sizes(partitions)
     ids = {t.name: t.topic_id for t in snapshot.topics if t.name in chosen}
     return Scope(partitions, ids, selection)
 
 
 def _lists(
-    request: RebuildRequest, facts: dict[TopicPartition, Partition], chosen: frozenset[str]
+    given: PartitionMap | None, facts: dict[TopicPartition, Partition], chosen: frozenset[str]
 ) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
-    if request.map is None:
+    if given is None:
         yield from ((key, p.replicas) for key, p in facts.items())
         return
-    for entry in request.map.partitions:
+    for entry in given.partitions:
         if entry.topic in chosen:
             yield TopicPartition(entry.topic, entry.partition), entry.replicas
 
 
 def _planned(
-    key: TopicPartition, replicas: tuple[int, ...], fact: Partition | None, request: RebuildRequest
+    key: TopicPartition, replicas: tuple[int, ...], fact: Partition | None, replication: int
 ) -> PlannedPartition:
     if len(set(replicas)) != len(replicas):
         raise InputError(str(key), f"names a broker twice: {list(replicas)}")
     return PlannedPartition(
         key=key,
         current=replicas,
-        wanted=request.replication or len(replicas),
+        wanted=replication or len(replicas),
         size_bytes=fact.known_bytes if fact else None,
         in_sync=frozenset(fact.isr) if fact and fact.isr is not None else None,
     )

@@ -71,7 +71,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     )
     pinned: tuple[TopicPartition, ...] = ()
     if request.pinned:
-        partitions = scope_of(snapshot, asked).partitions
+        partitions = scope_of(snapshot, asked.scope).partitions
         pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
         asked = replace(asked, untouched=frozenset(pinned))
     served = _serve(snapshot, asked, request.budget)
@@ -100,7 +100,7 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
         return Served(indices=frozenset())
     racks = {b.id: b.rack or "" for b in snapshot.brokers}
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    able, _ = set_stranded_apart(scope_of(snapshot, asked).partitions, live)
+    able, _ = set_stranded_apart(scope_of(snapshot, asked.scope).partitions, live)
     offered = Counter(racks[b] for b in live)
     known: dict[tuple[str, ...], int] = {}
     wishes = []

@@ -15,8 +15,7 @@ from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.dirs.request import RebalanceDirsRequest
 from kafkakit.topicmappr.decide.pins import pinned_indices
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import Scope, scope_of
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
 
 TWO = 2
@@ -33,10 +32,7 @@ def decide_rebalance_dirs(
     A band that cannot be had on a broker is told in the plan's warnings and the nearest is planned. Raises
     `UsageError` for brokers that are not there and `TryLaterError` for disks that are not known.
     """
-    asked = RebuildRequest(
-        brokers=request.brokers, topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
-    )
-    scope = scope_of(snapshot, asked)
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     targets = _targets(request, scope, live)
     _, stranded = set_stranded_apart(scope.partitions, live)

@@ -16,8 +16,7 @@ from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
 from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import Scope, scope_of
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +48,7 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
             f"--brokers: {some(unknown)} not in this cluster", hint=f"its brokers are {some(sorted(fleet.racks))}"
         )
     receivers = _receivers(fleet, leaving, request.receiving)
-    topics = RebuildRequest(
-        brokers=request.leaving, topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
-    )
-    scope = scope_of(snapshot, topics)
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     pinned = tuple(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
     held = frozenset(pinned)
     touched = tuple(p for p in scope.partitions if not leaving.isdisjoint(p.current))

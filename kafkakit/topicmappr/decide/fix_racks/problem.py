@@ -4,19 +4,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.placement.openings.broker_pool import Fleet, fleet_of
 from kafkakit.placement.openings.crowded import Crowded
 from kafkakit.placement.openings.openings import Group, Racks, Receivers
-from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.problem import Minimize, PlannedPartition
 from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.fix_racks.needs import Mending, Need, Unmendable, need_of, spread_need
 from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
 from kafkakit.topicmappr.decide.pins import pinned_indices
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import Scope, scope_of
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +67,8 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
     receivers = Receivers.of(sorted(fleet.open), fleet.racks)
     if not any(receivers.by_rack):
         raise UsageError("no live broker has a rack, so there is no rack rule to mend", hint="set broker.rack")
-    words = RebuildRequest(
-        brokers=BrokerList(ids=()),
-        topics=request.topics,
-        topics_exclude=request.topics_exclude,
-        minimize=request.minimize,
-        words=request.words,
-    )
-    scope = scope_of(snapshot, words)
+    sized = request.minimize is Minimize.BYTES
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude, sized=sized))
     racks = {b: r for b, r in fleet.racks.items() if not request.spread or r in receivers.by_rack}
     known: dict[object, Need] = {}
     needs = ((i, _need(p, racks, receivers, request, known)) for i, p in enumerate(scope.partitions))

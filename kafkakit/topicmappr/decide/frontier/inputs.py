@@ -13,8 +13,7 @@ from kafkakit.topicmappr.decide.rebalance.goal import aim_of
 from kafkakit.topicmappr.decide.rebalance.layout import layout_of
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.sources import choose_sources
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import Scope, scope_of
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
 
 
@@ -41,10 +40,7 @@ def ground_of(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: Stora
 
     Raises `UsageError` and `TryLaterError` as a rebalance with the same request would. O(replicas).
     """
-    scope = scope_of(
-        snapshot,
-        RebuildRequest(brokers=request.brokers, topics=request.topics, topics_exclude=request.topics_exclude, words={}),
-    )
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     racks = {b.id: b.rack or None for b in snapshot.brokers}
     live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
     holding = frozenset(b for p in scope.partitions for b in p.current)

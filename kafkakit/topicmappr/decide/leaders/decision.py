@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, certificate
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
@@ -20,8 +19,7 @@ from kafkakit.topicmappr.decide.leaders.order import Passing, first_passings
 from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
 from kafkakit.topicmappr.decide.pins import pinned_indices
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import scope_of
+from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 
 Partitions = Sequence[PlannedPartition]
 
@@ -35,10 +33,7 @@ def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> Planne
     flow, 3 s for 200,000 partitions on 600 brokers.
     """
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    asked = RebuildRequest(
-        brokers=BrokerList(ids=()), topics=request.topics, topics_exclude=request.topics_exclude, words=request.words
-    )
-    scope = scope_of(snapshot, asked)
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     may = _may_lead(request, scope.partitions, live, {b.id for b in snapshot.brokers})
     keep = frozenset(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
     pinned = tuple(p for p in scope.partitions if p.key in keep)

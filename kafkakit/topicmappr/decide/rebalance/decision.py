@@ -29,8 +29,7 @@ from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
 from kafkakit.topicmappr.decide.rebalance.sources import Sources, choose_sources
 from kafkakit.topicmappr.decide.rebalance.tries import Notebook, Tried
-from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
-from kafkakit.topicmappr.decide.scope import Scope, scope_of
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
 from kafkakit.topicmappr.decide.storage_words import FreeChange
 
@@ -75,10 +74,7 @@ def decide_rebalance(
     """
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
-    selection = RebuildRequest(
-        brokers=request.brokers, topics=request.topics, topics_exclude=request.topics_exclude, words={}
-    )
-    scope = scope_of(snapshot, selection)
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     racks = {b.id: b.rack or None for b in snapshot.brokers}
     live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
     holding = frozenset(b for p in scope.partitions for b in p.current)

@@ -80,7 +80,7 @@ def decide_rebuild(
     that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal`, `place_forced` and
     `place_stored`.
     """
-    scope = scope_of(snapshot, request)
+    scope = scope_of(snapshot, request.scope)
     evacuated = _evacuated(snapshot, scope, request)
     world = _observed(snapshot, scope, request)
     able, stranded = set_stranded_apart(scope.partitions, frozenset(world.live))

@@ -10,6 +10,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import PartitionMap, TopicPartition
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
+from kafkakit.topicmappr.decide.scope import TopicScope
 
 MAX_REPLICATION = 32_767
 MAX_FACTOR = 1000
@@ -56,8 +57,7 @@ class RebuildRequest:
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if self.map is None and not self.topics:
-            raise UsageError("must specify either --topics or --map-string")
+        _ = self.scope  # raises where no topics are named
         if self.by_storage and not self.use_meta:
             raise UsageError("--placement=storage requires --use-meta=true")
         if not 0 < self.partition_size_factor <= MAX_FACTOR:
@@ -79,6 +79,17 @@ class RebuildRequest:
             raise UsageError(f"--replication: {self.replication} is not between 0 and {MAX_REPLICATION}")
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is not between 0 and {MAX_REPLICATION}")
+
+    @property
+    def scope(self) -> TopicScope:
+        """The topics asked for."""
+        return TopicScope(
+            topics=self.topics,
+            topics_exclude=self.topics_exclude,
+            map=self.map,
+            replication=self.replication,
+            sized=self.minimize is Minimize.BYTES,
+        )
 
     @property
     def by_storage(self) -> bool:
