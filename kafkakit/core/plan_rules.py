@@ -6,6 +6,7 @@ The shape was checked by `documents.decode_plan`; here the parts of the plan are
 import re
 from collections.abc import Iterable, Mapping
 
+from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import DirMove, Move, Plan, ScopeEntry, fingerprint_of
@@ -16,7 +17,6 @@ MAX_REPLICAS = 1000
 MAX_RACK = 249
 MAX_PATH = 4096
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
-_CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 Named = ScopeEntry | Move | DirMove | PartitionAssignment | TopicPartition
@@ -48,8 +48,8 @@ def check_plan(plan: Plan, source: str) -> None:
 
 
 def _head_problem(plan: Plan) -> str | None:
-    if not _CLUSTER_ID.fullmatch(plan.cluster_id):
-        return f"cluster_id {plan.cluster_id!r:.80} is not a Kafka cluster id"
+    if problem := cluster_id_problem(plan.cluster_id):
+        return problem
     ids = [b.id for b in plan.brokers]
     for broker in ids:
         if not 0 <= broker <= MAX_INT32:

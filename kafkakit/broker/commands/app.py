@@ -7,6 +7,7 @@ import typer
 from kafkakit.broker.commands import options
 from kafkakit.broker.commands.moving import decommission, drain, replace
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_line import given_words
 from kafkakit.reassign.commands import options as runs
 from kafkakit.reassign.commands.session import (
     DEFAULT_DISK_USE,
@@ -79,7 +80,7 @@ def rejoin(
     ids = ids_of(brokers, "ID")
     given = options_of(locals())
     listed = ",".join(map(str, ids))
-    again = " ".join([kit.program, "broker", "rejoin", listed, *options.given_words(ctx), "--yes"])
+    again = " ".join([kit.program, "broker", "rejoin", listed, *given_words(ctx), "--yes"])
     pace = Pace(group=leaders_at_once, pause_s=parse_duration_or_zero(leaders_pause, "--leaders-pause"))
     request = RejoinRequest(
         brokers=ids,

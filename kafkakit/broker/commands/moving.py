@@ -9,6 +9,7 @@ import typer
 
 from kafkakit.broker.commands import options
 from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_line import given_words
 from kafkakit.reassign.commands import options as runs
 from kafkakit.reassign.commands.session import (
     DEFAULT_DISK_USE,
@@ -191,8 +192,8 @@ def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
             **{name.strip("_").replace("_", "-"): str(given[name]) for name in _PLANNING if given.get(name)},
         },
     )
-    again = " ".join([kit.program, "broker", kind.value, listed, *options.given_words(ctx), "--yes"])
-    back = " ".join([*options.given_words(ctx, _PLANNING), "--yes"])
+    again = " ".join([kit.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
+    back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
     if not (given["yes"] or given["dry_run"] or kit.input_allowed):
         raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
     with open_site(kit, base_name(kind, brokers, onto), dry_run=given["dry_run"]) as site:

@@ -53,7 +53,7 @@ def open_site(kit: Kit, what: str, *, dry_run: bool) -> Iterator[Site]:
     from contextlib import ExitStack, closing
 
     from kafkakit.broker.act.operation_files import Records, operations_folder
-    from kafkakit.broker.decide.operation import cluster_id_problem
+    from kafkakit.core.cluster_id import cluster_id_problem
     from kafkakit.core.errors import InputError
     from kafkakit.wiring import open_admin, system_clock, write_file
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 
+from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
 
@@ -20,7 +21,6 @@ MOST_BROKERS = 100
 MOST_LEGS = 1000
 _LONGEST_NAME = 80
 _FILE_NAME = re.compile(r"[A-Za-z0-9+._-]{1,160}")
-_CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Kind(StrEnum):
@@ -144,11 +144,6 @@ def decode_operation(data: bytes, source: str) -> Operation:
     if problem := _problem(operation):
         raise InputError(source, problem, hint="move the file away; the cluster itself tells what is left to do")
     return operation
-
-
-def cluster_id_problem(cluster_id: str) -> str | None:
-    """Say what is wrong with a cluster id, or None: it becomes the name of a folder."""
-    return None if _CLUSTER_ID.fullmatch(cluster_id) else f"cluster_id {cluster_id!r:.80} is not a Kafka cluster id"
 
 
 def _problem(operation: Operation) -> str | None:

@@ -59,7 +59,7 @@ def consent_of(ctx: typer.Context, kit: Kit, verb: str, argument: str, given: Ma
     """The consent that a command's parameters give, by name."""
     from shlex import quote
 
-    from kafkakit.broker.commands.options import given_words
+    from kafkakit.cli.command_line import given_words
 
     words = given_words(ctx, ("apply", "expect"))
     return Consent(
@@ -86,7 +86,7 @@ def open_desk(kit: Kit, *, writes: bool) -> Iterator[Desk]:
     """Connect; only with `writes` by a client that can write."""
     from contextlib import ExitStack, closing
 
-    from kafkakit.broker.decide.operation import cluster_id_problem
+    from kafkakit.core.cluster_id import cluster_id_problem
     from kafkakit.core.errors import InputError
     from kafkakit.streams.commits.act.edit_journals import Edits, edits_folder
     from kafkakit.streams.commits.act.edit_observation import Observer
