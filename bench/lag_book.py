@@ -26,7 +26,7 @@ from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.table import measure
-from kafkakit.streams.lag.decide.views.views import Level, view
+from kafkakit.streams.lag.decide.views.views import ViewLevel, view
 from kafkakit.streams.lag.show.metrics_text import exposition, families
 
 NOW_MS = 1_758_335_260_726
@@ -96,7 +96,7 @@ def main() -> None:
     table = measure(book, cluster="bench", now_ms=now + 100, commits_as_of_ms=now + 100)
     measuring = time.process_time() - start
     start = time.process_time()
-    lines = len(view([table], Level.GROUP, top=50).lines)
+    lines = len(view([table], ViewLevel.GROUP, top=50).lines)
     viewing = time.process_time() - start
     start = time.process_time()
     chars = len(exposition(families([table])))

@@ -8,8 +8,8 @@ from unittest import mock
 import pytest
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.monitor import Pace
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.act.monitor import MonitorPace
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.clusters.streams_batches import Rec, batch, commit
 from tests.fakes.log_reader import FakeLogReader
@@ -40,7 +40,7 @@ def fleet() -> Iterator[Fleet]:
 
     with (
         mock.patch("kafkakit.wiring.open_log", open_log),
-        mock.patch("kafkakit.streams.lag.act.looks.ONCE_PACE", Pace(wait_ms=10, ends_s=0.02, records_s=0.01)),
+        mock.patch("kafkakit.streams.lag.act.looks.ONCE_PACE", MonitorPace(wait_ms=10, ends_s=0.02, records_s=0.01)),
         mock.patch(
             "kafkakit.streams.lag.commands.options._facts_of",
             lambda settings, topics: {t: TopicFacts() for t in topics},
@@ -174,7 +174,7 @@ def test_check_is_one_line_with_performance_data(
 
 def test_check_knows_every_status(fleet: Fleet, home: Home) -> None:
     fill(fleet.add("a"), "g", 10, 10)
-    every = ",".join(status.word for status in Status)
+    every = ",".join(status.word for status in LagStatus)
     assert home.run("streams", "lag", "check", "--crit-status", every).code == 1
     ran = home.run("streams", "lag", "check", "--crit-status", "late")
     assert ran.code == 2

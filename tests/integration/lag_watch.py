@@ -11,15 +11,15 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.clusters import Means, Source, Watcher
-from kafkakit.streams.lag.act.monitor import ClusterMonitor, Pace
+from kafkakit.streams.lag.act.clusters import ClusterWatcher, MonitorContext, MonitoredCluster
+from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topic_facts import BROKER_KEYS, facts_of
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.integration.conftest import SandboxCluster
 
-PACE = Pace(ends_s=0.3, records_s=0.1)
+PACE = MonitorPace(ends_s=0.3, records_s=0.1)
 _names = itertools.count()
 
 
@@ -31,7 +31,7 @@ class Row:
     end: int
     lag: int
     pending: int
-    status: Status
+    status: LagStatus
     backlog: TimeLag
     live: TimeLag
 
@@ -42,12 +42,12 @@ class Watch:
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.said: list[str] = []
-        source = Source(
+        source = MonitoredCluster(
             name=cluster.name,
             open_reader=lambda: KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=5),
             facts_of=partial(topic_facts, cluster),
         )
-        self.watcher = Watcher(source, Means(clock=SystemClock(), say=self.said.append, pace=PACE))
+        self.watcher = ClusterWatcher(source, MonitorContext(clock=SystemClock(), say=self.said.append, pace=PACE))
 
     @property
     def monitor(self) -> ClusterMonitor:
@@ -64,7 +64,7 @@ class Watch:
         return {
             TopicPartition(table.topics[table.topic[i]], int(table.partition[i])): Row(
                 int(table.committed[i]), int(table.end[i]), int(table.lag[i]), int(table.pending[i]),
-                Status(int(table.status[i])), table.backlog.at(i), table.live.at(i),
+                LagStatus(int(table.status[i])), table.backlog.at(i), table.live.at(i),
             )
             for i in range(len(table))
             if table.groups[table.group[i]] == group

@@ -13,7 +13,7 @@ from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.lag.decide.measure.figures import Flag, Source
+from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import Watch, make_topic, new_topic, watching
 from tests.integration.stream_clients import (
@@ -47,11 +47,11 @@ def test_a_members_commits_are_seen(watch: Watch, protocol: str) -> None:
     with member(watch.cluster, group, [key.topic], protocol=protocol) as live:
         live.commit({key: (4, "")})
         row = watch.until(group, key, lambda r: r.lag == 6 and r.backlog.is_exact)
-        assert row.backlog.source is Source.RECORD
+        assert row.backlog.source is EstimateSource.RECORD
         assert row.backlog.as_of_ms - row.backlog.low_ms == stamp + 4_000
         live.commit({key: (10, "")})
         row = watch.until(group, key, lambda r: r.lag == 0 and r.backlog.is_exact)
-        assert (row.backlog.source, row.backlog.high_ms) == (Source.CAUGHT_UP, 0)
+        assert (row.backlog.source, row.backlog.high_ms) == (EstimateSource.CAUGHT_UP, 0)
 
 
 def test_commits_of_kafka_python_with_metadata_of_kafka_streams(watch: Watch) -> None:
@@ -60,11 +60,11 @@ def test_commits_of_kafka_python_with_metadata_of_kafka_streams(watch: Watch) ->
     produce(watch.cluster, key, [b"x"] * 10, timestamp_ms=stamp, step_ms=1_000)
     group = f"streams-{key.topic}"
     commit_with_kafka_python(watch.cluster, group, {key: (5, write_kafka_streams(stamp + 4_000))})
-    row = watch.until(group, key, lambda r: r.live.source is Source.STREAM_TIME)
+    row = watch.until(group, key, lambda r: r.live.source is EstimateSource.STREAM_TIME)
     assert row.live.high_ms is not None
     assert row.live.as_of_ms - row.live.high_ms == stamp + 4_000
     row = watch.until(group, key, lambda r: r.backlog.is_exact)
-    assert row.backlog.source is Source.RECORD
+    assert row.backlog.source is EstimateSource.RECORD
     assert row.backlog.as_of_ms - row.backlog.low_ms == stamp + 5_000
 
 
@@ -105,7 +105,9 @@ def test_a_poison_pill_is_one_pending_record_and_nearly_no_live_lag(watch: Watch
     identity = CommitIdentity(cluster_id=watch.cluster.cluster_id, topic_id=topic_id, partition=0, group=group)
     text = poison_pill(identity, stuck=0, done_to=401, oldest_ms=stamp, newest_ms=now_ms() - 500)
     commit_with_kafka_python(watch.cluster, group, {key: (0, text)})
-    row = watch.until(group, key, lambda r: r.backlog.source is Source.WATERMARK and r.live.source is Source.CAUGHT_UP)
+    row = watch.until(
+        group, key, lambda r: r.backlog.source is EstimateSource.WATERMARK and r.live.source is EstimateSource.CAUGHT_UP
+    )
     assert (row.lag, row.pending) == (401, 1)
     assert row.backlog.is_exact
     assert row.backlog.as_of_ms - row.backlog.low_ms == stamp
@@ -129,10 +131,10 @@ def test_no_sample_survives_a_topic_made_anew(watch: Watch) -> None:
     # The old commit is deleted with its topic by the broker; whether before or after, it says nothing of the new one.
     for _ in range(20):
         row = watch.rows(group).get(key)
-        assert row is None or row.lag == -1 or Flag.OTHER_TOPIC in row.backlog.flags
+        assert row is None or row.lag == -1 or FigureFlag.OTHER_TOPIC in row.backlog.flags
         time.sleep(0.1)
     commit_with_kafka_python(watch.cluster, group, {key: (3, "")})
-    row = watch.until(group, key, lambda r: r.lag == 4 and r.backlog.source is Source.RECORD)
+    row = watch.until(group, key, lambda r: r.lag == 4 and r.backlog.source is EstimateSource.RECORD)
     assert row.end == 7
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.decide.condition import MonitorPhase
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import new_topic, watching
 from tests.integration.stream_clients import commit_with_kafka_python, produce
@@ -43,7 +43,7 @@ def test_a_broker_that_dies_is_told_and_one_that_comes_back_is_followed(single: 
         before = watch.until("g-dies", key, lambda r: r.lag == 6 and r.backlog.is_exact)
         single.kill(single.broker_ids[0])
         try:
-            eventually(lambda: watch.watcher.condition().phase is Phase.UNREACHABLE, "it is not told")
+            eventually(lambda: watch.watcher.condition().phase is MonitorPhase.UNREACHABLE, "it is not told")
             row = watch.rows("g-dies")[key]
             time.sleep(1)
             assert watch.rows("g-dies")[key].backlog.as_of_ms == row.backlog.as_of_ms, "an old figure looks new"
@@ -53,7 +53,7 @@ def test_a_broker_that_dies_is_told_and_one_that_comes_back_is_followed(single: 
         commit_with_kafka_python(single, "g-dies", {key: (8, "")})
         after = watch.until("g-dies", key, lambda r: r.lag == 2 and r.backlog.is_exact)
         assert after.backlog.as_of_ms > before.backlog.as_of_ms
-        eventually(lambda: watch.watcher.condition().phase is Phase.LIVE, "it is not live again")
+        eventually(lambda: watch.watcher.condition().phase is MonitorPhase.LIVE, "it is not live again")
         assert any("answer again" in line for line in watch.said)
 
 

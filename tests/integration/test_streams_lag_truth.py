@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.decide.measure.figures import Source
+from kafkakit.streams.lag.decide.measure.figures import EstimateSource
 from tests.integration.conftest import SandboxCluster
 from tests.integration.lag_watch import Row, new_topic, watching
 from tests.integration.stream_clients import Member, loner, produce
@@ -140,7 +140,7 @@ def test_every_interval_holds_the_truth(cluster: SandboxCluster, actors: dict[st
             check(name, actor.diary, row)
     assert any(row.backlog.is_exact and row.backlog.low_ms > 0 for row in seen["bursty"])
     assert any(row.backlog.is_exact and row.backlog.low_ms > 3_600_000 for row in seen["replayed"])
-    assert any(row.backlog.source is Source.CAUGHT_UP for row in seen["steady"])
+    assert any(row.backlog.source is EstimateSource.CAUGHT_UP for row in seen["steady"])
 
 
 def check(name: str, diary: Diary, row: Row) -> None:

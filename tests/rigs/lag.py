@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.monitor import ClusterMonitor, Pace
+from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.clusters.streams_batches import Rec, batch, commit, tombstone
 from tests.fakes.admin import FakeClock
@@ -31,7 +31,7 @@ class SteppingClock(FakeClock):
 class Row:
     """One group-partition of a table."""
 
-    def __init__(self, committed: int, end: int, lag: int, status: Status, backlog: TimeLag, live: TimeLag) -> None:
+    def __init__(self, committed: int, end: int, lag: int, status: LagStatus, backlog: TimeLag, live: TimeLag) -> None:
         self.committed, self.end, self.lag, self.status = committed, end, lag, status
         self.backlog, self.live = backlog, live
 
@@ -49,7 +49,7 @@ class Rig:
 
     def new_monitor(self) -> ClusterMonitor:
         return ClusterMonitor(
-            self.reader, self.clock, "prod", "c1", facts_of=self.facts_of, pace=Pace(ends_s=1.0, records_s=0.5)
+            self.reader, self.clock, "prod", "c1", facts_of=self.facts_of, pace=MonitorPace(ends_s=1.0, records_s=0.5)
         )
 
     def facts_of(self, topics: Sequence[str]) -> Mapping[str, TopicFacts]:
@@ -88,7 +88,7 @@ class Rig:
         table = (monitor or self.monitor).table()
         return {
             (table.groups[table.group[i]], table.topics[table.topic[i]], int(table.partition[i])): Row(
-                int(table.committed[i]), int(table.end[i]), int(table.lag[i]), Status(int(table.status[i])),
+                int(table.committed[i]), int(table.end[i]), int(table.lag[i]), LagStatus(int(table.status[i])),
                 table.backlog.at(i), table.live.at(i),
             )
             for i in range(len(table))

@@ -15,7 +15,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
 from kafkakit.streams.lag.decide.shares import (
     MAX_CLUSTERS,
-    Instance,
+    MonitorInstance,
     decode_instance,
     encode_instance,
     fair_share,
@@ -36,7 +36,7 @@ def share_path(cluster_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class ShareChanges:
     """What one tick changed: clusters taken, and clusters let go of with the reason."""
 
     taken: tuple[str, ...] = ()
@@ -47,10 +47,10 @@ class Changes:
 class _Seen:
     document: Versioned
     since_s: float
-    instance: Instance | None
+    instance: MonitorInstance | None
 
 
-class Shares:
+class ClusterShares:
     """One instance's clusters. `tick` is for one thread, to be called about every second; `holds` for any.
 
     `holder` names this process, `name` is its own document. `life_of` tells what is certain of another process.
@@ -92,7 +92,7 @@ class Shares:
         lease = self._leases.get(cluster_id)
         return lease is not None and lease.is_held()
 
-    def tick(self, reached: Collection[str]) -> Changes:
+    def tick(self, reached: Collection[str]) -> ShareChanges:
         """Renew, take what is free up to the fair share, and give up what is too much.
 
         `reached` are the clusters that this instance can talk to now; others are let go of. A control store that is
@@ -112,7 +112,7 @@ class Shares:
                 self._say(f"the control store {what} ({error.message}); clusters are neither taken nor given")
             self._store_was_away = True
         # Whatever was taken before a fault is ours, and nobody else carries it.
-        return Changes(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
+        return ShareChanges(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
 
     def close(self) -> None:
         """Give everything back, so that the others take over at once; what fails runs out by itself."""
@@ -143,7 +143,7 @@ class Shares:
 
     def _announce(self, reached: Collection[str]) -> None:
         self._beats += 1
-        note = Instance(
+        note = MonitorInstance(
             holder=self._holder,
             beats=self._beats,
             carries=tuple(sorted(self._held)[:MAX_CLUSTERS]),
@@ -184,7 +184,7 @@ class Shares:
             return
         self._others.pop(name, None)
 
-    def _living(self) -> dict[str, Instance]:
+    def _living(self) -> dict[str, MonitorInstance]:
         now_s = self._clock.monotonic()
         return {
             name: seen.instance
@@ -238,7 +238,7 @@ class Shares:
         return self._leases[cluster_id]
 
 
-def _read(document: Versioned, path: str) -> Instance | None:
+def _read(document: Versioned, path: str) -> MonitorInstance | None:
     """A note that cannot be read (of a newer version, say) counts for nobody."""
     try:
         return decode_instance(document.value, f"control document {path}")

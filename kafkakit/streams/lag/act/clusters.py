@@ -8,9 +8,9 @@ from threading import Event, Lock, Thread
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.monitor import ClusterMonitor, FactsOf, Pace
+from kafkakit.streams.lag.act.monitor import ClusterMonitor, FactsOf, MonitorPace
 from kafkakit.streams.lag.act.state_files import StateFiles
-from kafkakit.streams.lag.decide.condition import Condition, Phase
+from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules
 from kafkakit.streams.lag.decide.saving import check_state
 
@@ -22,7 +22,7 @@ SAVE_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class MonitoredCluster:
     """One cluster to watch: what people call it, how to connect, and which cluster it must be (None: any).
 
     `facts_of` reads the settings of its topics.
@@ -35,23 +35,23 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class MonitorContext:
     """What all watchers share: clock, where state is kept (None: nowhere), pace and rules, and who is told."""
 
     clock: Clock
     say: Callable[[str], None]
     states: StateFiles | None = None
-    pace: Pace | None = None
+    pace: MonitorPace | None = None
     rules: MeasureRules | None = None
 
 
-class Watcher:
+class ClusterWatcher:
     """The thread of one cluster. While `carry` is set it monitors; otherwise it only looks whether brokers answer.
 
     Attributes may be read by any thread.
     """
 
-    def __init__(self, source: Source, means: Means) -> None:
+    def __init__(self, source: MonitoredCluster, means: MonitorContext) -> None:
         self.name = source.name
         self.cluster_id = ""
         self.reached_s: float | None = None
@@ -90,15 +90,15 @@ class Watcher:
         """Why nothing can be had now, None while all is well."""
         return self._error
 
-    def condition(self) -> Condition:
+    def condition(self) -> MonitorCondition:
         """How it is doing, before there is a monitor too."""
         monitor, error = self.monitor, self._error
         now_ms = int(self._means.clock.now().timestamp() * 1000)
         if monitor is not None:
             found = monitor.condition()
             return replace(found, reason=error.message) if error is not None and not found.reason else found
-        phase = Phase.CONNECTING if error is None or isinstance(error, TryLaterError) else Phase.REFUSED
-        return Condition(
+        phase = MonitorPhase.CONNECTING if error is None or isinstance(error, TryLaterError) else MonitorPhase.REFUSED
+        return MonitorCondition(
             cluster=self.name,
             cluster_id=self.cluster_id,
             at_ms=now_ms,
@@ -237,8 +237,8 @@ class Watcher:
 class Fleet:
     """Watchers of several clusters, in the order given."""
 
-    def __init__(self, sources: Sequence[Source], means: Means) -> None:
-        self.watchers = tuple(Watcher(source, means) for source in sources)
+    def __init__(self, sources: Sequence[MonitoredCluster], means: MonitorContext) -> None:
+        self.watchers = tuple(ClusterWatcher(source, means) for source in sources)
         self._clock = means.clock
 
     def start(self, *, carrying: bool) -> None:
@@ -260,6 +260,6 @@ class Fleet:
         monitors = (watcher.monitor for watcher in self.watchers)
         return tuple(monitor.table() for monitor in monitors if monitor is not None)
 
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[MonitorCondition, ...]:
         """How each is doing."""
         return tuple(watcher.condition() for watcher in self.watchers)

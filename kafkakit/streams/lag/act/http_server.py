@@ -19,7 +19,7 @@ Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class HttpPage:
     """One answer."""
 
     body: bytes
@@ -27,7 +27,7 @@ class Page:
     status: int = 200
 
 
-Pages = Mapping[str, Callable[[Query], Page]]
+Pages = Mapping[str, Callable[[Query], HttpPage]]
 
 
 def parse_listen(text: str) -> tuple[str, int]:
@@ -115,7 +115,7 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the parent's name
             """Scrapes are no news."""
 
-        def _page(self) -> Page:
+        def _page(self) -> HttpPage:
             parts = urlsplit(self.path)
             page = pages.get(parts.path)
             if page is None:
@@ -133,7 +133,7 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
             finally:
                 places.release()
 
-        def _send(self, page: Page) -> None:
+        def _send(self, page: HttpPage) -> None:
             self.send_response(page.status)
             self.send_header("Content-Type", page.media)
             self.send_header("Content-Length", str(len(page.body)))
@@ -146,5 +146,5 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
     return _Handler
 
 
-def _plain(status: int, text: str) -> Page:
-    return Page(body=f"{text}\n".encode(), media="text/plain; charset=utf-8", status=status)
+def _plain(status: int, text: str) -> HttpPage:
+    return HttpPage(body=f"{text}\n".encode(), media="text/plain; charset=utf-8", status=status)

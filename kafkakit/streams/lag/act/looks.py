@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from kafkakit.core.errors import UsageError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import ProgressBar
-from kafkakit.streams.lag.act.clusters import Fleet, Watcher
-from kafkakit.streams.lag.act.monitor import Pace
-from kafkakit.streams.lag.decide.condition import Condition, Phase
+from kafkakit.streams.lag.act.clusters import ClusterWatcher, Fleet
+from kafkakit.streams.lag.act.monitor import MonitorPace
+from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.measure.table import LagTable
 
-ONCE_PACE = Pace(ends_s=1.0, records_s=0.1)
+ONCE_PACE = MonitorPace(ends_s=1.0, records_s=0.1)
 ROUNDS = 2
 UNREACHABLE_S = 15.0
 NAP_S = 0.05
@@ -23,7 +23,7 @@ class Look:
 
     at_ms: int
     tables: tuple[LagTable, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[MonitorCondition, ...]
     missing: tuple[tuple[str, str], ...] = ()
 
 
@@ -53,14 +53,15 @@ def look_now(fleet: Fleet, clock: Clock) -> Look:
     missing = tuple(
         (c.cluster, c.reason or c.phase.value)
         for c in conditions
-        if c.phase in (Phase.CONNECTING, Phase.REFUSED, Phase.UNREACHABLE) or (c.as_of_ms < 0 and c.partitions)
+        if c.phase in (MonitorPhase.CONNECTING, MonitorPhase.REFUSED, MonitorPhase.UNREACHABLE)
+        or (c.as_of_ms < 0 and c.partitions)
     )
     tables = fleet.tables()
     at_ms = int(clock.now().timestamp() * 1000)
     return Look(at_ms=at_ms, tables=tables, conditions=conditions, missing=missing)
 
 
-def is_ready(watcher: Watcher, rounds: int = ROUNDS) -> bool:
+def is_ready(watcher: ClusterWatcher, rounds: int = ROUNDS) -> bool:
     """True when everything that a look needs is there."""
     monitor = watcher.monitor
     return (
@@ -86,14 +87,14 @@ def watch(
         clock.sleep(interval_s)
 
 
-def _is_hopeless(watcher: Watcher, waited_s: float) -> bool:
+def _is_hopeless(watcher: ClusterWatcher, waited_s: float) -> bool:
     return watcher.error is not None and waited_s >= UNREACHABLE_S
 
 
-def _show(fleet: Fleet, bar: ProgressBar, waiting: list[Watcher]) -> None:
+def _show(fleet: Fleet, bar: ProgressBar, waiting: list[ClusterWatcher]) -> None:
     conditions = [w.condition() for w in fleet.watchers]
     done, total = sum(c.done for c in conditions), sum(c.total for c in conditions)
     records = sum(c.totals.records for c in conditions)
     names = ", ".join(w.name for w in waiting[:3])
-    what = "reading commits" if any(c.phase is Phase.READING for c in conditions) else "sampling ends"
+    what = "reading commits" if any(c.phase is MonitorPhase.READING for c in conditions) else "sampling ends"
     bar.update(done, total, f"{what} of {names}, {records:,} records")

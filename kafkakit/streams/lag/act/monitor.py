@@ -15,11 +15,11 @@ from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.act.record_reads import RecordReader
 from kafkakit.streams.lag.act.sampling import EndSampler
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
-from kafkakit.streams.lag.decide.condition import MAX_TOLD, BlindSpot, Condition, HeldBack, Phase
-from kafkakit.streams.lag.decide.cursors import Cursor
+from kafkakit.streams.lag.decide.condition import MAX_TOLD, BlindSpot, HeldBack, MonitorCondition, MonitorPhase
+from kafkakit.streams.lag.decide.cursors import LogCursor
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
-from kafkakit.streams.lag.decide.measure.settling import settle_windows
+from kafkakit.streams.lag.decide.measure.past_lags import set_past_lags
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from kafkakit.streams.lag.decide.saved_state import SavedState
@@ -37,7 +37,7 @@ BUSY_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class MonitorPace:
     """How often things are looked at, in seconds, and how long a fetch waits for commits, in ms."""
 
     wait_ms: int = 100
@@ -68,14 +68,14 @@ class ClusterMonitor:
         cluster_id: str,
         *,
         facts_of: FactsOf | None = None,
-        pace: Pace | None = None,
+        pace: MonitorPace | None = None,
         rules: MeasureRules | None = None,
         topic: str = OFFSETS_TOPIC,
         only: Callable[[int], bool] | None = None,
     ) -> None:
         self.name, self.cluster_id = name, cluster_id
         self._reader, self._clock, self._facts_of = reader, clock, facts_of
-        self._pace = pace if pace is not None else Pace()
+        self._pace = pace if pace is not None else MonitorPace()
         self._rules = rules if rules is not None else MeasureRules()
         self._guard = RLock()
         self._keys = KeyTable()
@@ -84,7 +84,7 @@ class ClusterMonitor:
         self._tail = OffsetsTail(reader, self._keys, self._apply, topic=topic, only=only, guard=self._guard)
         self._sampler = EndSampler(reader, self.book, self._now_ms, self._guard)
         self._records = RecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
-        self._phase, self._reason, self._since_ms = Phase.CONNECTING, "", self._now_ms()
+        self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()
         self._due: dict[str, float] = {}
         self._round_began_s = 0.0
         self._ratio = clock.monotonic() - clock.now().timestamp()
@@ -101,7 +101,7 @@ class ClusterMonitor:
         try:
             return self._tick()
         except TryLaterError as error:
-            self._enter(Phase.UNREACHABLE, error.message)
+            self._enter(MonitorPhase.UNREACHABLE, error.message)
             self._due.pop("locate", None)
             raise
 
@@ -136,7 +136,7 @@ class ClusterMonitor:
     @property
     def is_live(self) -> bool:
         """True once all commits are known."""
-        return self._phase is Phase.LIVE
+        return self._phase is MonitorPhase.LIVE
 
     @property
     def rounds(self) -> int:
@@ -148,7 +148,7 @@ class ClusterMonitor:
         """True when the last look found no record that had to be read."""
         return self._reads_idle
 
-    def condition(self) -> Condition:
+    def condition(self) -> MonitorCondition:
         """How the monitor is doing."""
         with self._guard:
             cursors = [c for _, c in sorted(self._tail.cursors.items())]
@@ -157,7 +157,7 @@ class ClusterMonitor:
             held.sort(key=lambda h: (h.transaction.since_ms, h.partition, h.transaction.producer_id))
             as_of = [c.as_of_ms for c in cursors]
             done, total = self._tail.progress()
-            return Condition(
+            return MonitorCondition(
                 cluster=self.name,
                 cluster_id=self.cluster_id,
                 at_ms=self._now_ms(),
@@ -219,9 +219,9 @@ class ClusterMonitor:
         if not self._tail.cursors:
             # Nobody has committed yet: the topic comes with the first group.
             self._clock.sleep(self._pace.wait_ms / 1000)
-        if self._phase is Phase.LIVE:
+        if self._phase is MonitorPhase.LIVE:
             self._sample()
-        self._enter(Phase.LIVE if self._tail.is_caught_up else Phase.READING, "")
+        self._enter(MonitorPhase.LIVE if self._tail.is_caught_up else MonitorPhase.READING, "")
         return count
 
     def _sample(self) -> None:
@@ -233,7 +233,7 @@ class ClusterMonitor:
             self._sampler.step()
             if self._sampler.is_idle and self._sampler.rounds == 1:
                 with self._guard:
-                    settle_windows(self.book, self._now_ms())
+                    set_past_lags(self.book, self._now_ms())
             if self._sampler.is_idle:
                 took_s = self._clock.monotonic() - self._round_began_s
                 self._due["ends"] = self._round_began_s + max(self._pace.ends_s, BUSY_SHARE * took_s)
@@ -278,7 +278,7 @@ class ClusterMonitor:
             self._due.pop("ends", None)
         self._ratio = ratio
 
-    def _enter(self, phase: Phase, reason: str) -> None:
+    def _enter(self, phase: MonitorPhase, reason: str) -> None:
         if phase is not self._phase:
             self._phase, self._since_ms = phase, self._now_ms()
         self._reason = reason
@@ -287,6 +287,6 @@ class ClusterMonitor:
         return int(self._clock.now().timestamp() * 1000)
 
 
-def _blind(cursor: Cursor) -> BlindSpot:
+def _blind(cursor: LogCursor) -> BlindSpot:
     reason = "its ends are not known" if cursor.error is None else str(cursor.error)
     return BlindSpot(partition=cursor.partition, reason=reason, as_of_ms=cursor.as_of_ms)

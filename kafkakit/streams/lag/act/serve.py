@@ -5,9 +5,9 @@ from threading import Lock
 
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.ports.clock import Clock
-from kafkakit.streams.lag.act.cluster_shares import Shares
-from kafkakit.streams.lag.act.clusters import Fleet, Watcher
-from kafkakit.streams.lag.decide.published import Seen
+from kafkakit.streams.lag.act.cluster_shares import ClusterShares
+from kafkakit.streams.lag.act.clusters import ClusterWatcher, Fleet
+from kafkakit.streams.lag.decide.published import Published
 
 TICK_S = 1.0
 SUMMARY_EVERY_S = 60.0
@@ -17,13 +17,13 @@ REACHED_S = 30.0
 FRESH_S = 1.0
 
 
-class Service:
+class LagService:
     """Watchers of all clusters, and the leases that say which of them this instance carries."""
 
-    def __init__(self, fleet: Fleet, shares: Shares, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, fleet: Fleet, shares: ClusterShares, clock: Clock, say: Callable[[str], None]) -> None:
         self._fleet, self._shares, self._clock, self._say = fleet, shares, clock, say
         self._lock = Lock()
-        self._seen: Seen | None = None
+        self._seen: Published | None = None
         self._seen_s = 0.0
         self._records_before = 0
 
@@ -31,7 +31,7 @@ class Service:
         """Connect to all clusters; none is carried before its lease is taken."""
         self._fleet.start(carrying=False)
 
-    def seen(self) -> Seen:
+    def seen(self) -> Published:
         """What may be published now; measured at most once in `FRESH_S`. For any thread.
 
         Whether a cluster is still ours is asked anew each time: an instance that lost a lease falls silent at once.
@@ -44,7 +44,7 @@ class Service:
         ours = {w.name for w in self._fleet.watchers if self._is_ours(w)}
         if all(c.cluster in ours for c in seen.conditions):
             return seen
-        return Seen(
+        return Published(
             at_ms=seen.at_ms,
             tables=tuple(t for t in seen.tables if t.cluster in ours),
             conditions=tuple(c for c in seen.conditions if c.cluster in ours),
@@ -59,7 +59,7 @@ class Service:
     def tick(self) -> None:
         """Renew, take and give clusters; to be called about every second by one thread."""
         now_s = self._clock.monotonic()
-        by_id: dict[str, Watcher] = {}
+        by_id: dict[str, ClusterWatcher] = {}
         for watcher in self._fleet.watchers:
             if watcher.cluster_id and watcher.reached_s is not None and now_s - watcher.reached_s < REACHED_S:
                 by_id.setdefault(watcher.cluster_id, watcher)
@@ -94,9 +94,9 @@ class Service:
             self._say(f"{name}: did not end in time; its state is as of the last save")
         self._shares.close()
 
-    def _measured(self) -> Seen:
+    def _measured(self) -> Published:
         found = [(w, w.monitor) for w in self._fleet.watchers if self._is_ours(w)]
-        return Seen(
+        return Published(
             tables=tuple(monitor.table() for _, monitor in found if monitor is not None),
             conditions=tuple(w.condition() for w, _ in found),
             others=tuple(sorted({w.name for w in self._fleet.watchers} - {w.name for w, _ in found})),
@@ -104,18 +104,18 @@ class Service:
             at_ms=int(self._clock.now().timestamp() * 1000),
         )
 
-    def _is_ours(self, watcher: Watcher) -> bool:
+    def _is_ours(self, watcher: ClusterWatcher) -> bool:
         return watcher.carry.is_set() and self._shares.holds(watcher.cluster_id)
 
 
 def serve(
-    service: Service,
+    service: LagService,
     clock: Clock,
     *,
     say: Callable[[str], None],
     notify: Callable[..., bool],
     memory_bytes: Callable[[], int],
-    send: Callable[[Seen], None] | None = None,
+    send: Callable[[Published], None] | None = None,
 ) -> None:
     """Go on until somebody says stop; raises `TerminatedRunError` for SIGTERM, after everything was put away."""
     due = {"summary": clock.monotonic() + SUMMARY_EVERY_S, "send": clock.monotonic() + SEND_EVERY_S}

@@ -16,7 +16,7 @@ from kafkakit.streams.formats.identity import NO_TOPIC_ID
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
-from kafkakit.streams.lag.decide.cursors import Cursor, Resume, ResumePoint, Totals
+from kafkakit.streams.lag.decide.cursors import LogCursor, ReadTotals, Resume, ResumePoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,8 +57,8 @@ class OffsetsTail:
         self._reader, self._keys, self._apply, self._topic = reader, keys, apply, topic
         self._only = only if only is not None else lambda _: True
         self.topic_id = b""
-        self.cursors: dict[int, Cursor] = {}
-        self.totals = Totals()
+        self.cursors: dict[int, LogCursor] = {}
+        self.totals = ReadTotals()
         self._source: NDArray[np.int32] = np.full(64, -1, np.int32)
         self._began: NDArray[np.int32] = np.full(64, -1, np.int32)
         self._turn = 0
@@ -85,7 +85,7 @@ class OffsetsTail:
             self.topic_id = place.topic_id
             for partition in sorted(place.leaders):
                 if partition not in self.cursors and self._only(partition):
-                    self.cursors[partition] = Cursor(partition=partition, feed=OffsetsFeed(partition, self._keys))
+                    self.cursors[partition] = LogCursor(partition=partition, feed=OffsetsFeed(partition, self._keys))
         self._find_ends([c for c in self.cursors.values() if c.next is None])
 
     def poll(self, wait_ms: int, now_ms: int) -> int:
@@ -155,7 +155,7 @@ class OffsetsTail:
             by_partition[partition] = cursor.is_whole
         return by_partition[np.minimum(self._source, len(by_partition) - 1)]
 
-    def _half(self, behind: list[Cursor]) -> list[Cursor]:
+    def _half(self, behind: list[LogCursor]) -> list[LogCursor]:
         """A half of the partitions in turn, the other half being asked for ahead: brokers work while we decode."""
         if len(behind) < 2:
             return behind
@@ -163,18 +163,18 @@ class OffsetsTail:
         self._reader.ask_ahead(self._offsets(behind), max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
         return behind[self._turn :: 2]
 
-    def _offsets(self, cursors: Collection[Cursor]) -> dict[TopicPartition, int]:
+    def _offsets(self, cursors: Collection[LogCursor]) -> dict[TopicPartition, int]:
         return {self._key(c): c.next for c in cursors if c.next is not None}
 
-    def _fetch(self, cursors: Collection[Cursor], wait_ms: int) -> Mapping[TopicPartition, Fetched]:
+    def _fetch(self, cursors: Collection[LogCursor], wait_ms: int) -> Mapping[TopicPartition, Fetched]:
         return self._reader.fetch(
             self._offsets(cursors), max_bytes=FETCH_BYTES, wait_ms=wait_ms, partition_bytes=PARTITION_BYTES
         )
 
-    def _key(self, cursor: Cursor) -> TopicPartition:
+    def _key(self, cursor: LogCursor) -> TopicPartition:
         return TopicPartition(self._topic, cursor.partition)
 
-    def _find_ends(self, cursors: list[Cursor]) -> None:
+    def _find_ends(self, cursors: list[LogCursor]) -> None:
         if not cursors:
             return
         spans = self._reader.spans([self._key(c) for c in cursors])
@@ -186,7 +186,7 @@ class OffsetsTail:
                 else:
                     cursor.error = span
 
-    def _begin(self, cursor: Cursor, span: LogSpan) -> None:
+    def _begin(self, cursor: LogCursor, span: LogSpan) -> None:
         at, known_to, as_of_ms = self._resume.get(cursor.partition, ResumePoint(-1, -1, -1))
         # A log that lost the place where an earlier run stopped is read whole.
         is_warm = span.start <= at <= known_to <= span.end and not cursor.began
@@ -201,7 +201,7 @@ class OffsetsTail:
         cursor.error = None
         self._sweep_if_done(cursor)
 
-    def _take(self, cursor: Cursor, answer: Fetched | None) -> int:
+    def _take(self, cursor: LogCursor, answer: Fetched | None) -> int:
         """Read one answer; returns the number of records."""
         if answer is None or cursor.next is None:
             return 0
@@ -222,7 +222,7 @@ class OffsetsTail:
             cursor.as_of_ms = asked_ms
         return count
 
-    def _read(self, cursor: Cursor, answer: Fetched) -> int:
+    def _read(self, cursor: LogCursor, answer: Fetched) -> int:
         at = cursor.next or 0
         columns, facts = cursor.feed.feed(answer.records)
         self.totals.add(facts)
@@ -242,7 +242,7 @@ class OffsetsTail:
         self._sweep_if_done(cursor)
         return facts.records
 
-    def _pass_hole(self, cursor: Cursor) -> int:
+    def _pass_hole(self, cursor: LogCursor) -> int:
         """Compaction can take all records below the end: then no answer ever holds one.
 
         Other partitions may have filled the answer, so only an empty answer to a request of its own proves the hole.
@@ -258,7 +258,7 @@ class OffsetsTail:
             self._sweep_if_done(cursor)
         return 0
 
-    def _skip_stop(self, cursor: Cursor, reason: str) -> None:
+    def _skip_stop(self, cursor: LogCursor, reason: str) -> None:
         """Bytes that are no batch: after some tries, go on behind everything that is there now, and count the loss."""
         cursor.stopped_tries += 1
         if cursor.stopped_tries < STUCK_TRIES or cursor.next is None:
@@ -268,13 +268,13 @@ class OffsetsTail:
         self.totals.skipped_offsets += max(0, cursor.end - cursor.next)
         cursor.next = max(cursor.next, cursor.end)
 
-    def _fail(self, cursor: Cursor, error: ItemError) -> None:
+    def _fail(self, cursor: LogCursor, error: ItemError) -> None:
         cursor.error = error
         if error.name == OUT_OF_RANGE:
             # The log was cut at either end since: what it holds now is read anew, what it lost is forgotten.
             self._start_over(cursor)
 
-    def _start_over(self, cursor: Cursor) -> None:
+    def _start_over(self, cursor: LogCursor) -> None:
         self.totals.started_over += 1
         self._resume.pop(cursor.partition, None)
         cursor.next, cursor.target, cursor.as_of_ms, cursor.asked_ms = None, -1, -1, -1
@@ -298,7 +298,7 @@ class OffsetsTail:
             self._source[freed] = -1
             self._keys.release(freed.tolist())
 
-    def _sweep_if_done(self, cursor: Cursor) -> None:
+    def _sweep_if_done(self, cursor: LogCursor) -> None:
         """After a second pass over a log: commits that only the first pass saw are in it no longer."""
         import numpy as np
 

@@ -10,7 +10,6 @@ from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
 from kafkakit.streams.lag.commands.check import check
 from kafkakit.streams.lag.commands.options import (
     CLOSE_S,
-    By,
     ByLevel,
     Clusters,
     GroupGlobs,
@@ -21,6 +20,7 @@ from kafkakit.streams.lag.commands.options import (
     SortOrder,
     Top,
     TopicGlobs,
+    ViewBy,
     WaitFor,
     look_of,
     means_of,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.reporter import Screen
     from kafkakit.report.report import Report
     from kafkakit.streams.lag.act.looks import Look
-    from kafkakit.streams.lag.decide.views.views import View
+    from kafkakit.streams.lag.decide.views.views import LagView
     from kafkakit.streams.lag.show.changes import Statuses
 
 app = new_group("Measure how far consumer groups are behind, in records and in time.")
@@ -45,7 +45,7 @@ def once(
     ctx: typer.Context,
     groups: Groups = None,
     clusters: Clusters = None,
-    by: ByLevel = By.GROUP_TOPIC,
+    by: ByLevel = ViewBy.GROUP_TOPIC,
     sort: SortOrder = SortBy.WORST,
     group: GroupGlobs = None,
     topic: TopicGlobs = None,
@@ -82,7 +82,7 @@ def watch(
     ctx: typer.Context,
     groups: Groups = None,
     clusters: Clusters = None,
-    by: ByLevel = By.GROUP_TOPIC,
+    by: ByLevel = ViewBy.GROUP_TOPIC,
     sort: SortOrder = SortBy.WORST,
     group: GroupGlobs = None,
     topic: TopicGlobs = None,
@@ -118,7 +118,7 @@ def watch(
     means = means_of(kit, skew)
     fleet = Fleet(sources_of(settings_of(kit, clusters)), means)
 
-    def chosen(look: Look) -> View:
+    def chosen(look: Look) -> LagView:
         return _view(look, by, sort, [*(groups or []), *(group or [])], topic or [], top, internal)
 
     try:
@@ -136,7 +136,7 @@ def watch(
 class _Shown:
     """Looks on the terminal, or a line for each change."""
 
-    def __init__(self, screen: Screen, chosen: Callable[[Look], View], *, is_screen: bool) -> None:
+    def __init__(self, screen: Screen, chosen: Callable[[Look], LagView], *, is_screen: bool) -> None:
         self._screen, self._chosen, self._is_screen = screen, chosen, is_screen
         self._before: Statuses = {}
         self._notes: frozenset[str] = frozenset()
@@ -156,17 +156,17 @@ class _Shown:
 
 
 def _view(
-    look: Look, by: By, sort: SortBy, groups: Sequence[str], topics: Sequence[str], top: int, internal: bool
-) -> View:
+    look: Look, by: ViewBy, sort: SortBy, groups: Sequence[str], topics: Sequence[str], top: int, internal: bool
+) -> LagView:
     from kafkakit.streams.lag.decide.views.selecting import selected, sorted_by
-    from kafkakit.streams.lag.decide.views.views import Level, view
+    from kafkakit.streams.lag.decide.views.views import ViewLevel, view
 
     tables = [selected(t, groups=groups, topics=topics, internal=internal or bool(topics)) for t in look.tables]
-    level = Level(by.value.replace("-", "_"))
+    level = ViewLevel(by.value.replace("-", "_"))
     return sorted_by(view(tables, level), sort.value, top) if sort is not SortBy.WORST else view(tables, level, top=top)
 
 
-def _result(command: str, look: Look, view: View) -> Report:
+def _result(command: str, look: Look, view: LagView) -> Report:
     from kafkakit.report.report import Report
     from kafkakit.streams.lag.show.views import COLUMNS, view_data, view_rows, view_text
 

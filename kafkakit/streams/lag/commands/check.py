@@ -28,13 +28,13 @@ from kafkakit.streams.lag.commands.options import (
     WaitFor,
     look_of,
 )
-from kafkakit.streams.lag.decide.views.thresholds import Judge
+from kafkakit.streams.lag.decide.views.thresholds import JudgedBound
 
 if TYPE_CHECKING:
     from kafkakit.core.errors import KafkakitError
     from kafkakit.report.report import Report
     from kafkakit.streams.lag.act.looks import Look
-    from kafkakit.streams.lag.decide.views.thresholds import CheckResult, Limits, Verdict
+    from kafkakit.streams.lag.decide.views.thresholds import CheckResult, LagLimits, Verdict
 
 
 def check(
@@ -52,7 +52,7 @@ def check(
     crit_retention: CritRetention = None,
     warn_status: WarnStatus = "stalled,rewind",
     crit_status: CritStatus = "stopped,lost",
-    judge: JudgeBy = Judge.LOW,
+    judge: JudgeBy = JudgedBound.LOW,
     nagios: Annotated[
         bool, typer.Option("--nagios", help="Exit as monitoring plugins do: 0 ok, 1 warning, 2 critical, 3 unknown.")
     ] = False,
@@ -96,20 +96,20 @@ def check(
     raise typer.Exit(_exit_code(found, look, nagios=nagios))
 
 
-def _limits(side: str, lag: str | None, time: str | None, retention: str | None, statuses: str) -> Limits:
+def _limits(side: str, lag: str | None, time: str | None, retention: str | None, statuses: str) -> LagLimits:
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.lag.decide.measure.status import Status
-    from kafkakit.streams.lag.decide.views.thresholds import Limits, parse_count
+    from kafkakit.streams.lag.decide.measure.status import LagStatus
+    from kafkakit.streams.lag.decide.views.thresholds import LagLimits, parse_count
 
     words = [word.strip() for word in statuses.split(",") if word.strip() not in ("", "none")]
-    known = {status.word: status for status in Status}
+    known = {status.word: status for status in LagStatus}
     for word in words:
         if word not in known:
             raise UsageError(
                 f"--{side}-status: {word!r:.40} is no status", hint=f"there are {', '.join(sorted(known))}"
             )
-    return Limits(
+    return LagLimits(
         max_lag=None if lag is None else parse_count(lag, f"--{side}-lag"),
         max_time_lag_ms=None if time is None else round(parse_duration(time, f"--{side}-time") * 1000),
         min_retention_left_ms=(

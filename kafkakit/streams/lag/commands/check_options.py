@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.streams.lag.decide.views.thresholds import Judge
+from kafkakit.streams.lag.decide.views.thresholds import JudgedBound
 
 WarnLag = Annotated[
     str | None,
@@ -44,6 +44,6 @@ CritStatus = Annotated[
     str, typer.Option("--crit-status", metavar="STATUS,...", help="Statuses that are critical; none for none.")
 ]
 JudgeBy = Annotated[
-    Judge,
+    JudgedBound,
     typer.Option("--judge", help="Which end of a time lag's interval counts; low never calls anybody for nothing."),
 ]

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.kit import Kit
     from kafkakit.config.read.settings import Settings
-    from kafkakit.streams.lag.act.clusters import Means, Source
+    from kafkakit.streams.lag.act.clusters import MonitorContext, MonitoredCluster
     from kafkakit.streams.lag.act.looks import Look
-    from kafkakit.streams.lag.act.monitor import Pace
+    from kafkakit.streams.lag.act.monitor import MonitorPace
     from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 
 
@@ -22,7 +22,7 @@ CLOSE_S = 3.0
 """How long a command waits for its watchers at the end: one whose broker hangs must not hold it up."""
 
 
-class By(StrEnum):
+class ViewBy(StrEnum):
     """What one line of the table is about."""
 
     GROUP = "group"
@@ -65,7 +65,7 @@ TopicGlobs = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="GLOB", help="Only topics whose name matches. Repeatable.", show_default=False),
 ]
-ByLevel = Annotated[By, typer.Option("--by", help="What a line is about.")]
+ByLevel = Annotated[ViewBy, typer.Option("--by", help="What a line is about.")]
 SortOrder = Annotated[SortBy, typer.Option("--sort", help="Order of the lines; worst is status, then time lag.")]
 Top = Annotated[
     int, typer.Option("--top", min=1, max=100_000, metavar="N", help="Show so many lines, and the others as one sum.")
@@ -99,18 +99,18 @@ def settings_of(kit: Kit, clusters: str | None) -> tuple[tuple[str, Settings], .
     return tuple((name, kit.load_settings(name)) for name in names)
 
 
-def sources_of(found: Sequence[tuple[str, Settings]]) -> tuple[Source, ...]:
+def sources_of(found: Sequence[tuple[str, Settings]]) -> tuple[MonitoredCluster, ...]:
     """What the watchers need to connect; nothing is connected yet. `UsageError` for a cluster without an address."""
     from functools import partial
 
-    from kafkakit.streams.lag.act.clusters import Source
+    from kafkakit.streams.lag.act.clusters import MonitoredCluster
     from kafkakit.wiring import open_log
 
     sources = []
     for name, settings in found:
         open_log(settings).close()  # settings that cannot work are told before anything runs
         sources.append(
-            Source(
+            MonitoredCluster(
                 name=name,
                 open_reader=partial(open_log, settings),
                 facts_of=partial(_facts_of, settings),
@@ -120,12 +120,12 @@ def sources_of(found: Sequence[tuple[str, Settings]]) -> tuple[Source, ...]:
     return tuple(sources)
 
 
-def means_of(kit: Kit, skew: str, pace: Pace | None = None) -> Means:
+def means_of(kit: Kit, skew: str, pace: MonitorPace | None = None) -> MonitorContext:
     """What the watchers share."""
     from pathlib import Path
 
     from kafkakit.core.durations import parse_duration_or_zero
-    from kafkakit.streams.lag.act.clusters import Means
+    from kafkakit.streams.lag.act.clusters import MonitorContext
     from kafkakit.streams.lag.act.state_files import StateFiles
     from kafkakit.streams.lag.decide.measure.table import MeasureRules
     from kafkakit.wiring import read_input, system_clock, write_file
@@ -133,7 +133,7 @@ def means_of(kit: Kit, skew: str, pace: Pace | None = None) -> Means:
     def read(path: Path, limit_bytes: int) -> bytes:
         return read_input(path, limit_bytes)
 
-    return Means(
+    return MonitorContext(
         clock=system_clock(),
         say=kit.output.warn,
         states=StateFiles(kit.settings.state_dir / "lag", read, write_file),

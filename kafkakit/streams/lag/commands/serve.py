@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from kafkakit.cli.kit import Kit
     from kafkakit.ports.clock import Clock
     from kafkakit.ports.control import ControlStore
-    from kafkakit.streams.lag.act.cluster_shares import Shares
-    from kafkakit.streams.lag.act.http_server import Page, Query
-    from kafkakit.streams.lag.act.serve import Service
-    from kafkakit.streams.lag.decide.published import Seen
+    from kafkakit.streams.lag.act.cluster_shares import ClusterShares
+    from kafkakit.streams.lag.act.http_server import HttpPage, Query
+    from kafkakit.streams.lag.act.serve import LagService
+    from kafkakit.streams.lag.decide.published import Published
 
 METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 JSON_MEDIA = "application/json"
@@ -69,7 +69,7 @@ def serve(
     from kafkakit.adapters.service_manager import notify_service, resident_bytes
     from kafkakit.streams.lag.act.clusters import Fleet
     from kafkakit.streams.lag.act.http_server import LagServer, parse_listen
-    from kafkakit.streams.lag.act.serve import Service
+    from kafkakit.streams.lag.act.serve import LagService
     from kafkakit.streams.lag.act.serve import serve as run_service
     from kafkakit.wiring import open_control
 
@@ -80,7 +80,7 @@ def serve(
     with ExitStack() as stack:
         sender = None if dogstatsd is None else stack.enter_context(closing(DogStatsd(dogstatsd)))
         store = stack.enter_context(closing(open_control(kit.settings)))
-        service = Service(Fleet(sources, means), _shares(kit, store, means.clock), means.clock, kit.output.say)
+        service = LagService(Fleet(sources, means), _shares(kit, store, means.clock), means.clock, kit.output.say)
         server = stack.enter_context(closing(LagServer(listen, _pages(service, series))))
         if host not in ("127.0.0.1", "::1", "localhost"):
             kit.output.warn(f"{server.address} can be reached from other machines, by anybody and without encryption")
@@ -95,37 +95,37 @@ def serve(
         )
 
 
-def _shares(kit: Kit, store: ControlStore, clock: Clock) -> Shares:
+def _shares(kit: Kit, store: ControlStore, clock: Clock) -> ClusterShares:
     """This instance's part in the sharing; its name is that of the process, so that it never comes again."""
     from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.streams.lag.act.cluster_shares import Shares
+    from kafkakit.streams.lag.act.cluster_shares import ClusterShares
     from kafkakit.streams.lag.decide.shares import instance_name
 
     holder = this_holder("kafkakit streams lag serve")
-    return Shares(store, clock, holder, instance_name(holder), life_of=life_of, say=kit.output.warn)
+    return ClusterShares(store, clock, holder, instance_name(holder), life_of=life_of, say=kit.output.warn)
 
 
-def _pages(service: Service, series: int) -> dict[str, Callable[[Query], Page]]:
-    from kafkakit.streams.lag.act.http_server import Page
+def _pages(service: LagService, series: int) -> dict[str, Callable[[Query], HttpPage]]:
+    from kafkakit.streams.lag.act.http_server import HttpPage
     from kafkakit.streams.lag.show.metrics_text import exposition
     from kafkakit.streams.lag.show.pages import health_page, json_page
     from kafkakit.streams.lag.show.service_metrics import all_families, instance_data
 
-    def metrics(query: Query) -> Page:
+    def metrics(query: Query) -> HttpPage:
         del query
         seen = service.seen()
-        return Page(body=exposition(all_families(seen, series)).encode(), media=METRICS_MEDIA)
+        return HttpPage(body=exposition(all_families(seen, series)).encode(), media=METRICS_MEDIA)
 
-    def views(query: Query) -> Page:
+    def views(query: Query) -> HttpPage:
         seen = service.seen()
-        return Page(
+        return HttpPage(
             body=json_page(query, seen.tables, seen.conditions, seen.at_ms, instance_data(seen)), media=JSON_MEDIA
         )
 
-    def health(query: Query) -> Page:
+    def health(query: Query) -> HttpPage:
         del query
         seen, is_healthy = service.seen(), service.is_healthy()
-        return Page(
+        return HttpPage(
             body=health_page(is_healthy, seen.conditions, instance_data(seen)),
             media=JSON_MEDIA,
             status=200 if is_healthy else 503,
@@ -134,11 +134,11 @@ def _pages(service: Service, series: int) -> dict[str, Callable[[Query], Page]]:
     return {"/metrics": metrics, "/json": views, "/healthz": health}
 
 
-def _send_to(send: Callable[[Iterable[bytes]], None], series: int) -> Callable[[Seen], None]:
+def _send_to(send: Callable[[Iterable[bytes]], None], series: int) -> Callable[[Published], None]:
     from kafkakit.streams.lag.show.metrics_text import datagrams
     from kafkakit.streams.lag.show.service_metrics import all_families
 
-    def publish(seen: Seen) -> None:
+    def publish(seen: Published) -> None:
         send(datagrams(all_families(seen, series)))
 
     return publish

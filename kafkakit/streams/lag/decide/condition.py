@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
-from kafkakit.streams.lag.decide.cursors import Totals
+from kafkakit.streams.lag.decide.cursors import ReadTotals
 
 MAX_TOLD = 20
 
 
-class Phase(StrEnum):
+class MonitorPhase(StrEnum):
     """What the monitor is at.
 
     CONNECTING: no answer yet. READING: the past of the commit log, so that commits may be missing. LIVE: all commits up
@@ -42,7 +42,7 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class MonitorCondition:
     """One monitor at `at_ms`, by its own clock like all times here.
 
     `as_of_ms` is until when all commits of all partitions are known, -1 while they are not; `ends_as_of_ms` the same
@@ -53,7 +53,7 @@ class Condition:
     cluster: str
     cluster_id: str = ""
     at_ms: int
-    phase: Phase
+    phase: MonitorPhase
     reason: str = ""
     since_ms: int = -1
     as_of_ms: int = -1
@@ -73,7 +73,7 @@ class Condition:
     refused_rows: int = 0
     clock_steps: int = 0
     warm_since_ms: int = -1
-    totals: Totals = field(default_factory=Totals)
+    totals: ReadTotals = field(default_factory=ReadTotals)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -81,13 +81,13 @@ class Condition:
         return tuple(_notes(self))
 
 
-def _notes(c: Condition) -> "list[str]":
+def _notes(c: MonitorCondition) -> "list[str]":
     found: list[str] = []
-    if c.phase is Phase.READING and c.total:
+    if c.phase is MonitorPhase.READING and c.total:
         found.append(
             f"reading the past: {c.done * 100 // max(1, c.total)} % of {c.total:,} offsets; commits may be missing"
         )
-    elif c.phase in (Phase.UNREACHABLE, Phase.REFUSED, Phase.CONNECTING):
+    elif c.phase in (MonitorPhase.UNREACHABLE, MonitorPhase.REFUSED, MonitorPhase.CONNECTING):
         found.append(f"{c.phase}: {c.reason or 'no answer yet'}")
     if c.blind_count:
         first = c.blind[0]

@@ -22,7 +22,7 @@ Resume = Mapping[int, ResumePoint]
 
 
 @dataclass(slots=True)
-class Cursor:
+class LogCursor:
     """Where one partition is read: `next` None while its log's ends are not known.
 
     `first` is where reading began, `target` the end that was seen then: below it the past is read. `began` counts how
@@ -56,7 +56,7 @@ class Cursor:
 
 
 @dataclass(slots=True)
-class Totals:
+class ReadTotals:
     """What was counted since the start; `first_reason` is about the first thing that could not be read.
 
     `started_over` counts partitions that had to be read anew, `skipped_offsets` what lay behind bytes that are no

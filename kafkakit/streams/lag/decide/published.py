@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from kafkakit.streams.lag.decide.condition import Condition
+from kafkakit.streams.lag.decide.condition import MonitorCondition
 from kafkakit.streams.lag.decide.measure.table import LagTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Published:
     """What this instance may publish at `at_ms`: the clusters that are certainly its own, and its own condition."""
 
     at_ms: int
     tables: tuple[LagTable, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[MonitorCondition, ...]
     others: tuple[str, ...]
     instances: int
 

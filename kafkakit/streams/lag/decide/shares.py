@@ -21,7 +21,7 @@ _Ids = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_leng
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class MonitorInstance:
     """What one instance tells the others: the clusters it carries, and those it reaches, by id and sorted."""
 
     holder: Holder
@@ -36,12 +36,12 @@ def instance_name(holder: Holder) -> str:
     return f"i-{host[:60]}-{holder.pid}-{holder.started_ticks}"
 
 
-def decode_instance(data: bytes, source: str) -> Instance:
+def decode_instance(data: bytes, source: str) -> MonitorInstance:
     """Read an instance's document; `InputError` when it is none."""
-    return decode_document(data, INSTANCE_KIND, Instance, source)
+    return decode_document(data, INSTANCE_KIND, MonitorInstance, source)
 
 
-def encode_instance(instance: Instance) -> bytes:
+def encode_instance(instance: MonitorInstance) -> bytes:
     """The document of an instance."""
     return encode_document(INSTANCE_KIND, instance)
 
@@ -57,7 +57,7 @@ def in_own_order(name: str, clusters: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(clusters, key=lambda c: (crc32(f"{name}/{c}".encode()), c)))
 
 
-def to_give(carried: Sequence[str], others: Mapping[str, Instance]) -> str | None:
+def to_give(carried: Sequence[str], others: Mapping[str, MonitorInstance]) -> str | None:
     """The cluster to hand over, if any: one that an instance reaches which carries at least two fewer.
 
     Such a step always brings the two nearer to each other, so handing over comes to an end.

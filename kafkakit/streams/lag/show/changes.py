@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping
 
-from kafkakit.streams.lag.decide.measure.status import Status
-from kafkakit.streams.lag.decide.views.views import Line, View
+from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.views.views import LagView, ViewLine
 from kafkakit.streams.lag.show.views import range_text, span_text
 
-Statuses = Mapping[tuple[str, ...], Status]
+Statuses = Mapping[tuple[str, ...], LagStatus]
 
 
-def statuses_of(view: View) -> dict[tuple[str, ...], Status]:
+def statuses_of(view: LagView) -> dict[tuple[str, ...], LagStatus]:
     """The status of each line by its names."""
     return {_names(line): line.status for line in view.lines}
 
 
-def change_lines(before: Statuses, view: View) -> tuple[str, ...]:
+def change_lines(before: Statuses, view: LagView) -> tuple[str, ...]:
     """A sentence for each line whose status is another one than before; of new lines, for those that are not well."""
     found = []
     for line in view.lines:
-        earlier = before.get(_names(line), Status.OK)
+        earlier = before.get(_names(line), LagStatus.OK)
         if line.status is not earlier:
             found.append(
                 f"{' '.join(_names(line))}: {earlier.word} -> {line.status.word}, {line.lag:,} behind, "
@@ -27,6 +27,6 @@ def change_lines(before: Statuses, view: View) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _names(line: Line) -> tuple[str, ...]:
+def _names(line: ViewLine) -> tuple[str, ...]:
     partition = "" if line.partition < 0 else str(line.partition)
     return tuple(word for word in (line.cluster, line.group, line.stream or line.topic, partition) if word)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.lag.decide.measure.figures import Flag, TimeLag
-from kafkakit.streams.lag.decide.measure.status import Status
-from kafkakit.streams.lag.decide.views.views import Level, Line, View, view
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag
+from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.views.views import LagView, ViewLevel, ViewLine, view
 
 if TYPE_CHECKING:
     from kafkakit.streams.lag.decide.measure.table import LagTable
@@ -39,7 +39,7 @@ class SeriesRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class MetricFamily:
     """A gauge: its name without the prefix, its help, and its samples; one without samples is left out."""
 
     name: str
@@ -47,22 +47,22 @@ class Family:
     samples: tuple[tuple[Labels, float], ...]
 
 
-Value = Callable[[Line], float | None]
+Value = Callable[[ViewLine], float | None]
 
 
-def families(tables: "Sequence[LagTable]", rules: SeriesRules | None = None) -> tuple[Family, ...]:
+def families(tables: "Sequence[LagTable]", rules: SeriesRules | None = None) -> tuple[MetricFamily, ...]:
     """The gauges of several clusters, in a fixed order."""
     rules = rules if rules is not None else SeriesRules()
-    lines = view(tables, Level.GROUP_TOPIC, top=rules.max_group_topics)
+    lines = view(tables, ViewLevel.GROUP_TOPIC, top=rules.max_group_topics)
     dropped = [(lines, "group_topic")]
     found = [_family("", name, text, value, lines) for name, text, value in _GAUGES]
     if rules.with_partitions:
-        single = view(tables, Level.PARTITION, top=rules.max_partitions)
+        single = view(tables, ViewLevel.PARTITION, top=rules.max_partitions)
         dropped.append((single, "partition"))
         found += [_family("partition_", name, text, value, single) for name, text, value in _GAUGES if name in _SINGLE]
-    found += _cluster_families(view(tables, Level.CLUSTER))
+    found += _cluster_families(view(tables, ViewLevel.CLUSTER))
     found.append(
-        Family(
+        MetricFamily(
             name="dropped_series",
             help="Lines without series of their own, because there are more than the limit.",
             samples=tuple(((("level", level),), float(v.others_count)) for v, level in dropped),
@@ -71,7 +71,7 @@ def families(tables: "Sequence[LagTable]", rules: SeriesRules | None = None) -> 
     return tuple(f for f in found if f.samples)
 
 
-def exposition(found: Iterable[Family]) -> str:
+def exposition(found: Iterable[MetricFamily]) -> str:
     """Families as Prometheus reads them."""
     lines: list[str] = []
     for family in found:
@@ -81,7 +81,9 @@ def exposition(found: Iterable[Family]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def datagrams(found: Iterable[Family], *, tags: Sequence[str] = (), max_bytes: int = DATAGRAM_BYTES) -> list[bytes]:
+def datagrams(
+    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = DATAGRAM_BYTES
+) -> list[bytes]:
     """Families as DogStatsD gauges named `kafkakit.lag.*`, a metric a line, as many to a datagram as fit.
 
     A line that alone is longer than `max_bytes` is left out; tags are at most 200 characters long, so none is.
@@ -103,24 +105,24 @@ def datagrams(found: Iterable[Family], *, tags: Sequence[str] = (), max_bytes: i
 
 
 def _fresh(lag: TimeLag, value_ms: int | None) -> float | None:
-    return None if value_ms is None or lag.flags & Flag.STALE else value_ms / 1000
+    return None if value_ms is None or lag.flags & FigureFlag.STALE else value_ms / 1000
 
 
 def _seconds(value_ms: int | None) -> float | None:
     return None if value_ms is None else value_ms / 1000
 
 
-def _now(line: Line, value: float | None) -> float | None:
+def _now(line: ViewLine, value: float | None) -> float | None:
     """What all partitions went into; with a stale one among them it is not of now."""
     return None if line.stale else value
 
 
-def _where_known(line: Line, value: float) -> float | None:
+def _where_known(line: ViewLine, value: float) -> float | None:
     """A sum over partitions; none of which known is no sum."""
     return _now(line, value) if line.unknown < line.partitions else None
 
 
-def _low(line: Line) -> float | None:
+def _low(line: ViewLine) -> float | None:
     """The surest bound of all partitions, or of the worst alone where another one is stale."""
     if line.backlog.estimate_ms is None:
         return None
@@ -160,7 +162,7 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ),
     (
         "status",
-        "The worst partition: " + ", ".join(f"{int(s)} {s.word}" for s in Status) + ".",
+        "The worst partition: " + ", ".join(f"{int(s)} {s.word}" for s in LagStatus) + ".",
         lambda n: float(n.status),
     ),
     ("partitions", "Partitions with a commit.", lambda n: float(n.partitions)),
@@ -181,26 +183,26 @@ _SINGLE = frozenset(
 )  # fmt: skip
 
 
-def _family(scope: str, name: str, text: str, value: Value, lines: View) -> Family:
+def _family(scope: str, name: str, text: str, value: Value, lines: LagView) -> MetricFamily:
     samples = []
     for line in lines.lines:
         found = value(line)
         if found is not None:
             labels: Labels = (("cluster", line.cluster), ("group", line.group), ("topic", line.topic))
             samples.append(((*labels, ("partition", str(line.partition))) if scope else labels, float(found)))
-    return Family(name=scope + name, help=text, samples=tuple(samples))
+    return MetricFamily(name=scope + name, help=text, samples=tuple(samples))
 
 
-def _cluster_families(clusters: View) -> list[Family]:
+def _cluster_families(clusters: LagView) -> list[MetricFamily]:
     lines = sorted(clusters.lines, key=lambda line: line.cluster)
     counts = [
         ((("cluster", line.cluster), ("status", status.word)), float(dict(line.counts).get(status, 0)))
         for line in lines
-        for status in Status
+        for status in LagStatus
     ]
     return [
-        Family(name="cluster_partitions", help="Group-partitions by status.", samples=tuple(counts)),
-        Family(
+        MetricFamily(name="cluster_partitions", help="Group-partitions by status.", samples=tuple(counts)),
+        MetricFamily(
             name="cluster_records",
             help="Offsets from all committed ones to the ends.",
             samples=tuple(((("cluster", line.cluster),), float(line.lag)) for line in lines if not line.stale),

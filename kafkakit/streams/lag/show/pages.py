@@ -7,11 +7,11 @@ from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
 from kafkakit.core.tables import plain_value
 from kafkakit.streams.lag.decide.views.selecting import selected
-from kafkakit.streams.lag.decide.views.views import Level, view
+from kafkakit.streams.lag.decide.views.views import ViewLevel, view
 from kafkakit.streams.lag.show.views import view_data
 
 if TYPE_CHECKING:
-    from kafkakit.streams.lag.decide.condition import Condition
+    from kafkakit.streams.lag.decide.condition import MonitorCondition
     from kafkakit.streams.lag.decide.measure.table import LagTable
 
 DEFAULT_TOP = 500
@@ -22,7 +22,7 @@ JSON_KEYS = ("by", "group", "topic", "cluster", "top")
 def json_page(
     query: Mapping[str, str],
     tables: "tuple[LagTable, ...]",
-    conditions: "tuple[Condition, ...]",
+    conditions: "tuple[MonitorCondition, ...]",
     at_ms: int,
     instance: Mapping[str, object],
 ) -> bytes:
@@ -32,9 +32,9 @@ def json_page(
     if unknown:
         raise UsageError(f"unknown key {unknown[0]!r:.40}", hint=f"there are {', '.join(JSON_KEYS)}")
     try:
-        level = Level(query.get("by", Level.GROUP_TOPIC.value).replace("-", "_"))
+        level = ViewLevel(query.get("by", ViewLevel.GROUP_TOPIC.value).replace("-", "_"))
     except ValueError:
-        raise UsageError("by names no level", hint=f"there are {', '.join(sorted(Level))}") from None
+        raise UsageError("by names no level", hint=f"there are {', '.join(sorted(ViewLevel))}") from None
     top = _number(query.get("top", str(DEFAULT_TOP)))
     cluster = query.get("cluster")
     chosen = [
@@ -47,7 +47,7 @@ def json_page(
     return encode_json(plain_value(body))
 
 
-def health_page(is_healthy: bool, conditions: "tuple[Condition, ...]", instance: Mapping[str, object]) -> bytes:
+def health_page(is_healthy: bool, conditions: "tuple[MonitorCondition, ...]", instance: Mapping[str, object]) -> bytes:
     """Whether all is well, and of each cluster its phase and its notes."""
     clusters = {
         c.cluster: {"phase": c.phase.value, "as_of_ms": None if c.as_of_ms < 0 else c.as_of_ms, "notes": list(c.notes)}

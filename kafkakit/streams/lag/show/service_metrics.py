@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 
-from kafkakit.streams.lag.decide.condition import Condition, Phase
-from kafkakit.streams.lag.decide.published import Seen
-from kafkakit.streams.lag.show.metrics_text import Family, SeriesRules, families
+from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
+from kafkakit.streams.lag.decide.published import Published
+from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, families
 
-Value = Callable[[Condition], float | None]
+Value = Callable[[MonitorCondition], float | None]
 
 CONDITIONS: tuple[tuple[str, str, Value], ...] = (
-    ("monitor_live", "1 while all commits up to the as-of are known.", lambda c: float(c.phase is Phase.LIVE)),
-    ("monitor_reachable", "1 while brokers answer.", lambda c: float(c.phase in (Phase.LIVE, Phase.READING))),
+    ("monitor_live", "1 while all commits up to the as-of are known.", lambda c: float(c.phase is MonitorPhase.LIVE)),
+    (
+        "monitor_reachable",
+        "1 while brokers answer.",
+        lambda c: float(c.phase in (MonitorPhase.LIVE, MonitorPhase.READING)),
+    ),
     ("commits_as_of_timestamp_seconds", "Until when all commits are known.", lambda c: _seconds(c.as_of_ms)),
     ("ends_as_of_timestamp_seconds", "When the last round over all ends began.", lambda c: _seconds(c.ends_as_of_ms)),
     ("commit_log_partitions", "Partitions of the offsets topic.", lambda c: float(c.partitions)),
@@ -25,18 +29,18 @@ CONDITIONS: tuple[tuple[str, str, Value], ...] = (
 )
 
 
-def all_families(seen: Seen, max_series: int) -> tuple[Family, ...]:
+def all_families(seen: Published, max_series: int) -> tuple[MetricFamily, ...]:
     """Everything, with at most `max_series` group-topics that have series of their own."""
     carried = [(name, 1.0) for name in seen.carried] + [(name, 0.0) for name in seen.others]
     return (
         *families(seen.tables, SeriesRules(max_group_topics=max_series)),
         *(_family(name, text, value, seen.conditions) for name, text, value in CONDITIONS if seen.conditions),
-        Family(
+        MetricFamily(
             name="carried",
             help="1 for a cluster whose figures this instance publishes, 0 for the others.",
             samples=tuple(((("cluster", name),), value) for name, value in sorted(carried)),
         ),
-        Family(
+        MetricFamily(
             name="instances",
             help="Instances that share the clusters, as far as this one knows.",
             samples=(((), float(seen.instances)),),
@@ -44,14 +48,14 @@ def all_families(seen: Seen, max_series: int) -> tuple[Family, ...]:
     )
 
 
-def instance_data(seen: Seen) -> dict[str, object]:
+def instance_data(seen: Published) -> dict[str, object]:
     """The instance as plain data."""
     return {"carries": list(seen.carried), "others": list(seen.others), "instances": seen.instances}
 
 
-def _family(name: str, text: str, value: Value, conditions: tuple[Condition, ...]) -> Family:
+def _family(name: str, text: str, value: Value, conditions: tuple[MonitorCondition, ...]) -> MetricFamily:
     samples = ((c.cluster, value(c)) for c in conditions)
-    return Family(
+    return MetricFamily(
         name=name,
         help=text,
         samples=tuple(((("cluster", cluster),), found) for cluster, found in samples if found is not None),
@@ -62,5 +66,5 @@ def _seconds(ms: int) -> float | None:
     return None if ms < 0 else ms / 1000
 
 
-def _unread(c: Condition) -> int:
+def _unread(c: MonitorCondition) -> int:
     return c.totals.undecodable + c.totals.unreadable_batches

@@ -5,9 +5,9 @@ from typing import Any
 
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.core.tables import text_table
-from kafkakit.streams.lag.decide.condition import Condition
+from kafkakit.streams.lag.decide.condition import MonitorCondition
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.views.views import KINDS, Level, Line, View
+from kafkakit.streams.lag.decide.views.views import KINDS, LagView, ViewLevel, ViewLine
 
 NOT_KNOWN = "?"
 COLUMNS = (
@@ -32,13 +32,13 @@ def range_text(lag: TimeLag) -> str:
     return f"[{span_text(lag.low_ms)}, {span_text(lag.high_ms)}]"
 
 
-def view_text(view: View, conditions: Sequence[Condition], at_ms: int) -> str:
+def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int) -> str:
     """A table with the worst lines first, and below it what is not known."""
     kinds = KINDS[view.level]
     if len({c.cluster for c in conditions}) < 2:
-        kinds = tuple(k for k in kinds if k != "cluster" or view.level is Level.CLUSTER)
+        kinds = tuple(k for k in kinds if k != "cluster" or view.level is ViewLevel.CLUSTER)
     lines = [*view.lines, *([view.others] if view.others is not None else [])]
-    counted = view.level is not Level.PARTITION
+    counted = view.level is not ViewLevel.PARTITION
     columns = [*kinds, *(["partitions"] if counted else []), "status", "lag", "lost", "time lag", "surely within"]
     columns += ["source", "live lag", "eta", "retention left", "as of"]
     rows = []
@@ -72,33 +72,33 @@ def view_text(view: View, conditions: Sequence[Condition], at_ms: int) -> str:
     return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
 
 
-def status_text(line: Line) -> str:
+def status_text(line: ViewLine) -> str:
     """The worst status, and how many partitions have it where not all do."""
     count = dict(line.counts).get(line.status, 0)
     word = line.status.word
     return word if count == line.partitions else f"{word} ({count})"
 
 
-def eta_text(line: Line) -> str:
+def eta_text(line: ViewLine) -> str:
     """When a line will have caught up at present rates, `?` where it does not or nobody knows; empty when it has."""
     if line.lag == 0:
         return ""
     return NOT_KNOWN if line.eta_ms is None else span_text(line.eta_ms)
 
 
-def age_text(line: Line, at_ms: int) -> str:
+def age_text(line: ViewLine, at_ms: int) -> str:
     """How old the oldest figure of a line is."""
     if line.oldest_as_of_ms < 0:
         return "never"
     return f"{span_text(max(0, at_ms - line.oldest_as_of_ms))} ago"
 
 
-def view_rows(view: View) -> tuple[tuple[object, ...], ...]:
+def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:
     """The lines as cells of `COLUMNS`."""
     return tuple(tuple(line_data(line)[name] for name in COLUMNS) for line in view.lines)
 
 
-def view_data(view: View, conditions: Iterable[Condition], at_ms: int) -> dict[str, object]:
+def view_data(view: LagView, conditions: Iterable[MonitorCondition], at_ms: int) -> dict[str, object]:
     """A view with all that its readers must know."""
     return {
         "at_ms": at_ms,
@@ -109,7 +109,7 @@ def view_data(view: View, conditions: Iterable[Condition], at_ms: int) -> dict[s
     }
 
 
-def line_data(line: Line) -> dict[str, Any]:
+def line_data(line: ViewLine) -> dict[str, Any]:
     """One line as plain data; names that do not apply are empty, figures that are not known null."""
     known = line.unknown < line.partitions
     return {
@@ -146,7 +146,7 @@ def line_data(line: Line) -> dict[str, Any]:
     }
 
 
-def condition_data(c: Condition) -> dict[str, object]:
+def condition_data(c: MonitorCondition) -> dict[str, object]:
     """How one monitor is doing, as plain data."""
     return {
         "cluster": c.cluster,
@@ -187,7 +187,7 @@ def condition_data(c: Condition) -> dict[str, object]:
     }
 
 
-def _names(line: Line, kinds: Sequence[str]) -> list[object]:
+def _names(line: ViewLine, kinds: Sequence[str]) -> list[object]:
     found: Mapping[str, object] = {
         "cluster": line.cluster, "group": line.group, "topic": line.topic, "stream": line.stream,
         "partition": line.partition,

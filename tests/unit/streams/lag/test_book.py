@@ -7,7 +7,7 @@ from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lag.decide.measure.book import DIALECTS, PROBLEMS, BookLimits
-from kafkakit.streams.lag.decide.measure.figures import Flag, Source
+from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
@@ -31,7 +31,7 @@ def test_a_poison_pill_shows_its_age_and_live_lag_near_zero() -> None:
     bench.end(110, 2_000)
     table = bench.table(5_000)
     backlog, live = table.backlog.at(0), table.live.at(0)
-    assert (backlog.source, backlog.low_ms, backlog.high_ms) == (Source.WATERMARK, 1_901, 1_901)
+    assert (backlog.source, backlog.low_ms, backlog.high_ms) == (EstimateSource.WATERMARK, 1_901, 1_901)
     assert backlog.as_of_ms == T0 + 2_001
     assert (live.low_ms, live.high_ms) == (0, 0)
     assert (table.lag[0], table.pending[0]) == (10, 1)
@@ -45,7 +45,7 @@ def test_a_payload_of_another_topic_says_nothing() -> None:
     bench.commit("g", 100, 1_000, metadata=kkm1(100, [(101, 110)], topic_id=ID2))
     bench.end(120, 2_000)
     table = bench.table(5_000)
-    assert table.backlog.at(0).source is not Source.WATERMARK
+    assert table.backlog.at(0).source is not EstimateSource.WATERMARK
     assert PROBLEMS[bench.book.problem[int(table.row[0])]] is Problem.FOREIGN
     assert table.pending[0] == 20
 
@@ -56,7 +56,7 @@ def test_a_streams_commit_gives_exact_live_lag() -> None:
     bench.commit("g", 5, 1_000, metadata=write_kafka_streams(T0 + 700).encode())
     bench.end(9, 2_000)
     live = bench.table(2_001).live.at(0)
-    assert (live.source, live.estimate_ms, live.is_exact) == (Source.STREAM_TIME, 1_301, True)
+    assert (live.source, live.estimate_ms, live.is_exact) == (EstimateSource.STREAM_TIME, 1_301, True)
     assert bench.table(2_001).backlog.at(0).estimate_ms == 1_301
 
 
@@ -71,11 +71,11 @@ def test_a_record_read_at_the_position_is_exact_and_forgotten_with_its_topic() -
     )
     bench.book.records.note(row, bench.ends.slot("t", 0), read)
     found = bench.table(3_000).backlog.at(0)
-    assert (found.source, found.estimate_ms, found.is_exact) == (Source.RECORD, 1_951, True)
+    assert (found.source, found.estimate_ms, found.is_exact) == (EstimateSource.RECORD, 1_951, True)
     bench.ends.see_topic("t", ID2, T0 + 4_000)
     bench.end(9, 5_000)
     bench.commit("g", 5, 5_500)
-    assert bench.table(6_000).backlog.at(0).source is not Source.RECORD
+    assert bench.table(6_000).backlog.at(0).source is not EstimateSource.RECORD
 
 
 def test_a_commit_of_an_earlier_topic_is_not_measured_against_the_new_one() -> None:
@@ -87,8 +87,8 @@ def test_a_commit_of_an_earlier_topic_is_not_measured_against_the_new_one() -> N
     bench.ends.see_topic("t", ID2, T0 + 3_000)
     bench.end(700, 4_000)
     table = bench.table(5_000)
-    assert [table.backlog.at(r).source for r in range(2)] == [Source.UNKNOWN] * 2
-    assert all(table.backlog.at(r).flags & Flag.OTHER_TOPIC for r in range(2))
+    assert [table.backlog.at(r).source for r in range(2)] == [EstimateSource.UNKNOWN] * 2
+    assert all(table.backlog.at(r).flags & FigureFlag.OTHER_TOPIC for r in range(2))
     assert table.lag.tolist() == [-1, -1]
     bench.commit("g", 600, 5_000)
     bench.commit("named", 650, 5_000, topic_id=ID2)
@@ -140,17 +140,17 @@ def test_lost_records_are_counted_apart_and_lag_goes_from_the_start() -> None:
     table = bench.table(2_500)
     assert (table.lost[0], table.lag[0], table.pending[0]) == (10, 20, 15)
     assert positions(bench.book, table.row).tolist() == [120]
-    assert table.backlog.at(0).flags & Flag.LOST
-    assert table.backlog.at(0).source is not Source.WATERMARK
+    assert table.backlog.at(0).flags & FigureFlag.LOST
+    assert table.backlog.at(0).source is not EstimateSource.WATERMARK
 
 
 def test_an_end_that_is_not_asked_for_again_grows_stale_and_never_looks_fresh() -> None:
     bench = Bench()
     bench.commit("g", 10, 1_000)
     bench.end(10, 2_000)
-    assert not bench.table(2_500).backlog.at(0).flags & Flag.STALE
+    assert not bench.table(2_500).backlog.at(0).flags & FigureFlag.STALE
     old = bench.table(100_000).backlog.at(0)
-    assert old.flags & Flag.STALE
+    assert old.flags & FigureFlag.STALE
     assert old.as_of_ms == T0 + 2_000
 
 
@@ -161,7 +161,7 @@ def test_a_marker_at_the_tail_counts_as_caught_up_once_it_was_looked_at() -> Non
     assert not bench.table(2_500).backlog.at(0).is_exact
     bench.ends.note_effective_end(bench.ends.slot("t", 0), 3, 4)
     found = bench.table(2_500)
-    assert (found.backlog.at(0).source, found.backlog.at(0).high_ms) == (Source.CAUGHT_UP, 0)
+    assert (found.backlog.at(0).source, found.backlog.at(0).high_ms) == (EstimateSource.CAUGHT_UP, 0)
 
 
 def test_an_open_transaction_that_holds_the_end_back_is_told() -> None:
@@ -170,7 +170,7 @@ def test_an_open_transaction_that_holds_the_end_back_is_told() -> None:
     bench.commit("g", 3, 1_000)
     bench.end(9, 2_000, stable=3)
     found = bench.table(2_500).backlog.at(0)
-    assert found.flags & Flag.HELD_BACK
+    assert found.flags & FigureFlag.HELD_BACK
     assert found.low_ms == 0
 
 
@@ -181,7 +181,7 @@ def test_a_time_in_the_future_is_no_negative_lag() -> None:
     bench.end(120, -7_000)
     found = bench.table(-6_000).backlog.at(0)
     assert (found.low_ms, found.estimate_ms, found.high_ms) == (0, 0, 0)
-    assert found.flags & Flag.FUTURE
+    assert found.flags & FigureFlag.FUTURE
 
 
 def test_sources_that_contradict_each_other_are_flagged_and_the_best_is_kept() -> None:
@@ -194,8 +194,8 @@ def test_sources_that_contradict_each_other_are_flagged_and_the_best_is_kept() -
     read = ReadRecord(position=5, offset=5, time_ms=at, low_ms=at, high_ms=at, is_data=True, read_ms=T0 + 2_100)
     bench.book.records.note(bench.key("g"), bench.ends.slot("t", 0), read)
     found = bench.table(2_200).backlog.at(0)
-    assert found.flags & Flag.CONFLICT
-    assert (found.source, found.low_ms, found.high_ms) == (Source.RECORD, 502_001, 502_001)
+    assert found.flags & FigureFlag.CONFLICT
+    assert (found.source, found.low_ms, found.high_ms) == (EstimateSource.RECORD, 502_001, 502_001)
 
 
 def test_an_active_group_at_the_tail_stays_caught_up_when_its_next_commit_comes() -> None:
@@ -204,7 +204,7 @@ def test_an_active_group_at_the_tail_stays_caught_up_when_its_next_commit_comes(
     bench.end(10, 5_000)
     bench.commit("g", 12, 6_500)
     found = bench.table(7_000).backlog.at(0)
-    assert (found.source, found.high_ms, found.as_of_ms) == (Source.CAUGHT_UP, 0, T0 + 5_000)
+    assert (found.source, found.high_ms, found.as_of_ms) == (EstimateSource.CAUGHT_UP, 0, T0 + 5_000)
 
 
 @pytest.mark.parametrize("metadata", [b"\xff\xfe\x00", b"~b", b"~zzz", b"AQ==", b"\x00", b"~b" + b"A" * 4_000])

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafkakit.streams.lag.act.http_server import MAX_CONNECTIONS, LagServer, Page
+from kafkakit.streams.lag.act.http_server import MAX_CONNECTIONS, HttpPage, LagServer
 
 
 @pytest.fixture
 def server() -> Iterator[LagServer]:
-    made = LagServer("127.0.0.1:0", {"/x": lambda _: Page(body=b"x", media="text/plain")})
+    made = LagServer("127.0.0.1:0", {"/x": lambda _: HttpPage(body=b"x", media="text/plain")})
     yield made
     made.close()
 

@@ -1,7 +1,7 @@
 """What must never pass for a figure of now: old sums, payloads that nothing proves, commits that may be others'."""
 
-from kafkakit.streams.lag.decide.measure.figures import Flag, Source
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.show.metrics_text import exposition, families
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
@@ -27,7 +27,7 @@ def test_no_sum_of_a_stale_partition_is_published() -> None:
     assert sorted(name.removeprefix("kafkakit_lag_") for name in old) == [
         "as_of_timestamp_seconds", "partitions", "stale_partitions", "status", "unknown_partitions",
     ]  # fmt: skip
-    assert old["kafkakit_lag_status"] == float(Status.UNKNOWN)
+    assert old["kafkakit_lag_status"] == float(LagStatus.UNKNOWN)
 
 
 def test_a_low_bound_of_a_stale_partition_is_not_lent_to_a_fresh_one() -> None:
@@ -65,10 +65,10 @@ def test_a_payload_that_no_topic_id_proves_is_not_used_and_is_read_again_when_th
     bench.commit("g", 100, 1_000, metadata=kkm1(100, [(101, 110)]))
     bench.end(110, 2_000)
     before = bench.table(5_000)
-    assert before.backlog.at(0).source is not Source.WATERMARK
+    assert before.backlog.at(0).source is not EstimateSource.WATERMARK
     assert before.pending[0] == 10
     bench.ends.see_topic("t", ID1, 0)
-    assert bench.table(5_000).backlog.at(0).source is Source.WATERMARK
+    assert bench.table(5_000).backlog.at(0).source is EstimateSource.WATERMARK
 
 
 def test_a_foreign_payload_read_before_the_topic_id_was_known_stays_unused() -> None:
@@ -78,7 +78,7 @@ def test_a_foreign_payload_read_before_the_topic_id_was_known_stays_unused() -> 
     bench.table(5_000)
     bench.ends.see_topic("t", ID1, 0)
     found = bench.table(5_000)
-    assert found.backlog.at(0).source is not Source.WATERMARK
+    assert found.backlog.at(0).source is not EstimateSource.WATERMARK
     assert found.pending[0] == 10
 
 
@@ -86,7 +86,7 @@ def test_a_group_that_died_before_the_monitor_began_is_stopped() -> None:
     bench = Bench()
     bench.commit("g", 20, 0)
     bench.end(50, 20 * MINUTE)
-    assert Status(int(bench.table(20 * MINUTE).status[0])) is Status.STOPPED
+    assert LagStatus(int(bench.table(20 * MINUTE).status[0])) is LagStatus.STOPPED
 
 
 def test_a_group_that_just_began_is_not_stopped() -> None:
@@ -94,7 +94,7 @@ def test_a_group_that_just_began_is_not_stopped() -> None:
     bench.end(50, 0)
     bench.commit("g", 20, 1_000)
     bench.end(50, 30_000)
-    assert Status(int(bench.table(30_000).status[0])) is Status.OK
+    assert LagStatus(int(bench.table(30_000).status[0])) is LagStatus.OK
 
 
 def test_a_commit_beyond_the_end_is_not_well() -> None:
@@ -102,5 +102,5 @@ def test_a_commit_beyond_the_end_is_not_well() -> None:
     bench.commit("g", 1_000, 1_000)
     bench.end(50, 2_000)
     table = bench.table(3_000)
-    assert Flag.AHEAD in table.backlog.at(0).flags
-    assert Status(int(table.status[0])) is Status.UNKNOWN
+    assert FigureFlag.AHEAD in table.backlog.at(0).flags
+    assert LagStatus(int(table.status[0])) is LagStatus.UNKNOWN

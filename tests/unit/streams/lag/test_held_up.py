@@ -10,10 +10,10 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.clusters import Means, Source, Watcher
+from kafkakit.streams.lag.act.clusters import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.decide.condition import Phase
-from kafkakit.streams.lag.decide.measure.figures import Flag
+from kafkakit.streams.lag.decide.condition import MonitorPhase
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.rigs.lag import PARTITIONS, Rig
 
@@ -47,10 +47,10 @@ def test_a_leader_that_dies_while_the_past_is_read_holds_up_no_other(rig: Rig, m
     rig.run(3)
     rig.commit("h", 40)
     rig.run(3)
-    assert rig.monitor.condition().phase is Phase.LIVE
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
     assert rig.monitor.condition().blind_count == 1
     assert (rig.row("h").committed, rig.row("h").lag) == (40, 60)
-    assert Flag.STALE not in rig.row("h").backlog.flags
+    assert FigureFlag.STALE not in rig.row("h").backlog.flags
     is_dead.clear()
     rig.run(3)
     assert rig.row("g").committed == 10
@@ -66,7 +66,7 @@ def test_bytes_that_are_no_batch_of_ours_are_passed_over_and_counted(rig: Rig) -
     broken.data = broken.data[:16] + b"\x03" + broken.data[17:]
     rig.run(5)
     condition = rig.monitor.condition()
-    assert condition.phase is Phase.LIVE
+    assert condition.phase is MonitorPhase.LIVE
     assert condition.totals.skipped_offsets == 1
     assert any("passed over" in note for note in condition.notes)
     rig.commit("g", 30)
@@ -124,7 +124,7 @@ def test_what_is_read_after_an_outage_is_not_of_now_before_all_is_read(
     rig.monitor.tick()
     assert 10 < rig.row("g").committed < 39
     assert rig.row("g").backlog.as_of_ms <= before
-    assert Flag.STALE in rig.row("g").backlog.flags
+    assert FigureFlag.STALE in rig.row("g").backlog.flags
     rig.run(5)
     assert rig.row("g").committed == 39
     assert rig.row("g").backlog.as_of_ms > before
@@ -144,7 +144,7 @@ def test_topics_that_may_not_be_described_cost_their_own_figures_only(
 
     monkeypatch.setattr(rig.reader, "places", places)
     rig.run(3)
-    assert rig.monitor.condition().phase is Phase.LIVE
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
     assert rig.row("g").lag == -1
     assert any("orders" in note for note in rig.monitor.condition().notes)
 
@@ -164,7 +164,7 @@ def test_a_topic_made_anew_is_remembered_over_a_restart(rig: Rig) -> None:
     rig.run(3, again)
     row = rig.row("g", monitor=again)
     assert row.lag == -1
-    assert Flag.OTHER_TOPIC in row.backlog.flags
+    assert FigureFlag.OTHER_TOPIC in row.backlog.flags
 
 
 def test_a_clock_that_goes_forth_takes_old_samples_with_it(rig: Rig) -> None:
@@ -193,8 +193,9 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
         return rig.reader
 
     said: list[str] = []
-    watcher = Watcher(
-        Source(name="prod", open_reader=open_reader, facts_of=rig.facts_of), Means(clock=SystemClock(), say=said.append)
+    watcher = ClusterWatcher(
+        MonitoredCluster(name="prod", open_reader=open_reader, facts_of=rig.facts_of),
+        MonitorContext(clock=SystemClock(), say=said.append),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kafkakit.streams.lag.act.clusters.AFTER_FAULT_S", 0.01)

@@ -7,9 +7,9 @@ import pytest
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
-from kafkakit.streams.lag.decide.condition import Phase
-from kafkakit.streams.lag.decide.measure.figures import Flag, Source
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.condition import MonitorPhase
+from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from kafkakit.streams.lag.decide.saving import check_state
 from tests.clusters.streams_batches import Rec, commit, marker
@@ -27,7 +27,7 @@ def test_the_past_and_the_present_are_read(rig: Rig) -> None:
     rig.commit("g", 40)
     rig.commit("other", 100)
     rig.run(3)
-    assert rig.monitor.condition().phase is Phase.LIVE
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
     assert (rig.row("g").committed, rig.row("g").lag) == (40, 60)
     assert rig.row("other").lag == 0
     rig.commit("g", 70)
@@ -44,13 +44,13 @@ def test_time_lag_is_that_of_the_record_where_the_group_stands(rig: Rig) -> None
     rig.clock.advance(30)
     rig.run(3)
     found = rig.row("g").backlog
-    assert found.source is Source.RECORD
+    assert found.source is EstimateSource.RECORD
     assert found.is_exact
     # The figure is that of the moment it says, and the record is as old then as it says.
     assert found.as_of_ms - found.low_ms == int(rig.clock.start.timestamp() * 1000) + 20_000
     rig.commit("g", 20)
     rig.run(2)
-    assert rig.row("g").backlog.source is Source.CAUGHT_UP
+    assert rig.row("g").backlog.source is EstimateSource.CAUGHT_UP
     assert rig.row("g").backlog.high_ms == 0
 
 
@@ -62,7 +62,7 @@ def test_a_marker_at_the_end_is_no_lag(rig: Rig) -> None:
     rig.run(4)
     row = rig.row("g")
     assert (row.lag, row.end) == (1, 4)
-    assert row.backlog.source is Source.CAUGHT_UP
+    assert row.backlog.source is EstimateSource.CAUGHT_UP
     assert row.backlog.high_ms == 0
 
 
@@ -107,16 +107,16 @@ def test_a_cluster_that_goes_away_is_told_and_its_figures_get_old(rig: Rig) -> N
     with pytest.raises(TryLaterError):
         rig.monitor.tick()
     condition = rig.monitor.condition()
-    assert condition.phase is Phase.UNREACHABLE
+    assert condition.phase is MonitorPhase.UNREACHABLE
     assert "unreachable: cannot connect" in condition.notes[0]
     row = rig.row("g")
     assert row.backlog.as_of_ms == as_of, "a figure of before must not look like one of now"
-    assert Flag.STALE in row.backlog.flags
+    assert FigureFlag.STALE in row.backlog.flags
     rig.reader.unreachable = False
     rig.run(3)
     assert rig.monitor.condition().notes == ()
     assert rig.row("g").backlog.as_of_ms > as_of
-    assert Flag.STALE not in rig.row("g").backlog.flags
+    assert FigureFlag.STALE not in rig.row("g").backlog.flags
 
 
 def test_a_partition_without_a_leader_is_a_blind_spot_and_the_others_go_on(rig: Rig) -> None:
@@ -129,7 +129,7 @@ def test_a_partition_without_a_leader_is_a_blind_spot_and_the_others_go_on(rig: 
     rig.commit("h", 20)
     rig.run(2)
     condition = rig.monitor.condition()
-    assert condition.phase is Phase.LIVE
+    assert condition.phase is MonitorPhase.LIVE
     assert [b.partition for b in condition.blind] == [rig.place("g").partition]
     assert "blind: 1 of 3 partitions" in condition.notes[0]
     assert rig.row("h").committed == 20
@@ -188,13 +188,13 @@ def test_no_sample_survives_a_topic_that_was_made_anew(rig: Rig) -> None:
     rig.run(3)
     row = rig.row("g")
     assert row.lag == -1, "a commit of the old topic says nothing about the new one"
-    assert Flag.OTHER_TOPIC in row.backlog.flags
+    assert FigureFlag.OTHER_TOPIC in row.backlog.flags
     assert row.backlog.high_ms is None
     rig.clock.advance(2)
     rig.commit("g", 3)
     rig.run(3)
     assert rig.row("g").lag == 2
-    assert rig.row("g").backlog.source is Source.RECORD
+    assert rig.row("g").backlog.source is EstimateSource.RECORD
 
 
 def test_a_topic_that_is_gone_is_named_and_has_no_figures(rig: Rig) -> None:
@@ -216,7 +216,7 @@ def test_a_group_that_died_before_the_monitor_began_is_stopped_not_well(rig: Rig
     rig.commit("busy", 20)
     rig.run(3)
     found = {key[0]: row.status for key, row in rig.rows().items()}
-    assert found == {"dead": Status.STOPPED, "done": Status.OK, "busy": Status.OK}
+    assert found == {"dead": LagStatus.STOPPED, "done": LagStatus.OK, "busy": LagStatus.OK}
 
 
 def test_a_commit_made_while_a_fetch_waits_is_not_dated_back(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_a_commit_made_while_a_fetch_waits_is_not_dated_back(rig: Rig, monkeypat
 def test_nobody_has_committed_yet(rig: Rig) -> None:
     rig.reader.delete_topic(OFFSETS_TOPIC)
     rig.run(2)
-    assert rig.monitor.condition().phase is Phase.LIVE
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
     assert len(rig.monitor.table()) == 0
     rig.reader.add_topic(OFFSETS_TOPIC, 3)
     rig.produce(10)
@@ -258,7 +258,7 @@ def test_compaction_at_the_tail_does_not_stop_the_reading_of_the_past(rig: Rig) 
     rig.commit("g", 6)
     log.batches.pop()
     rig.run(3)
-    assert rig.monitor.condition().phase is Phase.LIVE
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
     assert rig.row("g").committed == 5
 
 

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.act.http_server import MAX_AT_ONCE, LagServer, Page, Query, parse_listen
+from kafkakit.streams.lag.act.http_server import MAX_AT_ONCE, HttpPage, LagServer, Query, parse_listen
 
 
-def text(query: Query) -> Page:
-    return Page(body=f"hello {query.get('group', '')}\n".encode(), media="text/plain")
+def text(query: Query) -> HttpPage:
+    return HttpPage(body=f"hello {query.get('group', '')}\n".encode(), media="text/plain")
 
 
-def broken(query: Query) -> Page:
+def broken(query: Query) -> HttpPage:
     raise ValueError("with a secret in it")
 
 
-def picky(query: Query) -> Page:
+def picky(query: Query) -> HttpPage:
     raise UsageError("no such view", hint="ask for groups")
 
 
@@ -62,10 +62,10 @@ def test_a_fault_of_a_page_tells_no_details_and_ends_nothing(server: LagServer) 
 def test_too_many_at_once_are_told_to_come_again() -> None:
     begun, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(query: Query) -> Page:
+    def slow(query: Query) -> HttpPage:
         begun.release()
         go_on.wait(10)
-        return Page(body=b"", media="text/plain")
+        return HttpPage(body=b"", media="text/plain")
 
     served = LagServer("127.0.0.1:0", {"/slow": slow})
     try:

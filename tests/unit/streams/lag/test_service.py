@@ -11,12 +11,12 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.core.lease import Holder, Life
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.cluster_shares import Shares
-from kafkakit.streams.lag.act.clusters import Fleet, Means, Source
-from kafkakit.streams.lag.act.monitor import Pace
-from kafkakit.streams.lag.act.serve import Service, serve
+from kafkakit.streams.lag.act.cluster_shares import ClusterShares
+from kafkakit.streams.lag.act.clusters import Fleet, MonitorContext, MonitoredCluster
+from kafkakit.streams.lag.act.monitor import MonitorPace
+from kafkakit.streams.lag.act.serve import LagService, serve
 from kafkakit.streams.lag.act.state_files import StateFiles
-from kafkakit.streams.lag.decide.condition import Phase
+from kafkakit.streams.lag.decide.condition import MonitorPhase
 from kafkakit.streams.lag.show.metrics_text import exposition
 from kafkakit.streams.lag.show.pages import health_page, json_page
 from kafkakit.streams.lag.show.service_metrics import all_families
@@ -25,7 +25,7 @@ from tests.fakes.control import FakeControlStore
 from tests.invariants.exposition import parse
 from tests.rigs.lag import Rig
 
-PACE = Pace(wait_ms=5, ends_s=0.02, records_s=0.01, locate_s=0.05)
+PACE = MonitorPace(wait_ms=5, ends_s=0.02, records_s=0.01, locate_s=0.05)
 
 
 def until(is_so: Callable[[], object], what: str) -> None:
@@ -35,7 +35,7 @@ def until(is_so: Callable[[], object], what: str) -> None:
         time.sleep(0.005)
 
 
-def until_ticked(service: Service, is_so: Callable[[], object], what: str) -> None:
+def until_ticked(service: LagService, is_so: Callable[[], object], what: str) -> None:
     def ticked() -> object:
         service.tick()
         return is_so()
@@ -58,21 +58,21 @@ class Bench:
         self.states = StateFiles(folder / "lag", read_input, write_file)
         self.fleets: list[Fleet] = []
 
-    def source(self, name: str, *, pinned_id: str | None = None) -> Source:
+    def source(self, name: str, *, pinned_id: str | None = None) -> MonitoredCluster:
         def open_reader() -> LogReader:
             return self.rigs[name].reader
 
-        return Source(name=name, open_reader=open_reader, facts_of=lambda _: {}, pinned_id=pinned_id)
+        return MonitoredCluster(name=name, open_reader=open_reader, facts_of=lambda _: {}, pinned_id=pinned_id)
 
-    def fleet(self, *sources: Source) -> Fleet:
-        means = Means(clock=SystemClock(), say=self.said.append, states=self.states, pace=PACE)
+    def fleet(self, *sources: MonitoredCluster) -> Fleet:
+        means = MonitorContext(clock=SystemClock(), say=self.said.append, states=self.states, pace=PACE)
         fleet = Fleet(sources or (self.source("a"), self.source("b")), means)
         self.fleets.append(fleet)
         return fleet
 
-    def service(self, pid: int) -> Service:
+    def service(self, pid: int) -> LagService:
         holder = Holder(host=f"h{pid}", user="ops", command="serve", pid=pid)
-        shares = Shares(
+        shares = ClusterShares(
             self.store,
             SystemClock(),
             holder,
@@ -81,7 +81,7 @@ class Bench:
             say=self.said.append,
             ttl_s=1.0,
         )
-        return Service(self.fleet(), shares, SystemClock(), self.said.append)
+        return LagService(self.fleet(), shares, SystemClock(), self.said.append)
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> Non
     fleet.start(carrying=True)
     until(lambda: all(w.error is not None for w in fleet.watchers), "nothing is told")
     away, wrong = fleet.conditions()
-    assert (away.phase, away.reason) == (Phase.CONNECTING, "cannot connect to the fake cluster")
-    assert wrong.phase is Phase.REFUSED
+    assert (away.phase, away.reason) == (MonitorPhase.CONNECTING, "cannot connect to the fake cluster")
+    assert wrong.phase is MonitorPhase.REFUSED
     assert "pins cluster another" in wrong.reason
     bench.rigs["a"].reader.unreachable = False
     until(lambda: lags(fleet).get("a") == [6], "it does not come back")
@@ -133,7 +133,7 @@ def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pyt
     monkeypatch.setattr(bench.rigs["a"].reader, "places", lambda _=None: 1 / 0)
     fleet.start(carrying=True)
     until(lambda: any("unexpected ZeroDivisionError" in line for line in bench.said), "it is not told")
-    assert fleet.conditions()[0].phase is Phase.REFUSED
+    assert fleet.conditions()[0].phase is MonitorPhase.REFUSED
     monkeypatch.setattr(bench.rigs["a"].reader, "places", real)
     until(lambda: lags(fleet) == {"a": [6]}, "it does not go on")
 
@@ -226,7 +226,7 @@ def test_a_page_refuses_what_it_does_not_know() -> None:
             json_page(query, (), (), 0, {})
 
 
-def _lines(service: Service) -> list[dict[str, int]]:
+def _lines(service: LagService) -> list[dict[str, int]]:
     import json
 
     seen = service.seen()

@@ -6,8 +6,8 @@ import pytest
 
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.lease import Holder, Life
-from kafkakit.streams.lag.act.cluster_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, Shares, share_path
-from kafkakit.streams.lag.decide.shares import Instance, fair_share, to_give
+from kafkakit.streams.lag.act.cluster_shares import FORGET_S, INSTANCES, SETTLE_S, TTL_S, ClusterShares, share_path
+from kafkakit.streams.lag.decide.shares import MonitorInstance, fair_share, to_give
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 
@@ -22,9 +22,9 @@ class World:
         self.clock = FakeClock()
         self.said: list[str] = []
         self.dead: set[int] = set()
-        self.instances: dict[str, Shares] = {}
+        self.instances: dict[str, ClusterShares] = {}
 
-    def start(self, name: str, host: str | None = None) -> Shares:
+    def start(self, name: str, host: str | None = None) -> ClusterShares:
         holder = Holder(
             host=host or name, user="ops", command="kafkakit streams lag serve", pid=len(name) + ord(name[0])
         )
@@ -34,11 +34,11 @@ class World:
                 return Life.UNKNOWN
             return Life.GONE if other.pid in self.dead else Life.ALIVE
 
-        shares = Shares(self.store, self.clock, holder, name, life_of=life, say=self.said.append)
+        shares = ClusterShares(self.store, self.clock, holder, name, life_of=life, say=self.said.append)
         self.instances[name] = shares
         return shares
 
-    def run(self, seconds: float, *alive: Shares, reached: tuple[str, ...] = FOUR) -> None:
+    def run(self, seconds: float, *alive: ClusterShares, reached: tuple[str, ...] = FOUR) -> None:
         """Everybody named ticks once a second; nobody ever carries what another one carries."""
         for _ in range(round(seconds)):
             for shares in alive:
@@ -176,8 +176,8 @@ def test_shares_are_rounded_up() -> None:
 
 
 def test_only_what_the_other_reaches_is_given() -> None:
-    def other(carries: tuple[str, ...], reaches: tuple[str, ...]) -> Instance:
-        return Instance(
+    def other(carries: tuple[str, ...], reaches: tuple[str, ...]) -> MonitorInstance:
+        return MonitorInstance(
             holder=Holder(host="h", user="u", command="c", pid=1), beats=1, carries=carries, reaches=reaches
         )
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.figures import Flag
-from kafkakit.streams.lag.decide.measure.status import Status, judge
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag
+from kafkakit.streams.lag.decide.measure.status import LagStatus, judge
 from kafkakit.streams.lag.decide.measure.window import SAMPLES, CommitWindow
 
 MINUTE = 60_000
@@ -11,7 +11,7 @@ Sample = tuple[int, int]
 
 def status_of(
     samples: list[Sample], *, now_min: float = 10, lag: int | None = None, lost: int = 0, flags: int = 0
-) -> Status:
+) -> LagStatus:
     """The status after commits of (offset, lag), one a minute; the present lag is the last one if not given."""
     window = CommitWindow(1)
     window.grow(3)
@@ -28,7 +28,7 @@ def status_of(
         flags=np.array([flags], dtype=np.int64),
         now_ms=round(now_min * MINUTE),
     )
-    return Status(int(found[0]))
+    return LagStatus(int(found[0]))
 
 
 def rising(lags: list[int]) -> list[Sample]:
@@ -38,43 +38,43 @@ def rising(lags: list[int]) -> list[Sample]:
 @pytest.mark.parametrize(
     ("samples", "expected"),
     [
-        (rising([50] * 5 + [0] + [60] * 4), Status.OK),
-        (rising([50, 40, 45, 60, 70, 80, 90, 91, 92, 93]), Status.OK),
-        (rising([50] * 10), Status.WARNING),
-        (rising(list(range(50, 60))), Status.WARNING),
-        ([(100, 50 + at) for at in range(10)], Status.STALLED),
-        ([(100, 50)] * 10, Status.STALLED),
-        ([(100, 60 - at) for at in range(10)], Status.OK),
-        ([*rising([50] * 9), (90, 80)], Status.REWIND),
-        (rising([50] * 4 + [-1] + [50] * 5), Status.OK),
+        (rising([50] * 5 + [0] + [60] * 4), LagStatus.OK),
+        (rising([50, 40, 45, 60, 70, 80, 90, 91, 92, 93]), LagStatus.OK),
+        (rising([50] * 10), LagStatus.WARNING),
+        (rising(list(range(50, 60))), LagStatus.WARNING),
+        ([(100, 50 + at) for at in range(10)], LagStatus.STALLED),
+        ([(100, 50)] * 10, LagStatus.STALLED),
+        ([(100, 60 - at) for at in range(10)], LagStatus.OK),
+        ([*rising([50] * 9), (90, 80)], LagStatus.REWIND),
+        (rising([50] * 4 + [-1] + [50] * 5), LagStatus.OK),
     ],
 )
-def test_each_rule_of_burrow(samples: list[Sample], expected: Status) -> None:
+def test_each_rule_of_burrow(samples: list[Sample], expected: LagStatus) -> None:
     assert status_of(samples) is expected
 
 
 def test_a_group_is_stopped_once_it_is_silent_for_longer_than_its_window() -> None:
-    assert status_of(rising([50] * 10), now_min=18) is Status.WARNING
-    assert status_of(rising([50] * 10), now_min=18.01) is Status.STOPPED
+    assert status_of(rising([50] * 10), now_min=18) is LagStatus.WARNING
+    assert status_of(rising([50] * 10), now_min=18.01) is LagStatus.STOPPED
 
 
 def test_a_stopped_group_with_nothing_to_do_is_well() -> None:
-    assert status_of(rising([50] * 10), now_min=60, lag=0) is Status.OK
+    assert status_of(rising([50] * 10), now_min=60, lag=0) is LagStatus.OK
 
 
 def test_a_rewind_is_told_before_a_stop() -> None:
-    assert status_of([*rising([50] * 9), (90, 80)], now_min=60) is Status.REWIND
+    assert status_of([*rising([50] * 9), (90, 80)], now_min=60) is LagStatus.REWIND
 
 
 def test_only_the_last_ten_commits_count() -> None:
-    assert status_of(rising([0] + [50] * SAMPLES)) is Status.WARNING
-    assert status_of(rising([0] + [50] * (SAMPLES - 1))) is Status.OK
+    assert status_of(rising([0] + [50] * SAMPLES)) is LagStatus.WARNING
+    assert status_of(rising([0] + [50] * (SAMPLES - 1))) is LagStatus.OK
 
 
 def test_lost_records_outweigh_all_else_and_what_is_unknown_is_not_well() -> None:
-    assert status_of(rising([0] * 10), lost=1) is Status.LOST
-    for flag in (Flag.STALE, Flag.NO_END, Flag.OTHER_TOPIC):
-        assert status_of(rising([0] * 10), flags=int(flag)) is Status.UNKNOWN
+    assert status_of(rising([0] * 10), lost=1) is LagStatus.LOST
+    for flag in (FigureFlag.STALE, FigureFlag.NO_END, FigureFlag.OTHER_TOPIC):
+        assert status_of(rising([0] * 10), flags=int(flag)) is LagStatus.UNKNOWN
 
 
 def test_commits_sooner_than_a_step_share_a_sample_and_keep_its_time() -> None:

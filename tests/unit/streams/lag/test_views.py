@@ -2,14 +2,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.decide.measure.forecast import Basis
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.forecast import RetentionBasis
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from kafkakit.streams.lag.decide.views.naming import stream_of
-from kafkakit.streams.lag.decide.views.thresholds import Judge, Limits, Thresholds, Verdict, check, parse_count
-from kafkakit.streams.lag.decide.views.views import Level, Place, view
-from kafkakit.streams.lag.show.metrics_text import Family, SeriesRules, datagrams, exposition, families
+from kafkakit.streams.lag.decide.views.thresholds import JudgedBound, LagLimits, Thresholds, Verdict, check, parse_count
+from kafkakit.streams.lag.decide.views.views import GroupPartition, ViewLevel, view
+from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, datagrams, exposition, families
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
 
@@ -30,12 +30,12 @@ def two_clusters() -> list[LagTable]:
 
 
 def test_streams_are_joined_over_clusters_and_lanes() -> None:
-    found = view(two_clusters(), Level.STREAM)
+    found = view(two_clusters(), ViewLevel.STREAM)
     assert [(n.group, n.stream, n.partitions, n.lag) for n in found.lines] == [
         ("a", "pay", 6, 100), ("b", "pay", 6, 100), ("a", "plain", 2, 20), ("b", "plain", 2, 20),
     ]  # fmt: skip
     worst = found.lines[0]
-    assert worst.worst == Place(cluster="east", group="a", topic="pay.slow.1", partition=1)
+    assert worst.worst == GroupPartition(cluster="east", group="a", topic="pay.slow.1", partition=1)
     assert worst.max_lag == 50
     assert worst.backlog.estimate_ms == 5_001
     assert sum(count for _, count in worst.counts) == 6
@@ -43,9 +43,15 @@ def test_streams_are_joined_over_clusters_and_lanes() -> None:
 
 @pytest.mark.parametrize(
     ("level", "count"),
-    [(Level.PARTITION, 16), (Level.GROUP_TOPIC, 8), (Level.GROUP, 4), (Level.TOPIC, 4), (Level.CLUSTER, 2)],
+    [
+        (ViewLevel.PARTITION, 16),
+        (ViewLevel.GROUP_TOPIC, 8),
+        (ViewLevel.GROUP, 4),
+        (ViewLevel.TOPIC, 4),
+        (ViewLevel.CLUSTER, 2),
+    ],
 )
-def test_every_level_adds_up_whatever_the_order_of_tables(level: Level, count: int) -> None:
+def test_every_level_adds_up_whatever_the_order_of_tables(level: ViewLevel, count: int) -> None:
     tables = two_clusters()
     found = view(tables, level)
     assert found == view(tables[::-1], level)
@@ -55,11 +61,11 @@ def test_every_level_adds_up_whatever_the_order_of_tables(level: Level, count: i
 
 
 def test_lines_beyond_the_limit_are_summed_up() -> None:
-    whole, cut = view(two_clusters(), Level.PARTITION), view(two_clusters(), Level.PARTITION, top=3)
+    whole, cut = view(two_clusters(), ViewLevel.PARTITION), view(two_clusters(), ViewLevel.PARTITION, top=3)
     assert cut.lines == whole.lines[:3]
     assert cut.others is not None
     assert (cut.others_count, cut.others.partitions, cut.others.lag) == (13, 13, sum(n.lag for n in whole.lines[3:]))
-    assert view(two_clusters(), Level.PARTITION, top=16).others is None
+    assert view(two_clusters(), ViewLevel.PARTITION, top=16).others is None
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def test_stale_figures_are_no_series() -> None:
         assert (f"kafkakit_lag_{name}", key) in fresh
         assert (f"kafkakit_lag_{name}", key) not in stale
     assert stale["kafkakit_lag_stale_partitions", key] == 1
-    assert stale["kafkakit_lag_status", key] == int(Status.UNKNOWN)
+    assert stale["kafkakit_lag_status", key] == int(LagStatus.UNKNOWN)
 
 
 def test_datagrams_hold_whole_lines_and_stay_below_their_size() -> None:
@@ -127,7 +133,7 @@ def test_datagrams_hold_whole_lines_and_stay_below_their_size() -> None:
     packets = datagrams(found, max_bytes=300)
     assert all(len(packet) <= 300 for packet in packets)
     assert sum(packet.count(b"\n") + 1 for packet in packets) == sum(len(f.samples) for f in found)
-    long = Family(name="x", help="x", samples=(((("group", "g" * 900),), 1.0),))
+    long = MetricFamily(name="x", help="x", samples=(((("group", "g" * 900),), 1.0),))
     assert len(datagrams([long], max_bytes=1_400)[0]) < 300
 
 
@@ -146,8 +152,8 @@ def test_rates_eta_and_retention() -> None:
     assert table.lag.tolist() == [50, 950]
     high = table.backlog.high_ms.tolist()
     assert cast.retention_low_ms[0] == 60_000 - high[0]
-    assert cast.basis.tolist()[0] == int(Basis.RETENTION_TIME)
-    lines = view([table], Level.CLUSTER).lines
+    assert cast.basis.tolist()[0] == int(RetentionBasis.RETENTION_TIME)
+    lines = view([table], ViewLevel.CLUSTER).lines
     assert (lines[0].eta_ms, lines[0].consumed_per_s) == (None, 20.0)
 
 
@@ -157,51 +163,53 @@ def test_a_start_that_moves_towards_the_group_foretells_the_loss() -> None:
     for minute in range(31):
         bench.end(20_000, minute * 60_000, start=minute * 100)
     cast = bench.table(1_800_001).forecast
-    assert cast.basis.tolist() == [int(Basis.START_MOVEMENT)]
+    assert cast.basis.tolist() == [int(RetentionBasis.START_MOVEMENT)]
     assert cast.retention_left_ms.tolist() == [70 * 60_000]
 
 
-def checked(critical: Limits, warning: Limits | None = None, judge: Judge = Judge.LOW) -> tuple[Verdict, list[str]]:
-    thresholds = Thresholds(critical=critical, warning=warning or Limits(), judge=judge)
+def checked(
+    critical: LagLimits, warning: LagLimits | None = None, judge: JudgedBound = JudgedBound.LOW
+) -> tuple[Verdict, list[str]]:
+    thresholds = Thresholds(critical=critical, warning=warning or LagLimits(), judge=judge)
     found = check(two_clusters(), thresholds)
     return found.verdict, [b.text for b in found.breaches]
 
 
 def test_limits_are_judged_on_the_low_bound_unless_told_otherwise() -> None:
-    low = max(n.max_low_ms for n in view(two_clusters(), Level.CLUSTER).lines)
-    high = max(n.backlog.high_ms or 0 for n in view(two_clusters(), Level.CLUSTER).lines)
+    low = max(n.max_low_ms for n in view(two_clusters(), ViewLevel.CLUSTER).lines)
+    high = max(n.backlog.high_ms or 0 for n in view(two_clusters(), ViewLevel.CLUSTER).lines)
     assert low < 5_000 < high
-    assert checked(Limits(max_time_lag_ms=5_500))[0] is Verdict.OK
-    assert checked(Limits(max_time_lag_ms=5_500), judge=Judge.HIGH)[0] is Verdict.CRITICAL
-    assert checked(Limits(max_time_lag_ms=high), judge=Judge.HIGH)[0] is Verdict.OK
-    assert checked(Limits(max_time_lag_ms=4_000), judge=Judge.ESTIMATE)[0] is Verdict.CRITICAL
+    assert checked(LagLimits(max_time_lag_ms=5_500))[0] is Verdict.OK
+    assert checked(LagLimits(max_time_lag_ms=5_500), judge=JudgedBound.HIGH)[0] is Verdict.CRITICAL
+    assert checked(LagLimits(max_time_lag_ms=high), judge=JudgedBound.HIGH)[0] is Verdict.OK
+    assert checked(LagLimits(max_time_lag_ms=4_000), judge=JudgedBound.ESTIMATE)[0] is Verdict.CRITICAL
 
 
 def test_records_statuses_and_severities() -> None:
-    assert checked(Limits(max_lag=60)) == (Verdict.OK, [])
-    assert checked(Limits(max_lag=59)) == (Verdict.CRITICAL, ["lag 60 is above 59"] * 2)
-    assert checked(Limits(max_lag=60), Limits(max_lag=59))[0] is Verdict.WARNING
-    assert checked(Limits(statuses=frozenset({Status.OK, Status.STOPPED})))[0] is Verdict.CRITICAL
+    assert checked(LagLimits(max_lag=60)) == (Verdict.OK, [])
+    assert checked(LagLimits(max_lag=59)) == (Verdict.CRITICAL, ["lag 60 is above 59"] * 2)
+    assert checked(LagLimits(max_lag=60), LagLimits(max_lag=59))[0] is Verdict.WARNING
+    assert checked(LagLimits(statuses=frozenset({LagStatus.OK, LagStatus.STOPPED})))[0] is Verdict.CRITICAL
 
 
 def test_what_is_not_known_is_no_ok() -> None:
     bench = Bench()
     assert check([bench.table(0)], Thresholds()).verdict is Verdict.UNKNOWN
     bench.commit("g", 5, 0)
-    found = check([bench.table(0)], Thresholds(critical=Limits(max_lag=10)))
+    found = check([bench.table(0)], Thresholds(critical=LagLimits(max_lag=10)))
     assert (found.verdict, found.summary) == (
         Verdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no end)",
     )  # fmt: skip
     bench.end(90, 1_000)
-    assert check([bench.table(2_000)], Thresholds(critical=Limits(max_lag=10))).verdict is Verdict.CRITICAL
-    assert check([bench.table(99_000)], Thresholds(critical=Limits(max_lag=1_000))).verdict is Verdict.UNKNOWN
-    endless = Thresholds(critical=Limits(max_time_lag_ms=99_000), judge=Judge.HIGH)
+    assert check([bench.table(2_000)], Thresholds(critical=LagLimits(max_lag=10))).verdict is Verdict.CRITICAL
+    assert check([bench.table(99_000)], Thresholds(critical=LagLimits(max_lag=1_000))).verdict is Verdict.UNKNOWN
+    endless = Thresholds(critical=LagLimits(max_time_lag_ms=99_000), judge=JudgedBound.HIGH)
     assert check([bench.table(2_000)], endless).verdict is Verdict.UNKNOWN
 
 
 def test_performance_data_and_bounded_reasons() -> None:
-    critical, warning = Limits(max_lag=1, max_time_lag_ms=0), Limits(max_lag=0)
-    found = check(two_clusters(), Thresholds(critical=critical, warning=warning, judge=Judge.ESTIMATE))
+    critical, warning = LagLimits(max_lag=1, max_time_lag_ms=0), LagLimits(max_lag=0)
+    found = check(two_clusters(), Thresholds(critical=critical, warning=warning, judge=JudgedBound.ESTIMATE))
     assert found.performance.startswith("lag_max=60;0;1;0 lost=0;;;0 time_lag_low_max=")
     assert len(found.breaches) == 20
     assert found.more == 8 + 16 - 20

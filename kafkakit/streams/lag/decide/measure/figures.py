@@ -18,7 +18,7 @@ UNESTIMATED = -1
 """An estimate that is none, in arrays."""
 
 
-class Source(IntEnum):
+class EstimateSource(IntEnum):
     """What the estimate comes from, best first."""
 
     CAUGHT_UP = 0
@@ -35,7 +35,7 @@ class Source(IntEnum):
         return self.name.lower()
 
 
-class Flag(IntFlag):
+class FigureFlag(IntFlag):
     """What else is true of a figure.
 
     FUTURE: a record's time lies ahead of the monitor's clock, the lag was set to 0. CONFLICT: proven sources
@@ -60,7 +60,7 @@ class Flag(IntFlag):
         return tuple(sorted(str(flag.name).lower() for flag in self))
 
 
-NO_FLAGS = Flag(0)
+NO_FLAGS = FigureFlag(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ class TimeLag:
     estimate_ms: int | None
     low_ms: int
     high_ms: int | None
-    source: Source
+    source: EstimateSource
     as_of_ms: int
-    flags: Flag = NO_FLAGS
+    flags: FigureFlag = NO_FLAGS
 
     @property
     def is_exact(self) -> bool:
@@ -123,7 +123,7 @@ class Figures:
             estimate_ms=None if estimate == UNESTIMATED else estimate,
             low_ms=int(self.low_ms[row]),
             high_ms=None if high == UNBOUNDED else high,
-            source=Source(int(self.source[row])),
+            source=EstimateSource(int(self.source[row])),
             as_of_ms=int(self.as_of_ms[row]),
-            flags=Flag(int(self.flags[row])),
+            flags=FigureFlag(int(self.flags[row])),
         )

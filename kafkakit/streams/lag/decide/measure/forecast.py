@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HORIZON_MS = 600_000
 
 
-class Basis(IntEnum):
+class RetentionBasis(IntEnum):
     """What the time left until records are lost rests on."""
 
     NONE = 0
@@ -52,7 +52,7 @@ class Forecast:
 
     `eta_ms` is how long until nothing is left to do (0: nothing is), -1 when the group does not gain on the producers
     or the rates are unknown. `retention_left_ms` is the likely time until records are lost, `retention_low_ms` the
-    time for which they surely stay (0 when that is not known), `basis` a `Basis`.
+    time for which they surely stay (0 when that is not known), `basis` a `RetentionBasis`.
     """
 
     consumed_per_s: "Floats"
@@ -148,5 +148,9 @@ def _retention(
     by_pace = np.minimum(pace, 1e15).astype(np.int64)
     sooner = moves & ((by_time < 0) | (by_pace < by_time))
     left = np.where(sooner, by_pace, by_time)
-    basis = np.where(left < 0, int(Basis.NONE), np.where(sooner, int(Basis.START_MOVEMENT), int(Basis.RETENTION_TIME)))
+    basis = np.where(
+        left < 0,
+        int(RetentionBasis.NONE),
+        np.where(sooner, int(RetentionBasis.START_MOVEMENT), int(RetentionBasis.RETENTION_TIME)),
+    )
     return left, np.where(limited, low, 0), basis

@@ -23,7 +23,7 @@ them), and UNKNOWN (no end of the log, one too old to judge by, or one below the
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.lag.decide.measure.figures import Flag
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag
 from kafkakit.streams.lag.decide.measure.window import SAMPLES, UNKNOWN_LAG
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-class Status(IntEnum):
+class LagStatus(IntEnum):
     """Health, the worse the higher."""
 
     OK = 0
@@ -53,7 +53,7 @@ class Status(IntEnum):
 
 
 def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", flags: "Ints", now_ms: int) -> "Ints":
-    """The `Status` of each row; `lag` and `lost` are the present ones, `flags` those of its figures. O(rows)."""
+    """The `LagStatus` of each row; `lag` and `lost` are the present ones, `flags` those of its figures. O(rows)."""
     import numpy as np
 
     offset, at_ms, lags, count = window.ordered(rows)
@@ -73,12 +73,15 @@ def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", fl
     never_less = (count > 1) & (last_ms - first_ms >= whole_ms)
     never_less &= ~(pairs & ((growth < 0) | ~is_told)).any(axis=1)
     rules = [
-        (lost > 0, Status.LOST),
-        ((flags & int(Flag.NO_END | Flag.STALE | Flag.OTHER_TOPIC | Flag.AHEAD)) != 0, Status.UNKNOWN),
-        (~has_lag, Status.OK),
-        (rewound, Status.REWIND),
-        (stopped, Status.STOPPED),
-        (is_fixed & never_less, Status.STALLED),
-        (never_less, Status.WARNING),
+        (lost > 0, LagStatus.LOST),
+        (
+            (flags & int(FigureFlag.NO_END | FigureFlag.STALE | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD)) != 0,
+            LagStatus.UNKNOWN,
+        ),
+        (~has_lag, LagStatus.OK),
+        (rewound, LagStatus.REWIND),
+        (stopped, LagStatus.STOPPED),
+        (is_fixed & never_less, LagStatus.STALLED),
+        (never_less, LagStatus.WARNING),
     ]
-    return np.select([found for found, _ in rules], [int(s) for _, s in rules], int(Status.OK)).astype(np.int64)
+    return np.select([found for found, _ in rules], [int(s) for _, s in rules], int(LagStatus.OK)).astype(np.int64)

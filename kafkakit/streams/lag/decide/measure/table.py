@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.decide.measure.evidence import Evidence
-from kafkakit.streams.lag.decide.measure.figures import Figures, Flag
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag, Figures
 from kafkakit.streams.lag.decide.measure.forecast import Forecast, forecast
 from kafkakit.streams.lag.decide.measure.status import judge
 from kafkakit.streams.lag.decide.measure.time_lag import backlog_lag, live_lag
@@ -29,7 +29,7 @@ class LagTable:
 
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
     from the committed one (or the log's start, if that is higher) to the end, `pending` those of them that the
-    metadata does not call done, `lost` those deleted before they were done. `status` is a `Status`.
+    metadata does not call done, `lost` those deleted before they were done. `status` is a `LagStatus`.
     """
 
     cluster: str
@@ -232,7 +232,7 @@ def _with_age(figures: Figures, evidence: Evidence, now_ms: int, rules: MeasureR
     """Mark figures whose facts are old: the moment they hold for, or the end that they rest on."""
     oldest_end = now_ms - evidence.before_ms > rules.stale_after_ms
     is_old = (now_ms - figures.as_of_ms > rules.stale_after_ms) | ((evidence.end >= 0) & oldest_end)
-    return replace(figures, flags=figures.flags | int(Flag.STALE) * is_old)
+    return replace(figures, flags=figures.flags | int(FigureFlag.STALE) * is_old)
 
 
 def _names(names: "Names", index: "NDArray[np.int32]") -> "tuple[tuple[str, ...], Ints]":

@@ -33,7 +33,7 @@ the next sample only.
 
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, UNESTIMATED, Figures, Flag, Source
+from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, UNESTIMATED, EstimateSource, FigureFlag, Figures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,24 +79,24 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     high = np.where(e.record_low_ms >= 0, at - e.record_low_ms, UNBOUNDED)
     visible = ~(hidden & (e.record_offset >= e.stable))
 
-    ladder.offer(is_quiet, Source.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
-    ladder.offer(holds, Source.WATERMARK, at - e.oldest_ms, low=at - e.oldest_ms, high=at - e.oldest_ms)
+    ladder.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
+    ladder.offer(holds, EstimateSource.WATERMARK, at - e.oldest_ms, low=at - e.oldest_ms, high=at - e.oldest_ms)
     record_low = np.where(existed & visible & (e.record_high_ms >= 0), at - e.record_high_ms, 0)
-    ladder.offer(proven, Source.RECORD, at - e.record_ms, low=record_low, high=high)
+    ladder.offer(proven, EstimateSource.RECORD, at - e.record_ms, low=record_low, high=high)
     rising = found & e.is_log_append & (e.record_low_ms >= 0) & (was_read_since | (e.record_offset == e.position))
     ladder.bound(rising, high=at - e.record_low_ms + skew_ms)
-    ladder.offer(has_time & ~proven, Source.RECORD, at - e.record_ms)
-    ladder.offer(is_pending & (e.stream_ms > 0), Source.STREAM_TIME, at - e.stream_ms)
+    ladder.offer(has_time & ~proven, EstimateSource.RECORD, at - e.record_ms)
+    ladder.offer(is_pending & (e.stream_ms > 0), EstimateSource.STREAM_TIME, at - e.stream_ms)
     rises = is_pending & e.is_log_append
     for earlier in (e.stream_ms, np.where(e.done_end <= e.position, e.newest_done_ms, -1)):
         ladder.bound(rises & (earlier > 0), high=at - earlier + skew_ms)
     exists = is_pending & e.is_dense & ~hidden & ~moves
     _offer_samples(ladder, e.at_position, e.position, is_pending, rises, exists, skew_ms)
-    ladder.offer(is_pending, Source.BOUNDS, ladder.low)
+    ladder.offer(is_pending, EstimateSource.BOUNDS, ladder.low)
     is_unsure = is_at_tail & ~is_quiet
     ladder.bound(is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
-    ladder.offer(is_unsure, Source.CAUGHT_UP, 0 * at)
-    flags = int(Flag.HELD_BACK) * (hidden & has_end & (limit > e.position)) + int(Flag.AHEAD) * (
+    ladder.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
+    flags = int(FigureFlag.HELD_BACK) * (hidden & has_end & (limit > e.position)) + int(FigureFlag.AHEAD) * (
         is_quiet & (e.committed > e.end)
     )
     ladder.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
@@ -124,8 +124,8 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
         (e.at_done_end.high_after_ms >= 0) & (e.at_done_end.high_after_ms <= at) & e.is_dense
     )
 
-    ladder.offer(is_quiet, Source.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
-    for source, time_ms in ((Source.WATERMARK, e.newest_done_ms), (Source.STREAM_TIME, e.stream_ms)):
+    ladder.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
+    for source, time_ms in ((EstimateSource.WATERMARK, e.newest_done_ms), (EstimateSource.STREAM_TIME, e.stream_ms)):
         told = has_done & (time_ms > 0)
         ladder.offer(told, source, at - time_ms, low=np.where(newer, at - time_ms, 0), high=at - time_ms)
     ladder.bound(has_done & newer, low=at - e.committed_ms - skew_ms)
@@ -134,12 +134,12 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     rises = has_done & e.is_log_append & e.is_dense
     # What is done was done by the commit: a first sample that came later tells less.
     is_late = (e.at_last_done.low_before_ms < 0) & (e.committed_ms < e.at_last_done.high_after_ms)
-    ladder.offer(has_done & is_behind & is_late, Source.BOUNDS, at - e.committed_ms)
+    ladder.offer(has_done & is_behind & is_late, EstimateSource.BOUNDS, at - e.committed_ms)
     _offer_samples(ladder, e.at_last_done, e.done_end - 1, has_done & is_behind, rises, has_done & newer, skew_ms)
-    ladder.offer(has_done & is_behind, Source.BOUNDS, at - e.committed_ms)
-    ladder.offer(is_at_tail & ~is_quiet, Source.CAUGHT_UP, 0 * at)
+    ladder.offer(has_done & is_behind, EstimateSource.BOUNDS, at - e.committed_ms)
+    ladder.offer(is_at_tail & ~is_quiet, EstimateSource.CAUGHT_UP, 0 * at)
     ladder.widen(~is_quiet, e.seen_ms)
-    return ladder.figures(int(Flag.HELD_BACK) * (hidden & is_behind))
+    return ladder.figures(int(FigureFlag.HELD_BACK) * (hidden & is_behind))
 
 
 def _offer_samples(
@@ -158,8 +158,8 @@ def _offer_samples(
     # Without both samples the numbers mean nothing, and their product may pass 64 bits.
     part = np.where(has_low & has_high, (offset - near.low_end) / span, 0.0)
     between = near.low_before_ms + ((near.high_after_ms - near.low_before_ms) * part).astype(np.int64)
-    ladder.offer(asked & has_low & has_high, Source.INTERPOLATED, at - between)
-    ladder.offer(asked & has_high, Source.BOUNDS, at - near.high_after_ms)
+    ladder.offer(asked & has_low & has_high, EstimateSource.INTERPOLATED, at - between)
+    ladder.offer(asked & has_high, EstimateSource.BOUNDS, at - near.high_after_ms)
 
 
 class _Ladder:
@@ -177,21 +177,27 @@ class _Ladder:
         self.high: Ints = np.full(rows, UNBOUNDED, dtype=np.int64)
         self.own_low, self.own_high = self.low.copy(), self.high.copy()
         self.estimate: Ints = np.full(rows, UNESTIMATED, dtype=np.int64)
-        self.source: Ints = np.full(rows, int(Source.UNKNOWN), dtype=np.int64)
+        self.source: Ints = np.full(rows, int(EstimateSource.UNKNOWN), dtype=np.int64)
         self.is_future: Bools = np.zeros(rows, dtype=bool)
         self.base_flags: Ints = (
-            int(Flag.OTHER_TOPIC) * e.is_other_topic
-            + int(Flag.NO_END) * (e.end < 0)
-            + int(Flag.LOST) * ((e.start > e.committed) & ~e.is_other_topic)
+            int(FigureFlag.OTHER_TOPIC) * e.is_other_topic
+            + int(FigureFlag.NO_END) * (e.end < 0)
+            + int(FigureFlag.LOST) * ((e.start > e.committed) & ~e.is_other_topic)
         )
 
     def offer(
-        self, rows: "Bools", source: Source, estimate: "Ints", *, low: "Ints | None" = None, high: "Ints | None" = None
+        self,
+        rows: "Bools",
+        source: EstimateSource,
+        estimate: "Ints",
+        *,
+        low: "Ints | None" = None,
+        high: "Ints | None" = None,
     ) -> None:
         """A source for some rows: its estimate, and what it proves."""
         import numpy as np
 
-        first = rows & (self.source == int(Source.UNKNOWN))
+        first = rows & (self.source == int(EstimateSource.UNKNOWN))
         self.source[first] = int(source)
         self.estimate[first] = np.maximum(estimate, 0)[first]
         self.is_future |= first & (estimate < 0)
@@ -230,7 +236,7 @@ class _Ladder:
         clash = self.low > self.high
         low, high = np.where(clash, self.own_low, self.low), np.where(clash, self.own_high, self.high)
         known = self.estimate != UNESTIMATED
-        flags = flags + self.base_flags + int(Flag.CONFLICT) * clash + int(Flag.FUTURE) * self.is_future
+        flags = flags + self.base_flags + int(FigureFlag.CONFLICT) * clash + int(FigureFlag.FUTURE) * self.is_future
         return Figures(
             estimate_ms=np.where(known, np.clip(self.estimate, low, high), UNESTIMATED),
             low_ms=low,

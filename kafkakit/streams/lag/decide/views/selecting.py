@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from kafkakit.streams.lag.decide.measure.table import LagTable
-from kafkakit.streams.lag.decide.views.views import Line, View
+from kafkakit.streams.lag.decide.views.views import LagView, ViewLine
 
 INTERNAL = "__"
 
@@ -31,16 +31,16 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(name, glob) for glob in globs)
 
 
-def sorted_by(found: View, order: str, top: int) -> View:
+def sorted_by(found: LagView, order: str, top: int) -> LagView:
     """The lines of a whole view in another order: `lag` and `time` the largest first, `name` ascending.
 
     Lines beyond `top` are left out and counted, without a sum.
     """
 
-    def key(line: Line) -> tuple[object, ...]:
+    def key(line: ViewLine) -> tuple[object, ...]:
         name = (line.stream, line.cluster, line.group, line.topic, line.partition)
         estimate = -1 if line.backlog.estimate_ms is None else line.backlog.estimate_ms
         return {"lag": (-line.lag, *name), "time": (-estimate, -line.lag, *name)}.get(order, name)
 
     lines = tuple(sorted(found.lines, key=key))
-    return View(level=found.level, lines=lines[:top], others_count=max(0, len(lines) - top))
+    return LagView(level=found.level, lines=lines[:top], others_count=max(0, len(lines) - top))

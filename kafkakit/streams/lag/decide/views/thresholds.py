@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.decide.measure.figures import Flag, TimeLag
-from kafkakit.streams.lag.decide.measure.status import Status
-from kafkakit.streams.lag.decide.views.views import Level, Line, view
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag
+from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.views.views import ViewLevel, ViewLine, view
 from kafkakit.streams.lag.show.views import span_text
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ GRAVITY = (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN, Verdict.CRITICAL)
 """The gravest last: what is not known may be critical, so it outweighs a warning."""
 
 
-class Judge(StrEnum):
+class JudgedBound(StrEnum):
     """Which bound of a time lag is held against the limit: LOW never calls anybody for nothing."""
 
     LOW = "low"
@@ -47,22 +47,22 @@ class Judge(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class LagLimits:
     """Limits of one severity; None for none. `max_lag` is of a group in one topic, the others of a partition."""
 
     max_lag: int | None = None
     max_time_lag_ms: int | None = None
     min_retention_left_ms: int | None = None
-    statuses: frozenset[Status] = field(default_factory=frozenset)
+    statuses: frozenset[LagStatus] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """What is critical, what is a warning, and which bound of a time lag counts."""
 
-    critical: Limits = field(default_factory=Limits)
-    warning: Limits = field(default_factory=Limits)
-    judge: Judge = Judge.LOW
+    critical: LagLimits = field(default_factory=LagLimits)
+    warning: LagLimits = field(default_factory=LagLimits)
+    judge: JudgedBound = JudgedBound.LOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,8 @@ def parse_count(text: str, name: str = "count") -> int:
 
 def check(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResult:
     """Judge every group-partition of the tables; none at all is UNKNOWN. Cost: one object for each of them."""
-    topics = view(tables, Level.GROUP_TOPIC)
-    partitions = view(tables, Level.PARTITION)
+    topics = view(tables, ViewLevel.GROUP_TOPIC)
+    partitions = view(tables, ViewLevel.PARTITION)
     found: list[Breach] = []
     for line in topics.lines:
         found += _of_records(line, thresholds)
@@ -118,16 +118,16 @@ def check(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResult:
     )
 
 
-def _of_records(line: Line, thresholds: Thresholds) -> Iterator[Breach]:
+def _of_records(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     for verdict, limits in _sides(thresholds):
         if limits.max_lag is not None and line.lag > limits.max_lag:
             yield _breach(line, verdict, f"lag {line.lag:,} is above {limits.max_lag:,}")
             return
 
 
-def _of_partition(line: Line, thresholds: Thresholds) -> Iterator[Breach]:
+def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     """All breaches of one partition, each kind once, the gravest."""
-    is_vague = bool(line.backlog.flags & (Flag.STALE | Flag.NO_END | Flag.OTHER_TOPIC))
+    is_vague = bool(line.backlog.flags & (FigureFlag.STALE | FigureFlag.NO_END | FigureFlag.OTHER_TOPIC))
     if line.unknown or is_vague:
         why = ", ".join(line.backlog.flags.words).replace("_", " ") or "unknown"
         yield _breach(line, Verdict.UNKNOWN, f"the lag is not known now ({why})")
@@ -152,10 +152,10 @@ def _of_partition(line: Line, thresholds: Thresholds) -> Iterator[Breach]:
             break
 
 
-def _judged(lag: TimeLag, judge: Judge) -> int | None:
-    if judge is Judge.LOW:
+def _judged(lag: TimeLag, judge: JudgedBound) -> int | None:
+    if judge is JudgedBound.LOW:
         return lag.low_ms
-    return lag.estimate_ms if judge is Judge.ESTIMATE else lag.high_ms
+    return lag.estimate_ms if judge is JudgedBound.ESTIMATE else lag.high_ms
 
 
 def _told(lag: TimeLag) -> str:
@@ -165,11 +165,11 @@ def _told(lag: TimeLag) -> str:
     return f"from {span_text(lag.low_ms)} to {high}"
 
 
-def _sides(thresholds: Thresholds) -> tuple[tuple[Verdict, Limits], ...]:
+def _sides(thresholds: Thresholds) -> tuple[tuple[Verdict, LagLimits], ...]:
     return (Verdict.CRITICAL, thresholds.critical), (Verdict.WARNING, thresholds.warning)
 
 
-def _breach(line: Line, verdict: Verdict, text: str) -> Breach:
+def _breach(line: ViewLine, verdict: Verdict, text: str) -> Breach:
     return Breach(
         verdict=verdict,
         cluster=line.cluster,
@@ -191,7 +191,7 @@ def _summary(verdict: Verdict, found: list[Breach], partitions: int) -> str:
     return f"LAG {verdict.name} - {first.cluster} {first.group} {first.topic}{part}: {first.text}{rest}"
 
 
-def _performance(topics: Sequence[Line], partitions: Sequence[Line], thresholds: Thresholds) -> str:
+def _performance(topics: Sequence[ViewLine], partitions: Sequence[ViewLine], thresholds: Thresholds) -> str:
     critical, warning = thresholds.critical, thresholds.warning
     parts = [
         f"lag_max={max((n.lag for n in topics), default=0)};{_or_none(warning.max_lag)};{_or_none(critical.max_lag)};0",

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
-from kafkakit.streams.lag.decide.measure.status import Status
-from kafkakit.streams.lag.decide.views.joining import Joined, Sums, join, line_numbers, part_of, summed
+from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.views.aggregation import LineSums, TableRows, join, line_numbers, part_of, summed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-class Level(StrEnum):
+class ViewLevel(StrEnum):
     """What one line of a view is about; streams are joined over clusters and lanes, for each group apart."""
 
     PARTITION = "partition"
@@ -30,18 +30,18 @@ class Level(StrEnum):
 
 
 KINDS = {
-    Level.PARTITION: ("cluster", "group", "topic", "partition"),
-    Level.GROUP_TOPIC: ("cluster", "group", "topic"),
-    Level.GROUP: ("cluster", "group"),
-    Level.TOPIC: ("cluster", "topic"),
-    Level.STREAM: ("group", "stream"),
-    Level.CLUSTER: ("cluster",),
+    ViewLevel.PARTITION: ("cluster", "group", "topic", "partition"),
+    ViewLevel.GROUP_TOPIC: ("cluster", "group", "topic"),
+    ViewLevel.GROUP: ("cluster", "group"),
+    ViewLevel.TOPIC: ("cluster", "topic"),
+    ViewLevel.STREAM: ("group", "stream"),
+    ViewLevel.CLUSTER: ("cluster",),
 }
 """The names that tell the lines of each level apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class GroupPartition:
     """One group-partition."""
 
     cluster: str
@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ViewLine:
     """One line of a view: the names it is about (others are empty, the partition -1), sums over its partitions, and
     the worst of them.
 
@@ -79,9 +79,9 @@ class Line:
     max_low_ms: int
     backlog: TimeLag
     live: TimeLag
-    worst: Place
-    status: Status
-    counts: tuple[tuple[Status, int], ...]
+    worst: GroupPartition
+    status: LagStatus
+    counts: tuple[tuple[LagStatus, int], ...]
     oldest_as_of_ms: int
     consumed_per_s: float
     produced_per_s: float
@@ -90,16 +90,16 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class LagView:
     """The worst lines first; `others` sums up the `others_count` lines beyond the limit, None when there are none."""
 
-    level: Level
-    lines: tuple[Line, ...]
-    others: Line | None = None
+    level: ViewLevel
+    lines: tuple[ViewLine, ...]
+    others: ViewLine | None = None
     others_count: int = 0
 
 
-def view(tables: "Sequence[LagTable]", level: Level, *, top: int | None = None) -> View:
+def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = None) -> LagView:
     """Join the tables of several clusters at a level.
 
     Lines are ordered by status, surest backlog, its estimate and records, each the worst first, then by name. Costs
@@ -109,7 +109,7 @@ def view(tables: "Sequence[LagTable]", level: Level, *, top: int | None = None) 
 
     joined = join(tables)
     if not len(joined):
-        return View(level=level, lines=())
+        return LagView(level=level, lines=())
     number, lines = line_numbers(joined, KINDS[level])
     sums = summed(joined, number, lines)
     # Numbers ascend by name, so a stable sort leaves equals in the order of their names.
@@ -119,23 +119,23 @@ def view(tables: "Sequence[LagTable]", level: Level, *, top: int | None = None) 
     found = tuple(_line(joined, sums, at, KINDS[level]) for at in shown.tolist())
     left = order[len(shown) :]
     if not len(left):
-        return View(level=level, lines=found)
+        return LagView(level=level, lines=found)
     is_left = np.zeros(lines, dtype=bool)
     is_left[left] = True
     rest = part_of(joined, np.flatnonzero(is_left[number]))
     others = _line(rest, summed(rest, np.zeros(len(rest), dtype=np.int64), 1), 0, ())
-    return View(level=level, lines=found, others=others, others_count=len(left))
+    return LagView(level=level, lines=found, others=others, others_count=len(left))
 
 
-def _line(joined: Joined, sums: Sums, at: int, kinds: tuple[str, ...]) -> Line:
+def _line(joined: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) -> ViewLine:
     first, worst = int(sums.first[at]), int(sums.worst[at])
 
     def name(kind: str, row: int) -> str:
         return joined.names[kind][int(joined.codes[kind][row])]
 
     named = {kind: name(kind, first) for kind in kinds if kind != "partition"}
-    counts = ((status, int(sums.counts[at, int(status)])) for status in Status)
-    return Line(
+    counts = ((status, int(sums.counts[at, int(status)])) for status in LagStatus)
+    return ViewLine(
         **named,
         partition=int(joined.partition[first]) if "partition" in kinds else -1,
         partitions=int(sums.partitions[at]),
@@ -148,13 +148,13 @@ def _line(joined: Joined, sums: Sums, at: int, kinds: tuple[str, ...]) -> Line:
         max_low_ms=int(sums.max_low_ms[at]),
         backlog=joined.backlog.at(worst),
         live=joined.live.at(int(sums.worst_live[at])),
-        worst=Place(
+        worst=GroupPartition(
             cluster=name("cluster", worst),
             group=name("group", worst),
             topic=name("topic", worst),
             partition=int(joined.partition[worst]),
         ),
-        status=Status(int(sums.status[at])),
+        status=LagStatus(int(sums.status[at])),
         counts=tuple((status, count) for status, count in counts if count),
         oldest_as_of_ms=int(sums.oldest_as_of_ms[at]),
         consumed_per_s=round(float(sums.consumed_per_s[at]), 3),

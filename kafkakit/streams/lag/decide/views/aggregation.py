@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, Figures, Flag
-from kafkakit.streams.lag.decide.measure.status import Status
+from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, FigureFlag, Figures
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import NONE
 from kafkakit.streams.lag.decide.views.naming import stream_of
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 KINDS = ("cluster", "group", "topic", "stream")
-"""What names there are; `Joined.names` holds them sorted, so that codes sort as names do."""
+"""What names there are; `TableRows.names` holds them sorted, so that codes sort as names do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class TableRows:
     """The rows of all tables: codes into `names` by kind, and the columns that lines sum up."""
 
     names: dict[str, tuple[str, ...]]
@@ -45,7 +45,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
+class LineSums:
     """Columns by line; `first` is any row of the line, `worst` and `worst_live` the rows with the worst figures."""
 
     first: "Ints"
@@ -68,7 +68,7 @@ class Sums:
     retention_left_ms: "Ints"
 
 
-def join(tables: "Sequence[LagTable]") -> Joined:
+def join(tables: "Sequence[LagTable]") -> TableRows:
     """Put tables below one another, with common codes for names."""
     import numpy as np
 
@@ -104,7 +104,7 @@ def join(tables: "Sequence[LagTable]") -> Joined:
         "topic": stacked([code("topic", t.topics, t.topic) for t in tables]),
     }
     codes["stream"] = stream_code[codes["topic"]] if len(stream_code) else codes["topic"]
-    return Joined(
+    return TableRows(
         names=names,
         codes=codes,
         partition=stacked([t.partition for t in tables]),
@@ -121,7 +121,7 @@ def join(tables: "Sequence[LagTable]") -> Joined:
     )
 
 
-def line_numbers(joined: Joined, kinds: tuple[str, ...]) -> "tuple[Ints, int]":
+def line_numbers(joined: TableRows, kinds: tuple[str, ...]) -> "tuple[Ints, int]":
     """For each row the number of its line, where lines are told apart by these kinds of names (and `partition`)."""
     import numpy as np
 
@@ -133,7 +133,7 @@ def line_numbers(joined: Joined, kinds: tuple[str, ...]) -> "tuple[Ints, int]":
     return number, int(number.max(initial=-1)) + 1
 
 
-def summed(joined: Joined, number: "Ints", lines: int) -> Sums:
+def summed(joined: TableRows, number: "Ints", lines: int) -> LineSums:
     """Sum up rows by line; O(rows log rows)."""
     import numpy as np
 
@@ -154,15 +154,15 @@ def summed(joined: Joined, number: "Ints", lines: int) -> Sums:
 
     left = joined.retention_left_ms
     soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
-    statuses = len(Status)
+    statuses = len(LagStatus)
     counts = np.bincount(number * statuses + joined.status, minlength=lines * statuses).reshape(lines, statuses)
-    return Sums(
+    return LineSums(
         first=order[starts],
         worst=worst(joined.backlog),
         worst_live=worst(joined.live),
         partitions=np.bincount(number, minlength=lines),
         unknown=np.bincount(number, joined.lag < 0, minlength=lines).astype(np.int64),
-        stale=each(np.add, (joined.backlog.flags & int(Flag.STALE) != 0).astype(np.int64)),
+        stale=each(np.add, (joined.backlog.flags & int(FigureFlag.STALE) != 0).astype(np.int64)),
         lag=each(np.add, np.maximum(0, joined.lag)),
         pending=each(np.add, np.maximum(0, joined.pending)),
         lost=each(np.add, joined.lost),
@@ -178,9 +178,9 @@ def summed(joined: Joined, number: "Ints", lines: int) -> Sums:
     )
 
 
-def part_of(joined: Joined, rows: "Ints") -> Joined:
+def part_of(joined: TableRows, rows: "Ints") -> TableRows:
     """These rows alone."""
-    return Joined(
+    return TableRows(
         names=joined.names,
         codes={kind: codes[rows] for kind, codes in joined.codes.items()},
         partition=joined.partition[rows],

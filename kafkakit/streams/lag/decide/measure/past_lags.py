@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OLD_MS = 600_000
 
 
-def settle_windows(book: "LagBook", now_ms: int) -> int:
+def set_past_lags(book: "LagBook", now_ms: int) -> int:
     """Set the lags of commits without one, where the log's end is known; returns how many. O(rows)."""
     import numpy as np
 
