@@ -38,7 +38,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -k 'not hash_seed and not test_crash and not cut and not 200_000' -m 'not kafka and not zookeeper and not network' tests/unit tests/cli tests/test_architecture.py tests/test_docs.py
+	$(BIN)/python -m pytest -n auto -k 'not hash_seed and not test_crash and not cut and not 200_000' -m 'not kafka and not zookeeper and not network' tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
 
 bench: $(STAMP)
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
