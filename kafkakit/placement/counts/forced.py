@@ -15,11 +15,12 @@ from kafkakit.placement.counts.blocks import Block, block_proof
 from kafkakit.placement.counts.even_counts import even_blocks, rooms_for
 from kafkakit.placement.counts.forced_bound import bound_by_sets, forced_bound
 from kafkakit.placement.counts.forced_inputs import Standing, copy_costs, standing_of
-from kafkakit.placement.counts.leaders import balance_leaders, keep_order
 from kafkakit.placement.counts.pool import deal_pool
+from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
+Row = tuple[int, ...]
 _EXPLICIT_ARCS = 4_000_000
 
 
@@ -43,9 +44,15 @@ def place_forced(problem: PlacementProblem) -> Placement:
     found = bound_by_sets(problem, arrays, proof) if strict else forced_bound(problem, arrays, blocks, proof)
     bound, argument, proof = found
     current = [p.current for p in problem.partitions]
-    replicas = balance_leaders(current, keep_order(current, sets), problem.targets)
+    replicas = even_leaders(current, list(map(_in_order, current, sets)), problem.targets)
     unplaced = tuple(max(0, w - len(s)) for w, s in zip(wanted, sets, strict=True))
     return Placement(tuple(replicas), unplaced, bound, argument, proof=proof)
+
+
+def _in_order(now: Row, chosen: Row) -> Row:
+    """The replicas that stay first, in their old order, then the new ones by id."""
+    stay = tuple(b for b in now if b in chosen)
+    return (*stay, *sorted(b for b in chosen if b not in stay))
 
 
 def _solve(problem: PlacementProblem, a: Standing, blocks: list[Block]) -> tuple[list[list[int]], Proof]:

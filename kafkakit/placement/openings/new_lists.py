@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings.broker_pool import Fleet
-from kafkakit.placement.openings.passed_leaders import pass_leaders
 from kafkakit.placement.problem import PlannedPartition
 
 

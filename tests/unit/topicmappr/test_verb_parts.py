@@ -11,9 +11,9 @@ from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings.fill import fill_openings
 from kafkakit.placement.openings.openings import Receivers, group_openings
-from kafkakit.placement.openings.passed_leaders import pass_leaders
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest

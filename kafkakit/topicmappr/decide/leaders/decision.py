@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import Certificate, PlacementRules, Proof, certificate
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.placement.counts.leader_proof import leader_proof
-from kafkakit.placement.counts.leaders import Candidates, candidates_of, choose_leaders, in_front
+from kafkakit.placement.leader_proof import leader_proof
+from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders, in_front
 from kafkakit.placement.price_bound import leader_bound
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.stranded import set_stranded_apart
@@ -20,6 +21,10 @@ from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
 from kafkakit.topicmappr.decide.pins import pinned_indices
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Partitions = Sequence[PlannedPartition]
 
@@ -40,7 +45,7 @@ def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> Planne
     free = tuple(p for p in scope.partitions if p.key not in keep) if keep else scope.partitions
     led, stranded = set_stranded_apart(free, live)
     current = [p.current for p in led]
-    who = candidates_of(current, current, may)
+    who = candidates_of(current, may, current)
     ruled = set(who.rows.tolist())
     barred = [p for i, p in enumerate(led) if i not in ruled]
     reasons = _reasons(barred, may)
@@ -125,7 +130,7 @@ def _may_lead(
     return tuple(may)
 
 
-def _certify(who: Candidates, chosen: Sequence[int], proof: Proof, may: Sequence[int]) -> Certificate:
+def _certify(who: Candidates, chosen: "NDArray[np.int64]", proof: Proof, may: Sequence[int]) -> Certificate:
     import numpy as np
 
     changes = len(who.rows) - int(who.present[who.broker == np.repeat(chosen, np.diff(who.offsets))].sum())

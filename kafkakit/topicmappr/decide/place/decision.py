@@ -8,10 +8,10 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.leaders import pass_leaders
 from kafkakit.placement.openings.broker_pool import Fleet, fleet_of
 from kafkakit.placement.openings.fill import fill_openings
 from kafkakit.placement.openings.openings import Receivers, group_openings
-from kafkakit.placement.openings.passed_leaders import pass_leaders
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
 from kafkakit.topicmappr.decide.place.loads import as_levels, bytes_held

@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import Proof
 from kafkakit.placement.counts.blocks import Block, block_proof, blocks_of, reach_by
-from kafkakit.placement.counts.leaders import Candidates
+from kafkakit.placement.leaders import Candidates
 
-Array = Any  # numpy array
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
 _FAR = 1 << 40
 
 
-def leader_proof(who: Candidates, chosen: Array, brokers: Sequence[int], fixed: Sequence[int]) -> Proof:
+def leader_proof(who: Candidates, chosen: "Ints", brokers: Sequence[int], fixed: Sequence[int]) -> Proof:
     """Price brokers and blocks so that the fewest changes come out as the bound; `brokers` are sorted ids.
 
     `fixed` counts the leaderships by broker that are not to choose, beside which the others were chosen.
@@ -32,13 +37,13 @@ def leader_proof(who: Candidates, chosen: Array, brokers: Sequence[int], fixed: 
     return replace(proof, limits=tuple(replace(limit, fixed=standing[limit.broker]) for limit in proof.limits))
 
 
-def _steps(who: Candidates, chosen: Array) -> Array:
+def _steps(who: Candidates, chosen: "Ints") -> "Ints":
     """The least change in cost of passing one leadership from row to column; `_FAR` where none can be passed."""
     import numpy as np
 
     sizes = np.diff(who.offsets)
     leader = np.repeat(chosen, sizes)
-    cost = np.where(who.present, 0, 1)
+    cost = who.cost
     leads = who.broker == leader
     paid = np.repeat(cost[leads], sizes)
     steps = np.full((who.count, who.count), _FAR, dtype=np.int64)
@@ -46,7 +51,7 @@ def _steps(who: Candidates, chosen: Array) -> Array:
     return steps
 
 
-def _prices(steps: Array, loads: Array, blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
+def _prices(steps: "Ints", loads: "Ints", blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
     """Broker and block prices: a full broker's is at least its block's, a broker with room has at most that."""
     import numpy as np
 

@@ -1,0 +1,140 @@
+"""Preferred leaders: one replica of each partition, spread as evenly as the candidates allow, at the least cost.
+
+Every choice of leaders is the same flow; callers differ in who may lead a list, what each candidate costs, and
+which leaderships stay and are counted beside those chosen.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkakit.placement.counts.levels import solve_levels
+from kafkakit.placement.network import FlowNetwork
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+Row = tuple[int, ...]
+Lists = Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Who may lead what: `broker[offsets[r]:offsets[r + 1]]` are the candidates of row r, as broker positions.
+
+    `rows` maps rows to partitions; partitions without a candidate have no row. `cost` is what each candidate costs.
+    `count` is the number of brokers that may lead at all.
+    """
+
+    count: int
+    rows: "Ints"
+    offsets: "Ints"
+    broker: "Ints"
+    cost: "Ints"
+
+    @property
+    def present(self) -> "Bools":
+        """Which candidates lead now, where a change of leader is what costs."""
+        present: Bools = self.cost == 0
+        return present
+
+
+def candidates_of(candidates: Lists, brokers: Sequence[int], current: Lists | None = None) -> Candidates:
+    """The candidates that are among `brokers`, at 1 each but for the present leader, the first of `current`.
+
+    Without `current` each costs its place among the candidates of its row.
+    """
+    import numpy as np
+
+    ids = np.array(sorted(brokers), dtype=np.int64)
+    replica = np.array([b for row in candidates for b in row], dtype=np.int64)
+    part = np.repeat(np.arange(len(candidates)), np.array([len(row) for row in candidates], dtype=np.int64))
+    known = np.isin(replica, ids)
+    part, replica = part[known], replica[known]
+    rows, starts = np.unique(part, return_index=True)
+    offsets = np.append(starts, len(part))
+    if current is None:
+        cost = np.arange(len(part)) - np.repeat(starts, np.diff(offsets))
+    else:
+        leader = np.array([row[0] if row else -1 for row in current], dtype=np.int64)
+        cost = np.where(replica == leader[part], 0, 1)
+    return Candidates(count=len(ids), rows=rows, offsets=offsets, broker=np.searchsorted(ids, replica), cost=cost)
+
+
+def choose_leaders(who: Candidates, base: Sequence[int] | None = None) -> "Ints":
+    """The leader of each row, as a broker position: loads decreasingly minimal, then fewest changes.
+
+    `base` says how many other partitions each broker leads already. Exact: a change costs 1 and a level more than
+    any chain of changes through all brokers can, so evenness comes first. 0.1 s for 20,000 partitions on 100 brokers,
+    3 s for 200,000 on 600.
+    """
+    import numpy as np
+
+    held = np.zeros(who.count, dtype=np.int64) if base is None else np.array(base, dtype=np.int64)
+    return _choose(who, held, 2 * who.count + 2, np.bincount(who.broker, minlength=who.count))
+
+
+def pass_leaders(candidates: Lists, led: Mapping[int, int]) -> list[int]:
+    """Choose one broker of each candidate row; `led` counts the leaderships that stay where they are.
+
+    The resulting counts are as even as the candidates allow; of equally even choices the one whose leaders are the
+    earliest in their rows, added up. Every row has at least one broker. Exact.
+    """
+    import numpy as np
+
+    brokers = sorted({b for row in candidates for b in row})
+    who = candidates_of(candidates, brokers)
+    base = np.array([led.get(b, 0) for b in brokers], dtype=np.int64)
+    return [brokers[k] for k in _choose(who, base, int(who.cost.sum()) + 1, None).tolist()]
+
+
+def even_leaders(
+    current: Lists,
+    lists: Lists,
+    brokers: Sequence[int],
+    candidates: Lists | None = None,
+    base: Sequence[int] | None = None,
+) -> list[Row]:
+    """Put the leaders that `choose_leaders` finds in front, the others staying in order.
+
+    `candidates` are the replicas of each list that may lead it (None: all); a list without one stays as it is.
+    """
+    who = candidates_of(lists if candidates is None else candidates, brokers, current)
+    return in_front(lists, who, choose_leaders(who, base), brokers)
+
+
+def in_front(lists: Lists, who: Candidates, chosen: "Ints", brokers: Sequence[int]) -> list[Row]:
+    """The lists with their chosen leaders first."""
+    ids = sorted(brokers)
+    ordered = list(lists)
+    for i, leader in zip(who.rows.tolist(), chosen.tolist(), strict=True):
+        replicas = ordered[i]
+        if replicas[0] != ids[leader]:
+            ordered[i] = (ids[leader], *(b for b in replicas if b != ids[leader]))
+    return ordered
+
+
+def _choose(who: Candidates, base: "Ints", level_price: int, most: "Ints | None") -> "Ints":
+    """One candidate of each row, by a flow: even loads at `level_price` a level, then the least cost."""
+    import numpy as np
+
+    count = len(who.rows)
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    row = np.repeat(np.arange(count), np.diff(who.offsets))
+    arcs: list[int] = []
+
+    def build(network: FlowNetwork) -> int:
+        first = network.nodes(who.count)
+        source = network.nodes(count)
+        network.supply(source + np.arange(count), 1)
+        arcs[:] = [network.arcs(source + row, first + who.broker, 1, who.cost)]
+        return first
+
+    network, _ = solve_levels(build, base, count, scale=level_price, most=most)
+    chosen: Ints = who.broker[network.flow(arcs[0]) > 0]
+    return chosen
