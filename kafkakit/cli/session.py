@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.data import DataPlane
     from kafkakit.ports.groups import GroupAdmin
     from kafkakit.ports.log import LogReader
+    from kafkakit.ports.metrics import StorageMetrics
     from kafkakit.report.report import Report
 
 
@@ -34,9 +35,14 @@ class Claim:
 class ClusterSession:
     """What a command needs of one cluster; `read_only` gives clients that refuse to write."""
 
-    def __init__(self, kit: Kit, settings: Settings, stack: ExitStack, *, read_only: bool) -> None:
-        self.kit, self.settings, self.read_only = kit, settings, read_only
-        self._stack = stack
+    def __init__(self, kit: Kit, settings: Settings | None, stack: ExitStack, *, read_only: bool) -> None:
+        self.kit, self.read_only = kit, read_only
+        self._settings, self._stack = settings, stack
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of this cluster; read on first use, since what works on files alone needs none."""
+        return self._settings or self.kit.settings
 
     @cached_property
     def clock(self) -> Clock:
@@ -80,6 +86,18 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
+    def storage_metrics(self, addresses: str, prefix: str) -> StorageMetrics:
+        """The sizes that kafka-kit's metricsfetcher keeps in ZooKeeper; the caller closes it."""
+        from kafkakit.wiring import open_storage_metrics
+
+        return open_storage_metrics(addresses, prefix)
+
+    def read_input(self, path: Path | str, limit_bytes: int) -> bytes:
+        """A file's bytes, or those of stdin for `-`."""
+        from kafkakit.wiring import read_input
+
+        return read_input(path, limit_bytes)
+
     @cached_property
     def cluster_id(self) -> str:
         """The id of the live cluster."""
@@ -118,7 +136,7 @@ class ClusterSession:
 def open_session(kit: Kit, *, read_only: bool = False, settings: Settings | None = None) -> Iterator[ClusterSession]:
     """A session on the cluster of the invocation, or of `settings`; every client is closed when it ends."""
     with ExitStack() as stack:
-        yield ClusterSession(kit, settings or kit.settings, stack, read_only=read_only)
+        yield ClusterSession(kit, settings, stack, read_only=read_only)
 
 
 def finish(kit: Kit, report: Report) -> int:

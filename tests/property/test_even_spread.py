@@ -16,10 +16,10 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest

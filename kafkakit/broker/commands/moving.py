@@ -10,6 +10,7 @@ import typer
 from kafkakit.broker.commands import options
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.command_line import given_words
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.reassign.commands import options as runs
 from kafkakit.reassign.commands.session import (
     DEFAULT_DISK_USE,
@@ -18,7 +19,6 @@ from kafkakit.reassign.commands.session import (
     DEFAULT_OUT_EACH,
     options_of,
 )
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 
 if TYPE_CHECKING:
     from kafkakit.broker.decide.operation import Kind

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
+from kafkakit.placement.choices import PlaceBy
 
 Ids = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that are to be emptied; they may be dead.")]
 Old = Annotated[str, typer.Argument(metavar="OLD", help="The broker that goes; it may be dead.")]

@@ -16,12 +16,16 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.plan import Move, PlacementStats, Plan
 from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.tightening import Watch
-from kafkakit.topicmappr.decide.assembly import Decision, assemble
-from kafkakit.topicmappr.decide.drain.decision import decide_drain
-from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
-from kafkakit.topicmappr.decide.planned_change import PlannedChange
-from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
+from kafkakit.placement.choices import PlaceBy
+from kafkakit.topicmappr.api import (
+    Decision,
+    DrainRequest,
+    PlannedChange,
+    TopicScope,
+    assemble,
+    decide_drain,
+    scope_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,7 @@ def simulate(
     kafkakit --profile prod reassign simulate p.json --throttle 20MB --throttle 50MB
     kafkakit reassign simulate p.json --snapshot prod.json --order schedule --order plan --kill 1002@10m
     """
+    from kafkakit.cli.session import open_session
     from kafkakit.core.documents import decode_plan
     from kafkakit.core.percent import parse_percent
     from kafkakit.core.plan_rules import check_plan
@@ -93,7 +94,7 @@ def simulate(
         parse_throttles,
     )
     from kafkakit.reassign.decide.simulate.scene import build_scene, check_faults
-    from kafkakit.topicmappr.commands.planning import observe
+    from kafkakit.topicmappr.api_act import observe
     from kafkakit.wiring import read_input
 
     kit = kit_of(ctx)
@@ -120,7 +121,8 @@ def simulate(
     source = "stdin" if plan_file == "-" else plan_file
     plan = decode_plan(read_input(plan_file, PLAN_LIMIT_BYTES), source)
     check_plan(plan, source)
-    scene = build_scene(plan, observe(kit, snapshot), request)
+    with open_session(kit, read_only=True) as session:
+        scene = build_scene(plan, observe(session, snapshot), request)
     check_faults(scene, request)
     _report(kit, scene, _play(kit, scene, request))
 

@@ -24,7 +24,7 @@ from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.topicmappr.act.sizes import Observed
+    from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.decide.audit.decision import Audit
     from kafkakit.topicmappr.decide.audit.reading import MapReading
     from kafkakit.topicmappr.decide.audit.request import AuditRequest
@@ -77,7 +77,7 @@ def audit(
     from kafkakit.core.percent import parse_percent
     from kafkakit.core.quantities import parse_size
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import without_collector
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planning import observe_storage
     from kafkakit.topicmappr.decide.audit.reading import read_map
     from kafkakit.topicmappr.decide.audit.request import AuditRequest

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
     from kafkakit.report.report import Report
     from kafkakit.topicmappr.act.cluster import Destination
-    from kafkakit.topicmappr.act.sizes import Observed
+    from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.decide.map_files import SavedMap
     from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
     from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -41,7 +41,8 @@ ADD_BROKERS = "topicmappr add-brokers"
 
 def run_balance(ctx: typer.Context, command: str, flags: Mapping[str, Any]) -> int:
     """Do what the flags (by parameter name) ask for, and return the exit code."""
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
 
     kit, given = kit_of(ctx), {**_LACKING, **flags}
     request = _request(command, given)

@@ -24,7 +24,7 @@ from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.topicmappr.act.sizes import Observed
+    from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.decide.check.request import CheckRequest
 
 CheckedTopics = Annotated[
@@ -85,7 +85,7 @@ def check(
     from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.percent import parse_percent
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import without_collector
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planning import observe_storage
     from kafkakit.topicmappr.decide.check.request import CheckRequest
 

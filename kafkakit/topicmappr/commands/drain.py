@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import kit_of
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.commands.options import (
     ZK_ADDR,
     ZK_METRICS_PREFIX,
@@ -27,7 +28,6 @@ from kafkakit.topicmappr.commands.options import (
     ZkMetricsPrefix,
 )
 from kafkakit.topicmappr.commands.planning import observe, observe_storage, recorded
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 Leaving = Annotated[str, typer.Option(help="Ids of the brokers to empty, comma separated; they may be dead.")]
@@ -67,7 +67,8 @@ def drain(
     """
     from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planned import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.commands.search_watch import watching
     from kafkakit.topicmappr.decide.drain.decision import decide_drain

@@ -45,7 +45,8 @@ def fix_racks(
     go first; run it again for the rest. Exits 4 when a partition cannot be mended for want of racks.
     """
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planned import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
     from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest

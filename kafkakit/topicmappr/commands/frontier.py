@@ -30,7 +30,7 @@ from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
-    from kafkakit.topicmappr.act.sizes import Observed
+    from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.decide.frontier.decision import Frontier
     from kafkakit.topicmappr.decide.frontier.request import FrontierRequest
 
@@ -84,7 +84,8 @@ def frontier(
     from kafkakit.core.percent import parse_percent
     from kafkakit.core.quantities import parse_size
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planning import observe_storage
     from kafkakit.topicmappr.decide.frontier.request import (
         FrontierRequest,

@@ -51,7 +51,8 @@ def leaders(
     """
     from kafkakit.core.broker_list import parse_broker_list
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planned import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
     from kafkakit.topicmappr.decide.leaders.request import LeadersRequest

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
+from kafkakit.placement.choices import OptimizeFor, PlaceBy
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 Brokers = Annotated[

@@ -53,10 +53,10 @@ def finish(
     from kafkakit.core.errors import ExitCode
     from kafkakit.topicmappr.commands.planning import next_command
     from kafkakit.topicmappr.commands.report import write_report
-    from kafkakit.topicmappr.show.planned_change import outcome_text, refusal_text, report_text
+    from kafkakit.topicmappr.show.planned_change import outcome_text, planned_change_text, refusal_text
     from kafkakit.wiring import write_file
 
-    text = report_text(change)
+    text = planned_change_text(change)
     if change.plan.warnings and not ignore_warns:
         if kit.output.output_format is OutputFormat.TEXT:
             kit.output.result(_result(command, change, text + refusal_text(change)))

@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from kafkakit.cli.command_classes import Kit
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.core.plan import Plan
-    from kafkakit.topicmappr.act.sizes import Observed
+    from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.decide.size_source import SizesFrom
 
-SNAPSHOT_LIMIT = 2 << 30
 # What Go's strconv.ParseBool takes.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
@@ -84,16 +83,11 @@ def recorded(command: str, given: Mapping[str, object], names: Sequence[str]) ->
 
 def observe(kit: "Kit", path: Path | None, *, sound_lists: bool = True) -> "ClusterSnapshot":
     """Read the cluster now, or the snapshot file at `path`, whose replica lists must be sound unless told."""
-    from kafkakit.topicmappr.act.cluster import observe_file, observe_live
-    from kafkakit.wiring import open_admin, read_input, system_clock
+    from kafkakit.cli.session import open_session
+    from kafkakit.topicmappr.act import observation
 
-    if path is not None:
-        return observe_file(read_input(path, SNAPSHOT_LIMIT), str(path), sound_lists=sound_lists)
-    admin = open_admin(kit.settings, read_only=True)
-    try:
-        return observe_live(admin, system_clock())
-    finally:
-        admin.close()
+    with open_session(kit, read_only=True) as session:
+        return observation.observe(session, path, sound_lists=sound_lists)
 
 
 def observe_storage(
@@ -106,32 +100,16 @@ def observe_storage(
     metrics_age: int | None,
     sound_lists: bool = True,
 ) -> "Observed":
-    """Read the cluster (or the file) with sizes from where they are wanted, and refuse sizes that are too old.
+    """Read the cluster (or the file) with sizes from where they are wanted, and refuse sizes that are too old."""
+    from kafkakit.cli.session import open_session
+    from kafkakit.topicmappr.act import observation
+    from kafkakit.topicmappr.decide.size_source import SizeChoice
 
-    The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. ZooKeeper is contacted
-    for `--sizes-from zookeeper` only, and the brokers are not asked for sizes then.
-    """
-    from kafkakit.topicmappr.act.sizes import observe_own_sizes, observe_with, observe_without_sizes, read_metrics
-    from kafkakit.topicmappr.decide.size_source import SizesFrom
-    from kafkakit.wiring import open_admin, open_storage_metrics, system_clock
-
-    clock = system_clock()
-    if sizes_from is SizesFrom.BROKERS:
-        snapshot = observe(kit, path, sound_lists=sound_lists)
-        return observe_own_sizes(snapshot, clock, from_file=path is not None, max_age_minutes=metrics_age)
-    # The collector first: it is the part that is most often missing, and cheap to ask.
-    metrics = open_storage_metrics(zk_addr, zk_metrics_prefix)
-    try:
-        reading = read_metrics(metrics, clock, max_age_minutes=metrics_age)
-    finally:
-        metrics.close()
-    if path is not None:
-        return observe_with(observe(kit, path, sound_lists=sound_lists), reading)
-    admin = open_admin(kit.settings, read_only=True)
-    try:
-        return observe_with(observe_without_sizes(admin, clock), reading)
-    finally:
-        admin.close()
+    wanted = SizeChoice(
+        sizes_from=sizes_from, zk_addr=zk_addr, zk_metrics_prefix=zk_metrics_prefix, metrics_age=metrics_age
+    )
+    with open_session(kit, read_only=True) as session:
+        return observation.observe_storage(session, path, wanted, sound_lists=sound_lists)
 
 
 def next_command(kit: "Kit", plan: "Plan", saved: str | None) -> str | None:

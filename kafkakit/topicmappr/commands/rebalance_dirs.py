@@ -65,7 +65,8 @@ def rebalance_dirs(
     from kafkakit.cli.output import OutputFormat
     from kafkakit.core.documents import encode_plan
     from kafkakit.core.errors import ExitCode, OperationFailedError
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.report import write_report
     from kafkakit.topicmappr.decide.dirs.rebalance_dirs import decide_rebalance_dirs
     from kafkakit.wiring import write_file

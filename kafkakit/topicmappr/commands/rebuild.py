@@ -2,6 +2,7 @@
 
 import typer
 
+from kafkakit.placement.choices import OptimizeFor, PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.commands.options import (
     ZK_ADDR,
@@ -40,7 +41,6 @@ from kafkakit.topicmappr.commands.options import (
     ZkPrefix,
 )
 from kafkakit.topicmappr.commands.rebuilding import run_rebuild
-from kafkakit.topicmappr.decide.placement_choices import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 

@@ -26,7 +26,8 @@ _RECORDED_WITH_STORAGE = ("placement", "optimize", "partition_size_factor")
 
 def run_rebuild(ctx: typer.Context, given: Mapping[str, Any]) -> int:
     """Do what the flags (by parameter name) ask for, and return the exit code."""
-    from kafkakit.topicmappr.act.cluster import Destination, unobserved, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination, unobserved
+    from kafkakit.topicmappr.act.garbage import without_collector
 
     kit, snapshot = kit_of(ctx), given["snapshot"]
     request = _request(given)
@@ -94,7 +95,7 @@ def _request(given: Mapping[str, Any]) -> "RebuildRequest":
 
 def _words(given: Mapping[str, Any]) -> dict[str, str]:
     """The flags for the plan's record; those of storage placement only where it is asked for."""
-    from kafkakit.topicmappr.decide.placement_choices import PlaceBy
+    from kafkakit.placement.choices import PlaceBy
 
     storage = _RECORDED_WITH_STORAGE if given["placement"] is PlaceBy.STORAGE else ()
     unseen = {} if given["use_meta"] else {"use-meta": "false"}

@@ -66,7 +66,8 @@ def replan(
     from kafkakit.core.documents import decode_plan
     from kafkakit.core.percent import parse_percent
     from kafkakit.core.plan_rules import check_plan
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planning import observe_storage
     from kafkakit.topicmappr.decide.replan.decision import decide_replan
     from kafkakit.wiring import read_input

@@ -46,7 +46,8 @@ def set_replication(
     fit nowhere.
     """
     from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.act.cluster import Destination, without_collector
+    from kafkakit.topicmappr.act.cluster import Destination
+    from kafkakit.topicmappr.act.garbage import without_collector
     from kafkakit.topicmappr.commands.planned import budget_of, finish, limits_recorded
     from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 

@@ -15,7 +15,7 @@ COLUMNS = ("topic", "partition", "before", "after", "change")
 SHOWN_CHANGES = 40
 
 
-def report_text(change: PlannedChange) -> str:
+def planned_change_text(change: PlannedChange) -> str:
     """Everything up to and including the warnings."""
     return "\n".join(_lines(change)) + "\n" + warn_section(change.plan.warnings)
 

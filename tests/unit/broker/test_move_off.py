@@ -9,7 +9,7 @@ from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Stage
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
+from kafkakit.placement.choices import PlaceBy
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_journal
 from tests.rigs.broker import MB, Bench, make_cluster

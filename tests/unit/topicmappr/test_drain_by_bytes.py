@@ -10,10 +10,10 @@ from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.decide.budget import Budget, LeftForLater
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from tests.invariants.plan import verify_plan
 

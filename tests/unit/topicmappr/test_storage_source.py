@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,17 @@ from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs import dir_table
-from kafkakit.topicmappr.act.sizes import observe_own_sizes, observe_with, observe_without_sizes, read_metrics
-from kafkakit.topicmappr.decide.size_source import refuse_old, storage_facts, storage_of, with_metrics
+from kafkakit.topicmappr.act.observation import observe, observe_storage
+from kafkakit.topicmappr.decide.size_source import (
+    SizeChoice,
+    SizesFrom,
+    refuse_old,
+    storage_facts,
+    storage_of,
+    with_metrics,
+)
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
+from tests.fakes.planning_session import FakePlanningSession
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -208,12 +217,12 @@ def test_sizes_as_old_as_allowed_pass_and_so_do_future_ones() -> None:
 
 
 def test_the_age_of_a_file_counts_only_when_a_limit_is_given() -> None:
-    clock = FakeClock(NOW + timedelta(days=400))
-    seen = observe_own_sizes(GOOD, clock, from_file=True, max_age_minutes=None)
+    session = FakePlanningSession(FakeClock(NOW + timedelta(days=400)), snapshot=GOOD)
+    seen = observe_storage(session, Path("s.json"), SizeChoice())
     assert seen.facts.age_s == 0
     with pytest.raises(TryLaterError, match="9600h0m0s"):
-        observe_own_sizes(GOOD, clock, from_file=True, max_age_minutes=60)
-    observe_own_sizes(GOOD, clock, from_file=False, max_age_minutes=0)
+        observe_storage(session, Path("s.json"), SizeChoice(metrics_age=60))
+    observe_storage(session, None, SizeChoice(metrics_age=0))
 
 
 def test_collected_sizes_are_judged_by_the_clock() -> None:
@@ -223,12 +232,13 @@ def test_collected_sizes_are_judged_by_the_clock() -> None:
     clock.advance(1_800)
     metrics.put_free({1: 1, 2: 2})
     clock.advance(1_800)
-    collected = read_metrics(metrics, clock, max_age_minutes=None)
+    session = FakePlanningSession(clock, snapshot=GOOD, metrics=metrics)
+    collected = SizeChoice(sizes_from=SizesFrom.ZOOKEEPER)
+    seen = observe_storage(session, None, collected)
     clock.advance(1)
     with pytest.raises(TryLaterError, match="1h0m1s"):
-        read_metrics(metrics, clock, max_age_minutes=None)
-    read_metrics(metrics, clock, max_age_minutes=61)
-    seen = observe_with(GOOD, collected)
+        observe_storage(session, None, collected)
+    observe_storage(session, None, replace(collected, metrics_age=61))
     assert storage_of(seen.snapshot, seen.facts).partition_bytes == {T0: 5, T1: 6}
 
 
@@ -253,4 +263,5 @@ def test_a_live_cluster_gives_dirs_of_replicas_and_what_is_closed() -> None:
         assert (table.path[at] if at >= 0 else None) == path
         assert table.slot_bytes[slot] == held[p].replica_bytes.get(b, -1)
     assert sum(table.held.tolist()) == sum(n for p in held for n in p.replica_bytes.values())
-    assert observe_without_sizes(fake, FakeClock(NOW)).sizes_taken is False
+    session = FakePlanningSession(FakeClock(NOW), admin=fake)
+    assert observe(session, None, sizes=False).sizes_taken is False

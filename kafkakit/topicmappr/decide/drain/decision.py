@@ -9,6 +9,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.openings.fill import fill_openings
 from kafkakit.placement.openings.new_lists import Replaced, replace_replicas
 from kafkakit.placement.openings.openings import Group, Receivers, group_openings
@@ -21,7 +22,6 @@ from kafkakit.topicmappr.decide.drain.by_bytes import fill_by_bytes
 from kafkakit.topicmappr.decide.drain.order import serve_drain
 from kafkakit.topicmappr.decide.drain.problem import DrainProblem, drain_problem
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 
 

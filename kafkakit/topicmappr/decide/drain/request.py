@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.group_rule import refuse_both_rules
 from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
-from kafkakit.topicmappr.decide.placement_choices import PlaceBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

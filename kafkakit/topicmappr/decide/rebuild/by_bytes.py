@@ -15,6 +15,7 @@ from kafkakit.placement.bytes.balance_goal import Ranges
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
 from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.placement.choices import OptimizeFor
 from kafkakit.placement.counts.minimal import movement_bound, standing_notes
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 from kafkakit.placement.rebuild_bytes.exact import Chosen, choose_small, is_small
@@ -22,7 +23,6 @@ from kafkakit.placement.rebuild_bytes.shortage import explain_shortage
 from kafkakit.placement.rebuild_bytes.task import Row, Task, filled, make_task
 from kafkakit.placement.rebuild_bytes.tightening import Found, search
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
-from kafkakit.topicmappr.decide.placement_choices import OptimizeFor
 from kafkakit.topicmappr.decide.rebuild.leaders import lead_evenly
 from kafkakit.topicmappr.decide.size_source import MOST_BYTES, Sizes, storage_of
 from kafkakit.topicmappr.decide.storage_words import RANGE_INCREASED, FreeChange

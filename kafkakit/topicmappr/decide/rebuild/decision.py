@@ -10,6 +10,7 @@ from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.topic_selection import select_topics
 from kafkakit.placement.broker_change import BrokerChange, classify, classify_unseen
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
+from kafkakit.placement.choices import OptimizeFor
 from kafkakit.placement.counts.affinity import Affinity, apply_affinities, find_affinities
 from kafkakit.placement.counts.forced import place_forced
 from kafkakit.placement.counts.minimal import movement_bound, place_minimal
@@ -19,7 +20,6 @@ from kafkakit.placement.stranded import set_stranded_apart, stranded_warning, wi
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced
 from kafkakit.topicmappr.decide.dirs.joining import with_destinations
-from kafkakit.topicmappr.decide.placement_choices import OptimizeFor
 from kafkakit.topicmappr.decide.rebuild.by_bytes import Stored, place_stored
 from kafkakit.topicmappr.decide.rebuild.leaders import evacuate, even_leaders
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest

@@ -1,4 +1,4 @@
-"""The settings of a rebuild that places by bytes."""
+"""What a rebuild or a drain evens out, as the operator chooses it."""
 
 from enum import StrEnum
 

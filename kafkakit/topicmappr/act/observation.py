@@ -1,0 +1,93 @@
+"""What planning reads: the cluster or a snapshot file, with sizes from brokers, the file or a collector."""
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kafkakit.core.documents import decode_snapshot
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import StorageFacts
+from kafkakit.core.snapshot_rules import check_snapshot
+from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.metrics import StorageMetrics
+from kafkakit.topicmappr.decide.size_source import (
+    DEFAULT_AGE_MINUTES,
+    SizeChoice,
+    SizesFrom,
+    refuse_old,
+    storage_facts,
+    with_metrics,
+)
+
+SNAPSHOT_LIMIT_BYTES = 2 << 30
+
+
+class ObservingSession(Protocol):
+    """What an observation needs of a session; clients are opened on first use."""
+
+    @property
+    def admin(self) -> ClusterAdmin:
+        """The control side of the cluster."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The machine's clock."""
+        ...
+
+    def storage_metrics(self, addresses: str, prefix: str) -> StorageMetrics:
+        """Sizes that a collector keeps."""
+        ...
+
+    def read_input(self, path: Path | str, limit_bytes: int) -> bytes:
+        """A file's bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A cluster with sizes in it, and where those come from."""
+
+    snapshot: ClusterSnapshot
+    facts: StorageFacts
+
+
+def observe(
+    session: ObservingSession, path: Path | None, *, sound_lists: bool = True, sizes: bool = True
+) -> ClusterSnapshot:
+    """Read the cluster now, or the snapshot file at `path`; `sizes` False spares brokers the question for log dirs.
+
+    Raises `InputError` for a file that is no sound snapshot; its replica lists may be unsound with `sound_lists` False.
+    """
+    if path is None:
+        return session.admin.snapshot(now=session.clock.now(), sizes=sizes)
+    snapshot = decode_snapshot(session.read_input(path, SNAPSHOT_LIMIT_BYTES), str(path))
+    check_snapshot(snapshot, str(path), sound_lists=sound_lists)
+    return snapshot
+
+
+def observe_storage(
+    session: ObservingSession, path: Path | None, wanted: SizeChoice, *, sound_lists: bool = True
+) -> Observed:
+    """Read the cluster (or the file) with sizes from where they are wanted.
+
+    The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. ZooKeeper is contacted for
+    `SizesFrom.ZOOKEEPER` only, and the brokers are not asked for sizes then. Raises `TryLaterError` for sizes that
+    are too old: collected ones after 60 minutes, those of a file only where an age is given, since it was named on
+    purpose.
+    """
+    if wanted.sizes_from is SizesFrom.BROKERS:
+        snapshot = observe(session, path, sound_lists=sound_lists)
+        facts = storage_facts(snapshot)
+        if path is not None and wanted.metrics_age is not None:
+            refuse_old(facts.taken_at, now=session.clock.now(), max_age_minutes=wanted.metrics_age)
+        return Observed(snapshot=snapshot, facts=facts)
+    # The collector first: it is the part that is most often missing, and cheap to ask.
+    with closing(session.storage_metrics(wanted.zk_addr, wanted.zk_metrics_prefix)) as metrics:
+        reading = metrics.read()
+    limit = DEFAULT_AGE_MINUTES if wanted.metrics_age is None else wanted.metrics_age
+    refuse_old(reading.taken_at, now=session.clock.now(), max_age_minutes=limit)
+    snapshot = observe(session, path, sound_lists=sound_lists, sizes=False)
+    return Observed(snapshot=with_metrics(snapshot, reading), facts=storage_facts(snapshot, reading))
