@@ -1,12 +1,13 @@
 """The lines of every journal: one JSON object each, chained by SHA-256, written before and after each effect.
 
 A line holds `seq`, `time`, `prev` (hash of the line before), `kind`, `what`, `of` (the intent an effect answers) and
-`data`. Nothing in it is secret. What the words mean belongs to whoever writes them; the file is `store_lines.py`'s.
+`data`. Nothing in it is secret. The tool that writes a journal defines its words and what they mean (`fold`);
+`execution/act/line_journal.py` writes the file.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +18,7 @@ from kafkakit.core.errors import InputError
 FIRST_PREV = hashlib.sha256(b"").hexdigest()
 
 W = TypeVar("W", bound=StrEnum)
+S = TypeVar("S")
 
 
 class RecordKind(StrEnum):
@@ -101,6 +103,20 @@ def decode_lines(data: bytes, source: str, grammar: Grammar[W]) -> LinesText[W]:
         records.append(line)
         prev, whole = line_hash(text), whole + len(text) + 1
     return LinesText(records=tuple(records), last_hash=prev, whole_bytes=whole)
+
+
+def replay_lines(
+    lines: Iterable[Line[W]], source: str, start: S, fold: Callable[[S, Line[W]], S], hint: str | None = None
+) -> S:
+    """The state that the lines lead to, folded one by one; raises `InputError` for a line without its fields."""
+    state = start
+    for line in lines:
+        try:
+            state = fold(state, line)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            problem = f"journal line {line.seq + 1} makes no sense: a field of its kind is missing or wrong"
+            raise InputError(source, problem, hint=hint) from None
+    return state
 
 
 def _decode(text: bytes, grammar: Grammar[W]) -> Line[W]:

@@ -18,7 +18,7 @@ from kafkakit.core.documents import decode_plan
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.leftovers import Leftovers
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.outcome import Commands, Direction, Outcome, Request
 from kafkakit.execution.decide.rates import RateRequest
 from kafkakit.reassign.act.run import Run
@@ -119,7 +119,7 @@ class Bench:
         check_plan(plan, "plan")
         identity = identity_of(plan)
         file = self.journals.setdefault(identity, MortalFile(self.fate))
-        journal = Journal(file, self.clock, cluster_id=plan.cluster_id, fingerprint=identity)
+        journal = RunJournal(file, self.clock, cluster_id=plan.cluster_id, fingerprint=identity)
         request = Request(
             commands=Commands(program="kafkakit", plan="p.json"),
             plan_path="/p.json",

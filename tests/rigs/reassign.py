@@ -9,7 +9,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.leftovers import Leftovers
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.outcome import Commands, Outcome, Request
 from kafkakit.execution.decide.rates import RateRequest
 from kafkakit.execution.decide.schedule.work import Limits
@@ -86,8 +86,8 @@ class Bench:
         self.voice = Recorder()
         self.others: list[MemoryFile] = []
 
-    def journal(self) -> Journal:
-        return Journal(self.file, self.clock, cluster_id=self.plan.cluster_id, fingerprint=self.plan.fingerprint)
+    def journal(self) -> RunJournal:
+        return RunJournal(self.file, self.clock, cluster_id=self.plan.cluster_id, fingerprint=self.plan.fingerprint)
 
     def run(self, **options: Any) -> Run:
         """A run; `rate`, `throttle_off` and `batch_size` are short for the rates and limits that they give."""

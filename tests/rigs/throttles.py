@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
@@ -28,7 +28,7 @@ class Rig:
         """A new process takes over; nothing but the journal is left of the one before."""
         self.file.die_at = None
         self.cluster.before_call.clear()
-        self.journal = Journal(self.file, self.clock, cluster_id="fake-cluster", fingerprint="f")
+        self.journal = RunJournal(self.file, self.clock, cluster_id="fake-cluster", fingerprint="f")
         self.journal.check(What.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
         patient = Patient(self.clock, self.voice, 10.0)
         self.lookout = Lookout(self.cluster, self.clock, patient)

@@ -105,13 +105,11 @@ class ReassignRunner:
     def begun(self, leg: Leg) -> bool:
         """True when the plan's journal has a run."""
         from kafkakit.execution.act.journal_file import DiskFile
-        from kafkakit.execution.act.run_journal import journal_path
-        from kafkakit.execution.decide.journal import decode_journal
-        from kafkakit.execution.decide.journal_state import replay
+        from kafkakit.execution.act.run_journal import journal_path, read_run_state
 
         site = self._site
         file = DiskFile(journal_path(site.kit.settings.state_dir, site.cluster_id, leg.identity))
-        return replay(decode_journal(file.read(), file.name).records, file.name).runs > 0
+        return read_run_state(file).runs > 0
 
     def _run(
         self,

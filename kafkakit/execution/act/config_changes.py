@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import ConfigKey, change_to_data
 from kafkakit.execution.decide.precheck import listed
@@ -23,7 +23,7 @@ Answers = Mapping[ConfigChange, ItemError | None]
 class ConfigWriter:
     """Reads and changes configurations; every change stands in the journal before it is made."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: Journal, patient: Patient) -> None:
+    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, patient: Patient) -> None:
         self._admin, self._clock, self._journal, self._patient = admin, clock, journal, patient
 
     def topics(self, names: set[str]) -> Configs:

@@ -6,9 +6,7 @@ from pathlib import Path
 from kafkakit.core.documents import decode_plan
 from kafkakit.core.errors import InputError
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.execution.act.run_journal import journal_files
-from kafkakit.execution.decide.journal import decode_journal
-from kafkakit.execution.decide.journal_state import replay
+from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.status.looks import KnownRun
 
 PLAN_LIMIT_BYTES = 512 * 2**20
@@ -33,7 +31,7 @@ class Runs:
                 if earlier is not None and earlier[0] == stamp:
                     found.append(earlier[1])
                     continue
-                state = replay(decode_journal(file.read(), file.name).records, file.name)
+                state = read_run_state(file)
             except InputError as error:
                 damaged.append(error.message)
                 continue

@@ -10,10 +10,8 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.execution.act.journal_file import LineFile
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal, existing_journal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import decode_journal
-from kafkakit.execution.decide.journal_state import replay
 from kafkakit.execution.decide.outcome import Commands
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.throttle import INSIDE_RATE
@@ -29,11 +27,11 @@ class Leftovers:
         self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, voice: Reporter, commands: Commands
     ) -> None:
         self._admin, self._clock, self._voice, self._commands = admin, clock, voice, commands
-        self._journals: list[Journal] = []
+        self._journals: list[RunJournal] = []
         for file in files:
-            state = replay(decode_journal(file.read(), file.name).records, file.name)
-            if state.throttled:
-                self._journals.append(Journal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint))
+            journal = existing_journal(file, clock)
+            if journal.state.throttled:
+                self._journals.append(journal)
 
     def require_idle(self, live: Live, patience_s: float) -> None:
         """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""

@@ -6,7 +6,7 @@ from functools import partial
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import (
@@ -28,7 +28,7 @@ CALL_SIZE = 5_000
 class LogDirs:
     """Asks brokers to hold copies in named dirs."""
 
-    def __init__(self, admin: ClusterAdmin, journal: Journal, voice: Reporter, patient: Patient) -> None:
+    def __init__(self, admin: ClusterAdmin, journal: RunJournal, voice: Reporter, patient: Patient) -> None:
         self._admin, self._journal, self._voice, self._patient = admin, journal, voice, patient
 
     def read(self, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:

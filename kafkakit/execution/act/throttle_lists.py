@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkakit.core.cluster_facts import ConfigChange, ItemError
 from kafkakit.execution.act.config_changes import ConfigWriter
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import ConfigKey
@@ -27,7 +27,7 @@ from kafkakit.ports.reporter import Reporter
 class ThrottleLists:
     """Our entries in topics' lists; which are ours is known from the journal."""
 
-    def __init__(self, configs: ConfigWriter, journal: Journal, voice: Reporter) -> None:
+    def __init__(self, configs: ConfigWriter, journal: RunJournal, voice: Reporter) -> None:
         self._configs, self._journal, self._voice = configs, journal, voice
 
     def room(self, goals: Sequence[Goal], rates: Rates) -> Room:

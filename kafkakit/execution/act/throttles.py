@@ -7,7 +7,7 @@ from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedE
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.config_changes import ConfigWriter
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttle_lists import ThrottleLists
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
@@ -36,7 +36,9 @@ SILENCE_S = 20.0  # by then a broker that hangs has lost its session
 class Throttles:
     """Sets, changes and lifts this run's throttles; what is ours is always known from the journal."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: Journal, voice: Reporter, patient: Patient) -> None:
+    def __init__(
+        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, voice: Reporter, patient: Patient
+    ) -> None:
         self._admin, self._clock, self._journal, self._voice = admin, clock, journal, voice
         self._patient = patient
         self._configs = ConfigWriter(admin, clock, journal, patient)

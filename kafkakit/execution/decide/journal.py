@@ -31,11 +31,8 @@ class What(StrEnum):
 Record: TypeAlias = Line[What]
 JournalText: TypeAlias = LinesText[What]
 
-GRAMMAR = Grammar(
-    header=HEADER,
-    words=What,
-    damaged_hint="the journal was changed; check throttles with `kafkakit reassign status`, then move the file away",
-)
+DAMAGED_HINT = "the journal was changed; check throttles with `kafkakit reassign status`, then move the file away"
+GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT)
 
 
 def encode_record(record: Record) -> bytes:

@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
-from kafkakit.core.errors import InputError
-from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.journal_lines import RecordKind, replay_lines
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.journal import Record, What
+from kafkakit.execution.decide.journal import DAMAGED_HINT, Record, What
 from kafkakit.execution.decide.layered_mapping import Layers
 from kafkakit.execution.decide.rates import rates_from_data
 from kafkakit.execution.decide.schedule.work import Rates
@@ -89,13 +88,7 @@ class RunState:
 
 def replay(records: Iterable[Record], source: str) -> RunState:
     """Fold all records; raises `InputError` naming `source` when one does not have its fields."""
-    state = RunState()
-    for record in records:
-        try:
-            state = fold(state, record)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError(source, f"journal line {record.seq + 1} lacks a field of its kind") from None
-    return state
+    return replay_lines(records, source, RunState(), fold, DAMAGED_HINT)
 
 
 def fold(state: RunState, record: Record) -> RunState:

@@ -8,10 +8,9 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_file import LineFile
 from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import existing_journal, read_run_state
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import decode_journal
-from kafkakit.execution.decide.journal_state import RunState, replay
+from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from kafkakit.ports.admin import ClusterAdmin
@@ -68,9 +67,7 @@ def _lift(
     live = Lookout(admin, clock, patient).live(())
     owed: list[str] = []
     for file in files:
-        state = _state(file)
-        journal = Journal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint)
-        owed += Throttles(admin, clock, journal, voice, patient).lift(live)
+        owed += Throttles(admin, clock, existing_journal(file, clock), voice, patient).lift(live)
     return tuple(owed)
 
 
@@ -88,7 +85,7 @@ def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], patient:
     damaged: list[str] = []
     for file in files:
         try:
-            states[file.name] = _state(file)
+            states[file.name] = read_run_state(file)
         except InputError as error:
             damaged.append(error.message)
 
@@ -109,7 +106,3 @@ def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], patient:
         return find_leftovers(states, live, brokers, topics, changing, damaged)
 
     return patient.call("reading the cluster", read)
-
-
-def _state(file: LineFile) -> RunState:
-    return replay(decode_journal(file.read(), file.name).records, file.name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.execution.act.control_requests import Wishes
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.outcome import Request
@@ -66,7 +66,7 @@ def plan_meant(states: Sequence[RunState], token: int | None) -> tuple[str | Non
     return paths[0], ""
 
 
-def note_pause(journal: Journal, request: Request, *, paused: bool) -> Told:
+def note_pause(journal: RunJournal, request: Request, *, paused: bool) -> Told:
     """Mark an unfinished run as paused, or take the mark away, while no run is at work.
 
     Raises `RefusedError` when there is no such run.

@@ -7,7 +7,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.precheck import listed
@@ -27,7 +27,9 @@ Answers = Mapping[TopicPartition, ItemError | None]
 class Moves:
     """Changes replica lists and leaders; every call waits out short troubles and is safe to repeat."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: Journal, patient: Patient, lookout: Lookout) -> None:
+    def __init__(
+        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, patient: Patient, lookout: Lookout
+    ) -> None:
         self._admin, self._clock, self._journal = admin, clock, journal
         self._patient, self._lookout = patient, lookout
 

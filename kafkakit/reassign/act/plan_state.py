@@ -3,7 +3,7 @@
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.retrier import Lookout
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal, apply_goals, rollback_goals
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_work
 from kafkakit.execution.decide.outcome import Direction
@@ -18,7 +18,7 @@ LOOKS = 4
 class Sight:
     """Looks at one plan's partitions."""
 
-    def __init__(self, plan: Plan, clock: Clock, lookout: Lookout, dirs: LogDirs, journal: Journal) -> None:
+    def __init__(self, plan: Plan, clock: Clock, lookout: Lookout, dirs: LogDirs, journal: RunJournal) -> None:
         self._plan, self._clock, self._lookout, self._dirs, self._journal = plan, clock, lookout, dirs, journal
         self._topics = {e.topic for e in plan.scope}
 

@@ -7,7 +7,7 @@ from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork
@@ -57,7 +57,7 @@ class Navigator:
         surveyor: Surveyor,
         window: Window,
         sight: Sight,
-        journal: Journal,
+        journal: RunJournal,
         voice: Reporter,
         request: Request,
     ) -> None:

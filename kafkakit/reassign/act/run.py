@@ -17,7 +17,7 @@ from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import Orders
 from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal, rollback_goals
 from kafkakit.execution.decide.journal import What
@@ -62,7 +62,7 @@ class Run:
         plan: Plan,
         admin: ClusterAdmin,
         clock: Clock,
-        journal: Journal,
+        journal: RunJournal,
         voice: Reporter,
         request: Request,
         leftovers: Leftovers,

@@ -7,7 +7,7 @@ from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.execution.act.control_requests import Wishes
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import existing_journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import What, decode_journal
 from kafkakit.execution.decide.journal_state import RunState, replay
@@ -108,10 +108,10 @@ def _set(
     patient: Patient,
     cluster_id: str,
 ) -> Retuned:
-    state = replay(decode_journal(file.read(), file.name).records, file.name)
+    journal = existing_journal(file, clock)
+    state = journal.state
     rates = rates_for(request, state.wanted or Rates())
     goals = goals_in_flight(state, live)
-    journal = Journal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint)
     journal.check(What.RATES, {"rates": rates_to_data(rates)})
     problems = Throttles(admin, clock, journal, voice, patient).change(rates, live, goals, inside)
     by = f"{state.direction} of {state.plan_path}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.retrier import Lookout
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import reorder_goals, rollback_goals
 from kafkakit.execution.decide.outcome import Direction
 from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, MoveStatus
@@ -25,7 +25,7 @@ class Undo:
     def __init__(
         self,
         clock: Clock,
-        journal: Journal,
+        journal: RunJournal,
         voice: Reporter,
         lookout: Lookout,
         moves: Moves,

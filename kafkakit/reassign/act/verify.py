@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_work, look_at_dirs
 from kafkakit.execution.decide.outcome import Direction, Outcome, Request
@@ -20,7 +20,7 @@ def verify(
     plan: Plan,
     admin: ClusterAdmin,
     clock: Clock,
-    journal: Journal,
+    journal: RunJournal,
     voice: Reporter,
     request: Request,
     *,

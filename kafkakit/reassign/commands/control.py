@@ -147,9 +147,7 @@ def _plan_meant(kit: Kit, word: str) -> str:
 
     from kafkakit.core.errors import UsageError
     from kafkakit.execution.act.leases import lease_path, read_lease
-    from kafkakit.execution.act.run_journal import journal_files
-    from kafkakit.execution.decide.journal import decode_journal
-    from kafkakit.execution.decide.journal_state import replay
+    from kafkakit.execution.act.run_journal import journal_files, read_run_state
     from kafkakit.reassign.act.control import plan_meant
     from kafkakit.wiring import open_admin, open_control
 
@@ -158,7 +156,7 @@ def _plan_meant(kit: Kit, word: str) -> str:
     with closing(open_control(kit.settings)) as store:
         lease = read_lease(store, lease_path(cluster_id))
     files = journal_files(kit.settings.state_dir, cluster_id)
-    states = [replay(decode_journal(f.read(), f.name).records, f.name) for f in files]
+    states = [read_run_state(f) for f in files]
     token = lease.token if lease is not None and lease.holder is not None else None
     plan, why = plan_meant(states, token)
     if plan is None:
@@ -183,16 +181,14 @@ def _ask(
     from kafkakit.execution.act.control_requests import Wishes
     from kafkakit.execution.act.journal_file import DiskFile
     from kafkakit.execution.act.leases import lease_path, read_lease
-    from kafkakit.execution.act.run_journal import journal_path
-    from kafkakit.execution.decide.journal import decode_journal
-    from kafkakit.execution.decide.journal_state import replay
+    from kafkakit.execution.act.run_journal import journal_path, read_run_state
     from kafkakit.reassign.act.control import ask
     from kafkakit.reassign.commands.session import read_plan
     from kafkakit.wiring import open_control, system_clock
 
     plan = read_plan(plan_file)
     file = DiskFile(journal_path(kit.settings.state_dir, plan.cluster_id, identity_of(plan)))
-    state = replay(decode_journal(file.read(), file.name).records, file.name)
+    state = read_run_state(file)
     with closing(open_control(kit.settings)) as store:
         lease = read_lease(store, lease_path(plan.cluster_id))
         if lease is None or lease.holder is None or lease.token != state.token:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafkakit.core.plan import Plan
     from kafkakit.execution.act.leftovers import Leftovers
     from kafkakit.execution.act.received_requests import Orders
-    from kafkakit.execution.act.run_journal import Journal
+    from kafkakit.execution.act.run_journal import RunJournal
     from kafkakit.execution.decide.outcome import Outcome, Request
     from kafkakit.execution.decide.schedule.work import Limits
     from kafkakit.ports.admin import ClusterAdmin
@@ -61,7 +61,7 @@ class Job:
     plan: Plan
     admin: ClusterAdmin
     clock: Clock
-    journal: Journal
+    journal: RunJournal
     leftovers: Leftovers
     request: Request
     orders: Orders
@@ -142,7 +142,7 @@ def open_job(
     from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
     from kafkakit.execution.act.leftovers import Leftovers
     from kafkakit.execution.act.received_requests import Orders
-    from kafkakit.execution.act.run_journal import Journal, journal_files, journal_path, lock_path
+    from kafkakit.execution.act.run_journal import RunJournal, journal_files, journal_path, lock_path
     from kafkakit.wiring import open_admin, open_control, open_lease, system_clock
 
     plan = read_plan(plan_file)
@@ -170,7 +170,7 @@ def open_job(
             locked = False
         identity = identity_of(plan)
         file = DiskFile(journal_path(state_dir, plan.cluster_id, identity))
-        journal = Journal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity)
+        journal = RunJournal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity)
         others = [f for f in journal_files(state_dir, plan.cluster_id) if f.path != file.path]
         yield Job(
             kit=kit,

@@ -95,9 +95,7 @@ def _ask(kit: Kit, request: RateRequest, journal: str | None, wait_s: float, bus
     from kafkakit.adapters.own_process import this_holder
     from kafkakit.execution.act.control_requests import Wishes
     from kafkakit.execution.act.leases import lease_path, read_lease
-    from kafkakit.execution.act.run_journal import journal_files
-    from kafkakit.execution.decide.journal import decode_journal
-    from kafkakit.execution.decide.journal_state import replay
+    from kafkakit.execution.act.run_journal import journal_files, read_run_state
     from kafkakit.execution.decide.rates import require_known
     from kafkakit.reassign.act.throttle import ask_executor
     from kafkakit.wiring import open_admin, open_control, system_clock
@@ -119,7 +117,7 @@ def _ask(kit: Kit, request: RateRequest, journal: str | None, wait_s: float, bus
             f"{me.user} on {me.host}",
             str(lease.holder),
             request,
-            {f.name: replay(decode_journal(f.read(), f.name).records, f.name) for f in files},
+            {f.name: read_run_state(f) for f in files},
             cluster_id=cluster_id,
             journal=journal,
             timeout_s=wait_s,

@@ -19,7 +19,7 @@ from kafkakit.core.plan import identity_of
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.execution.act.known_runs import Runs
 from kafkakit.execution.act.retrier import Patient
-from kafkakit.execution.act.run_journal import Journal, journal_path
+from kafkakit.execution.act.run_journal import RunJournal, journal_path
 from kafkakit.execution.act.status_loop import Observer, look_once, watch
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import Promise, RunState
@@ -579,7 +579,7 @@ def test_runs_are_read_anew_when_their_journal_grew_and_with_their_own_plan_only
     file.write_bytes(encode_plan(run.plan))
     identity = identity_of(run.plan)
     path = journal_path(tmp_path, "fake-cluster", identity)
-    journal = Journal(DiskFile(path), FakeClock(), cluster_id="fake-cluster", fingerprint=identity)
+    journal = RunJournal(DiskFile(path), FakeClock(), cluster_id="fake-cluster", fingerprint=identity)
     started = {"direction": "apply", "plan_path": str(file), "rate": None}
     runs = Runs(tmp_path, "fake-cluster")
     assert runs.read() == ()
