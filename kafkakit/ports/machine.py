@@ -89,7 +89,7 @@ class Certificates(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """All of it, handed to the shells; `random_bytes` gives unpredictable bytes."""
+    """All of it; `random_bytes` gives unpredictable bytes, `class_archives` is a folder of the cache ("": none)."""
 
     processes: Processes
     jars: Jars
@@ -98,6 +98,7 @@ class Machine:
     find_java: Callable[[], Java]
     open_admin: Callable[[str, Security], ClusterAdmin]
     random_bytes: Callable[[int], bytes]
+    class_archives: str = ""
 
 
 class Reporter(Protocol):

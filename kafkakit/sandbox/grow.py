@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from kafkakit.ports.machine import Machine, Reporter
+from kafkakit.sandbox.class_archive import find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.layout import Node, Role, broker_listeners, broker_node
 from kafkakit.sandbox.decide.properties import broker_properties, meta_properties, render_properties
@@ -33,10 +34,10 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
         ids = (kafka_uuid(machine.random_bytes) for _ in range(directories))
         nodes = [broker_node(spec, str(store.root), first + n, ports, ids) for n in range(missing)]
         state = replace(state, spec=spec, nodes=(*state.nodes, *(NodeRecord(node=node) for node in nodes)))
-        class_path = machine.jars.class_path(spec.kafka, reporter.say)
+        launch = find_launch(machine, spec.kafka, state.java, machine.jars.class_path(spec.kafka, reporter.say))
         try:
             for node in nodes:
-                _write_node(store, state, node, class_path)
+                _write_node(store, state, node, launch)
                 state = start_node(machine, store, state, node)
             state = wait_until_up(machine, store, state, tuple(node.id for node in nodes), reporter)
             write_profiles(store, state)
@@ -60,12 +61,12 @@ def _can_grow(machine: Machine, state: SandboxState, spec: SandboxSpec) -> bool:
     )
 
 
-def _write_node(store: Store, state: SandboxState, node: Node, class_path: list[str] | tuple[str, ...]) -> None:
+def _write_node(store: Store, state: SandboxState, node: Node, launch: jvm.Launch) -> None:
     layout = state.layout
     neighbour = jvm.properties_file(layout.brokers[0])
     own = broker_properties(state.spec, layout, node, str(store.root), None)
     store.make_folder(node.folder)
-    store.write(jvm.argument_file(node), jvm.node_arguments(node, class_path))
+    store.write(jvm.argument_file(node), jvm.node_arguments(node, launch))
     store.write(jvm.properties_file(node), _like(store.read_text(neighbour), own))
     for directory, directory_id in zip(node.log_dirs, node.directory_ids, strict=True):
         store.make_folder(directory)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError, Reporter
+from kafkakit.sandbox.class_archive import build_class_archive, find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.connection import profile_head, profile_name, profile_tree, profile_users, render_profile
 from kafkakit.sandbox.decide.credentials import CLIENT_USERS
@@ -49,10 +50,10 @@ def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) ->
             return running, False
         _refuse_strange_profiles(store, spec)
         java = machine.find_java()
-        class_path = machine.jars.class_path(spec.kafka, reporter.say)
+        launch = find_launch(machine, spec.kafka, java.path, machine.jars.class_path(spec.kafka, reporter.say))
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             try:
-                return _start(machine, store, spec, java.path, class_path, reporter), True
+                return _start(machine, store, spec, launch, reporter), True
             except PortTakenError as error:
                 if attempt == _PORT_ATTEMPTS:
                     raise
@@ -122,24 +123,23 @@ def _dirs_words(spec: SandboxSpec) -> str:
     return f"{', '.join(map(str, spec.log_dirs))} log dirs in turn"
 
 
-def _start(
-    machine: Machine, store: Store, spec: SandboxSpec, java: str, class_path: Sequence[str], reporter: Reporter
-) -> SandboxState:
+def _start(machine: Machine, store: Store, spec: SandboxSpec, launch: jvm.Launch, reporter: Reporter) -> SandboxState:
     root = str(store.root)
     ports = machine.processes.free_ports(ports_needed(spec))
     directories = [kafka_uuid(machine.random_bytes) for _ in range(directories_needed(spec))]
     layout = lay_out(spec, root, ports, directories)
-    state = new_state(spec, layout, kafka_uuid(machine.random_bytes), java)
+    state = new_state(spec, layout, kafka_uuid(machine.random_bytes), launch.java)
     store.make_root()
     try:
         store.save(state)
         passwords = write_secrets(machine, store, spec, layout)
-        write_nodes(store, state, class_path, passwords)
-        state = start_processes(machine, store, state, class_path, passwords)
+        write_nodes(store, state, launch, passwords)
+        state = start_processes(machine, store, state, launch, passwords)
         state = wait_until_up(machine, store, state, tuple(r.node.id for r in state.nodes[1:]), reporter)
         state = replace(state, phase=Phase.UP, cluster_id=live_cluster_id(machine, store, state))
         write_profiles(store, state)
         store.save(state)
+        build_class_archive(machine, store, state, launch, reporter)
     except BaseException:
         # Whatever went wrong, Ctrl-C included: nothing stays running; the logs stay for a look.
         ours = f"{jvm.MARKER}{root}/"

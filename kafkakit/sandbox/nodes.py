@@ -1,7 +1,5 @@
 """Write what a sandbox's processes need, and start them."""
 
-from collections.abc import Sequence
-
 from kafkakit.config.security import Secret
 from kafkakit.core.process_record import ProcessRecord
 from kafkakit.ports.machine import Machine, NodeFailedError
@@ -40,12 +38,12 @@ def write_secrets(machine: Machine, store: Store, spec: SandboxSpec, layout: Lay
     return passwords
 
 
-def write_nodes(store: Store, state: SandboxState, class_path: Sequence[str], passwords: Passwords | None) -> None:
+def write_nodes(store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None) -> None:
     """Write each node's folder: configuration, argument file and, for KRaft brokers, formatted log dirs."""
     layout = state.layout
     for node in layout.nodes:
         store.make_folder(node.folder)
-        store.write(jvm.argument_file(node), jvm.node_arguments(node, class_path))
+        store.write(jvm.argument_file(node), jvm.node_arguments(node, launch))
         store.write(jvm.properties_file(node), render_properties(_settings(state, layout, node, store, passwords)))
         for directory in node.log_dirs:
             store.make_folder(directory)
@@ -66,7 +64,7 @@ def _settings(
 
 
 def start_processes(
-    machine: Machine, store: Store, state: SandboxState, class_path: Sequence[str], passwords: Passwords | None
+    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
 ) -> SandboxState:
     """Start brokers first: they wait for the controller, which needs formatting before it can start."""
     layout = state.layout
@@ -76,7 +74,7 @@ def start_processes(
         order = (*layout.brokers, layout.keeper)
     for node in order:
         if node.role is Role.CONTROLLER:
-            _format(machine, store, state, class_path, passwords)
+            _format(machine, store, state, launch, passwords)
         state = start_node(machine, store, state, node)
     return state
 
@@ -92,7 +90,7 @@ def start_node(machine: Machine, store: Store, state: SandboxState, node: Node) 
 
 
 def _format(
-    machine: Machine, store: Store, state: SandboxState, class_path: Sequence[str], passwords: Passwords | None
+    machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
 ) -> None:
     """Run Kafka's storage tool on the controller's metadata dir."""
     node = state.layout.keeper
@@ -100,7 +98,7 @@ def _format(
     if passwords is not None and state.spec.secure.uses_scram:
         users = {user: passwords.of(user).reveal() for user in CLIENT_USERS}
     path = f"{node.folder}/format.args"
-    store.write(path, jvm.format_arguments(node, state.cluster_id, class_path, users))
+    store.write(path, jvm.format_arguments(node, state.cluster_id, launch, users))
     log = f"{node.folder}/format.log"
 
     def remember(process: ProcessRecord) -> None:

@@ -55,6 +55,7 @@ def this_machine(cache_dir: Path) -> "Machine":
         find_java=find_java,
         open_admin=lambda servers, security: KafkaAdmin(servers, security, request_timeout_s=15, bootstrap_timeout_s=5),
         random_bytes=os.urandom,
+        class_archives=str(cache_dir / "class-archives"),
     )
 
 

@@ -5,6 +5,8 @@ marker and nothing else.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 from kafkakit.sandbox.decide.layout import Node, Role
 
@@ -33,6 +35,30 @@ _QUIET_LOGGERS = (
 )
 
 
+class ArchiveUse(Enum):
+    """What a process does with the class archive: nothing, read it, or record the classes that belong into it."""
+
+    NONE = "none"
+    READ = "read"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How Java is started: its launcher, the class path, and the class archive with its use."""
+
+    java: str
+    class_path: tuple[str, ...]
+    archive: str = ""
+    use: ArchiveUse = ArchiveUse.NONE
+
+    def options(self, class_list: str) -> tuple[str, ...]:
+        """The JVM's options for its class archive; a JVM that cannot use it goes on without (`-Xshare:auto`)."""
+        if self.use is ArchiveUse.READ:
+            return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}")
+        return (f"-XX:DumpLoadedClassList={class_list}",) if self.use is ArchiveUse.RECORD else ()
+
+
 def marker(node: Node) -> str:
     """The argument that says which sandbox and which node a process is."""
     return f"{MARKER}{node.folder}"
@@ -53,7 +79,17 @@ def properties_file(node: Node) -> str:
     return f"{node.folder}/node.properties"
 
 
-def node_arguments(node: Node, class_path: Sequence[str]) -> str:
+def class_list_file(node: Node) -> str:
+    """Where a node that records for the class archive writes the names of its classes."""
+    return f"{node.folder}/node.classes"
+
+
+def format_class_list_file(node: Node) -> str:
+    """Where Kafka's storage tool writes the names of its classes."""
+    return f"{node.folder}/format.classes"
+
+
+def node_arguments(node: Node, launch: Launch) -> str:
     """The text of a node's argument file."""
     logging = {
         "org.slf4j.simpleLogger.defaultLogLevel": "info",
@@ -61,10 +97,17 @@ def node_arguments(node: Node, class_path: Sequence[str]) -> str:
         "org.slf4j.simpleLogger.dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSZ",
         **{f"org.slf4j.simpleLogger.log.{name}": "warn" for name in _QUIET_LOGGERS},
     }
-    return _arguments((*_HEAP[node.role], *_LIGHT), logging, class_path, (_MAIN[node.role], properties_file(node)))
+    options = (*_HEAP[node.role], *_LIGHT, *launch.options(class_list_file(node)))
+    return _arguments(options, logging, launch.class_path, (_MAIN[node.role], properties_file(node)))
 
 
-def format_arguments(node: Node, cluster_id: str, class_path: Sequence[str], users: Mapping[str, str]) -> str:
+def archive_arguments(launch: Launch, class_list: str, archive: str) -> str:
+    """The argument file of the JVM that writes a class archive of the classes in a list."""
+    options = (*_LIGHT, "-Xshare:dump", f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={archive}")
+    return _arguments(options, {}, launch.class_path, ())
+
+
+def format_arguments(node: Node, cluster_id: str, launch: Launch, users: Mapping[str, str]) -> str:
     """The argument file of Kafka's own storage tool, which formats the controller's metadata dir.
 
     `users` maps SCRAM names to passwords; they become part of the cluster's first metadata.
@@ -73,7 +116,8 @@ def format_arguments(node: Node, cluster_id: str, class_path: Sequence[str], use
     for user, password in users.items():
         main += ["--add-scram", f"SCRAM-SHA-256=[name={user},password={password}]"]
     quiet = {"org.slf4j.simpleLogger.defaultLogLevel": "error"}
-    return _arguments(("-Xmx128m", *_LIGHT), quiet, class_path, main)
+    options = ("-Xmx128m", *_LIGHT, *launch.options(format_class_list_file(node)))
+    return _arguments(options, quiet, launch.class_path, main)
 
 
 def _arguments(

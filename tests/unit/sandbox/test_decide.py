@@ -173,14 +173,18 @@ def test_the_process_list_shows_the_marker_and_no_secret() -> None:
         "-Dkafkakit.sandbox.node=/box/controller",
         "@/box/controller/java.args",
     )
-    text = jvm.format_arguments(node, "cid", ["/a b.jar"], {"admin": "a-secret"})
+    text = jvm.format_arguments(
+        node, "cid", jvm.Launch(java="/j/java", class_path=("/a b.jar",)), {"admin": "a-secret"}
+    )
     assert '"SCRAM-SHA-256=[name=admin,password=a-secret]"' in text.splitlines()
     assert '"/a b.jar"' in text.splitlines()
 
 
 def test_java_argument_files_escape_quotes_and_backslashes() -> None:
     node = make_layout(make_spec()).brokers[0]
-    assert '"/a\\"b\\\\c.jar"' in jvm.node_arguments(node, ['/a"b\\c.jar']).splitlines()
+    assert (
+        '"/a\\"b\\\\c.jar"' in jvm.node_arguments(node, jvm.Launch(java="/j", class_path=('/a"b\\c.jar',))).splitlines()
+    )
 
 
 def test_state_survives_a_round_trip() -> None:

@@ -480,3 +480,98 @@ def test_ctrl_c_during_growth_leaves_nothing_unknown(stage: Stage) -> None:
     with pytest.raises(KeyboardInterrupt):
         grow(stage.machine, stage.store, stage.spec(brokers=4), stage.said)
     assert set(stage.processes.alive) == before
+
+
+def archive_options(store: Store, node: str = "broker-1001") -> list[str]:
+    words = store.read_text(store.root / node / "java.args").splitlines()
+    return [word.strip('"') for word in words if "hare" in word or "LoadedClassList" in word]
+
+
+@pytest.fixture
+def archiving(stage: Stage, tmp_path: Path) -> Stage:
+    """A stage whose JVM writes the archive that it is asked for."""
+    jar = tmp_path / "kafka.jar"
+    jar.touch()
+
+    def write(record: ProcessRecord, log: Path) -> None:
+        if log.name in ("output.log", "format.log"):
+            name = "node.classes" if log.name == "output.log" else "format.classes"
+            own = f"{log.parent.name}/{log.name}"
+            text = f"java/lang/Object id: {record.pid}\n{own}\nx/Y id: 3 super: 0 source: jrt:/z\nunfinis"
+            (log.parent / name).write_text(text)
+        elif log.name == "archive.log":
+            (word,) = (w for w in (log.parent / "archive.args").read_text().splitlines() if "SharedArchiveFile" in w)
+            Path(word.strip('"').partition("=")[2]).write_bytes((log.parent / "all.classes").read_bytes())
+
+    stage.processes.on_start = write
+    stage.machine = replace(
+        stage.machine,
+        class_archives=str(tmp_path / "cache" / "class-archives"),
+        find_java=lambda: Java(path=str(jar), major=21, source="PATH"),
+    )
+    stage.processes.alive.clear()
+    return stage
+
+
+def archives(stage: Stage) -> list[Path]:
+    return sorted(Path(stage.machine.class_archives).iterdir())
+
+
+def jar_of(stage: Stage, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    jar = Path(stage.machine.find_java().path).with_name("lib.jar")
+    jar.write_text(text)
+    monkeypatch.setattr(FakeJars, "class_path", lambda self, version, say: (str(jar),))
+
+
+def test_the_first_sandbox_records_its_classes_and_the_next_one_starts_from_their_archive(
+    archiving: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar_of(archiving, monkeypatch, "one")
+    archiving.up()
+    folder = archiving.store.root / "broker-1001"
+    assert archive_options(archiving.store) == [f"-XX:DumpLoadedClassList={folder}/node.classes"]
+    (archive,) = archives(archiving)
+    assert archive.name.startswith("kafka-4.")
+    lines = archive.read_text().splitlines()
+    assert lines == [
+        "java/lang/Object", "controller/output.log", "broker-1001/output.log", "controller/format.log",
+    ]  # fmt: skip
+    assert archiving.said.lines[-1].startswith("preparing faster starts of Kafka 4.")
+    run.down(archiving.machine, archiving.store)
+    archiving.said.lines.clear()
+    archiving.up()
+    for node in ("broker-1001", "broker-1003", "controller"):
+        assert archive_options(archiving.store, node) == ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}"]
+    assert archives(archiving) == [archive]
+    assert archiving.said.lines == []
+    state = grow(archiving.machine, archiving.store, archiving.spec(brokers=4), archiving.said)
+    assert state is not None
+    assert archive_options(archiving.store, "broker-1004")[1] == f"-XX:SharedArchiveFile={archive}"
+
+
+def test_other_jars_get_another_archive(archiving: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, text in enumerate(("one", "another"), 1):
+        jar_of(archiving, monkeypatch, text)
+        archiving.up()
+        run.down(archiving.machine, archiving.store)
+        assert len(archives(archiving)) == number
+
+
+def test_a_java_that_writes_no_archive_is_asked_once(archiving: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar_of(archiving, monkeypatch, "one")
+    archiving.processes.on_start = lambda record, log: None
+    archiving.up()
+    assert [path.stat().st_size for path in archives(archiving)] == [0]
+    run.down(archiving.machine, archiving.store)
+    archiving.said.lines.clear()
+    assert archiving.up()
+    assert (archive_options(archiving.store), archiving.said.lines) == ([], [])
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
+    archiving: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jar_of(archiving, monkeypatch, "one")
+    (tmp_path / "cache").touch()
+    assert archiving.up()
+    assert archive_options(archiving.store) == []
