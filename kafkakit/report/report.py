@@ -21,4 +21,4 @@ class Report:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[object, ...], ...] = ()
     failure: KafkakitError | None = None
-    code: ExitCode = ExitCode.DONE
+    code: int = ExitCode.DONE

@@ -42,8 +42,8 @@ def fleet() -> Iterator[Fleet]:
         mock.patch("kafkakit.wiring.open_log", open_log),
         mock.patch("kafkakit.streams.lag.act.looks.ONCE_PACE", MonitorPace(wait_ms=10, ends_s=0.02, records_s=0.01)),
         mock.patch(
-            "kafkakit.streams.lag.commands.options._facts_of",
-            lambda settings, topics: {t: TopicFacts() for t in topics},
+            "kafkakit.streams.lag.act.topic_settings.read_topic_facts",
+            lambda open_admin, topics: {t: TopicFacts() for t in topics},
         ),
     ):
         yield made

@@ -11,8 +11,8 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.adapters.kafka.log import KafkaLog
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.clusters import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
+from kafkakit.streams.lag.act.watcher import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topic_facts import BROKER_KEYS, facts_of
@@ -47,7 +47,7 @@ class Watch:
             open_reader=lambda: KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=5),
             facts_of=partial(topic_facts, cluster),
         )
-        self.watcher = ClusterWatcher(source, MonitorContext(clock=SystemClock(), say=self.said.append, pace=PACE))
+        self.watcher = ClusterWatcher(source, MonitorContext(clock=SystemClock(), warn=self.said.append, pace=PACE))
 
     @property
     def monitor(self) -> ClusterMonitor:

@@ -1,7 +1,7 @@
 """The clusters of this instance among those of all instances: leases in a control store, one for each cluster.
 
-The lease of a lag monitor is not the one that guards changes: reading is not changing, and a monitor must never be in
-the way of a run.
+The lease of a lag monitor is not the one that guards changes: reading changes nothing, and a monitor must never keep
+a run from starting.
 """
 
 from collections.abc import Callable, Collection
@@ -37,14 +37,14 @@ def share_path(cluster_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareChanges:
-    """What one tick changed: clusters taken, and clusters let go of with the reason."""
+    """What one tick changed: clusters taken, and clusters given up with the reason."""
 
     taken: tuple[str, ...] = ()
     lost: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
-class _Seen:
+class _OtherInstance:
     document: Versioned
     since_s: float
     instance: MonitorInstance | None
@@ -53,7 +53,7 @@ class _Seen:
 class ClusterShares:
     """One instance's clusters. `tick` is for one thread, to be called about every second; `holds` for any.
 
-    `holder` names this process, `name` is its own document. `life_of` tells what is certain of another process.
+    `holder` names this process, `name` its document. `life_of` returns what is certain of another process.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class ClusterShares:
         name: str,
         *,
         life_of: Callable[[Holder], Life],
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
         ttl_s: float = TTL_S,
     ) -> None:
         self._store, self._clock, self._holder, self._name = store, clock, holder, name
-        self._life_of, self._say, self._ttl_s = life_of, say, ttl_s
+        self._life_of, self._warn, self._ttl_s = life_of, warn, ttl_s
         self._leases: dict[str, Lease] = {}
         self._held: set[str] = set()
-        self._others: dict[str, _Seen] = {}
+        self._others: dict[str, _OtherInstance] = {}
         self._beats = 0
         self._own_version: int | None = None
         self._settled_s = clock.monotonic()
@@ -88,15 +88,15 @@ class ClusterShares:
         return tuple(sorted(c for c in tuple(self._held) if self.holds(c)))
 
     def holds(self, cluster_id: str) -> bool:
-        """Whether this instance may publish the cluster's figures at this moment; asks nobody."""
+        """Whether this instance may publish the cluster's figures at this moment; no I/O."""
         lease = self._leases.get(cluster_id)
         return lease is not None and lease.is_held()
 
     def tick(self, reached: Collection[str]) -> ShareChanges:
         """Renew, take what is free up to the fair share, and give up what is too much.
 
-        `reached` are the clusters that this instance can talk to now; others are let go of. A control store that is
-        away costs the leases once their time is over, as it must: nobody can tell who else took them.
+        `reached` are the clusters that this instance can connect to now; others are given up. While the control store
+        is away, leases run out: another instance may take them.
         """
         lost = self._renew(reached)
         before = set(self._held)
@@ -109,13 +109,13 @@ class ClusterShares:
         except KafkakitError as error:
             if not self._store_was_away:
                 what = "does not answer" if isinstance(error, TryLaterError) else "cannot be used"
-                self._say(f"the control store {what} ({error.message}); clusters are neither taken nor given")
+                self._warn(f"the control store {what} ({error.message}); clusters are neither taken nor given")
             self._store_was_away = True
-        # Whatever was taken before a fault is ours, and nobody else carries it.
+        # What was taken before a fault is ours: no other instance carries it.
         return ShareChanges(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
 
     def close(self) -> None:
-        """Give everything back, so that the others take over at once; what fails runs out by itself."""
+        """Release all leases, so that the others take over at once; what cannot be released expires by itself."""
         for cluster_id in sorted(self._held):
             self._leases[cluster_id].release()
         self._held.clear()
@@ -123,7 +123,7 @@ class ClusterShares:
             if self._own_version is not None:
                 self._store.delete(f"{INSTANCES}/{self._name}", self._own_version)
         except KafkakitError as error:
-            self._say(f"the note of this instance could not be removed ({error.message}); it runs out by itself")
+            self._warn(f"the document of this instance could not be removed ({error.message}); it expires by itself")
 
     def _renew(self, reached: Collection[str]) -> list[tuple[str, str]]:
         lost: list[tuple[str, str]] = []
@@ -136,7 +136,7 @@ class ClusterShares:
             try:
                 self._leases[cluster_id].require_held()
             except KafkakitError as error:
-                # Also a lease that somebody overwrote with what cannot be read.
+                # Also a lease that was overwritten with what cannot be read.
                 lost.append((cluster_id, error.message))
                 self._held.discard(cluster_id)
         return lost
@@ -153,7 +153,7 @@ class ClusterShares:
         try:
             self._own_version = self._store.cas(path, encode_instance(note), self._own_version)
         except ConflictError:
-            # An earlier write arrived although its answer was lost; or somebody cleaned up after us.
+            # An earlier write arrived although its answer was lost, or another process removed the document.
             found = self._store.get(path)
             self._own_version = None if found is None else found.version
 
@@ -168,7 +168,7 @@ class ClusterShares:
             if document is None:
                 self._others.pop(name, None)
             elif seen is None or seen.document != document:
-                self._others[name] = _Seen(document, now_s, _read(document, path))
+                self._others[name] = _OtherInstance(document, now_s, _read(document, path))
             elif now_s - seen.since_s > FORGET_S:
                 self._forget(name, document)
         for name in sorted(self._others.keys() - set(names)):
@@ -177,7 +177,7 @@ class ClusterShares:
             self._settled_s = now_s
 
     def _forget(self, name: str, document: Versioned) -> None:
-        """Remove the note of an instance that ended without a word; names are never used again."""
+        """Remove the document of an instance that ended without removing it; names are never used again."""
         try:
             self._store.delete(f"{INSTANCES}/{name}", document.version)
         except ConflictError:
@@ -209,11 +209,11 @@ class ClusterShares:
                 self._unreadable.discard(cluster_id)
             except InputError as error:
                 if cluster_id not in self._unreadable:
-                    self._say(f"the lease of cluster {cluster_id} cannot be read ({error.message}); it is not carried")
+                    self._warn(f"the lease of cluster {cluster_id} cannot be read ({error.message}); it is not carried")
                 self._unreadable.add(cluster_id)
 
     def _give(self, reached: Collection[str]) -> list[tuple[str, str]]:
-        """One at most in a tick, and only while nobody came or went for a while: restarts are not to shuffle."""
+        """One at most in a tick, and only when no instance came or went for a while, so that restarts move little."""
         if self._clock.monotonic() - self._settled_s < SETTLE_S:
             return []
         cluster_id = to_give(sorted(self._held), self._living())
@@ -233,13 +233,13 @@ class ClusterShares:
                 self._holder,
                 what=f"lag of cluster {cluster_id}",
                 life_of=self._life_of,
-                say=self._say,
+                say=self._warn,
             )
         return self._leases[cluster_id]
 
 
 def _read(document: Versioned, path: str) -> MonitorInstance | None:
-    """A note that cannot be read (of a newer version, say) counts for nobody."""
+    """A document that cannot be read (of a newer version, say) counts as no instance."""
     try:
         return decode_instance(document.value, f"control document {path}")
     except KafkakitError:

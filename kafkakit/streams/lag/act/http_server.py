@@ -1,30 +1,21 @@
-"""A small HTTP server for what the lag monitor shows: reads only, no names looked up, limits on everything."""
+"""A small HTTP server for what the lag monitor shows: reads only, no name lookups, limits on everything."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6, socket
 from threading import BoundedSemaphore, Thread
 from urllib.parse import parse_qsl, urlsplit
 
 from kafkakit.core.errors import UsageError
+from kafkakit.streams.lag.decide.looks import HttpPage
 
 MAX_AT_ONCE = 16
 MAX_CONNECTIONS = 64
-"""More are closed at once: each takes a thread, for as long as its client likes to dawdle."""
+"""More are closed at once: each takes a thread, for as long as its client stays idle, up to `IDLE_S`."""
 MAX_QUERY = 2000
 IDLE_S = 10.0
 
 Query = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpPage:
-    """One answer."""
-
-    body: bytes
-    media: str
-    status: int = 200
 
 
 Pages = Mapping[str, Callable[[Query], HttpPage]]
@@ -41,7 +32,7 @@ def parse_listen(text: str) -> tuple[str, int]:
 class LagServer:
     """Answers GET and HEAD for the pages given, from threads of its own, until it is closed.
 
-    A page is called for each request, at most `MAX_AT_ONCE` at a time; others are told to come again (503).
+    A page is called for each request, at most `MAX_AT_ONCE` at a time; others get 503.
     """
 
     def __init__(self, listen: str, pages: Pages) -> None:
@@ -73,7 +64,7 @@ class LagServer:
                 self.server_name, self.server_port = host, self.server_address[1]
 
             def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
-                """A client that went away is no news."""
+                """Ignore clients that went away."""
 
         try:
             self._server = _Bound((host, port), _handler(pages))
@@ -87,7 +78,7 @@ class LagServer:
 
     @property
     def address(self) -> str:
-        """Where it listens, as `HOST:PORT`; the port is the real one where 0 was asked for."""
+        """Where it listens, as `HOST:PORT`; the port is the real one where 0 was given."""
         host, port = self._server.server_address[:2]
         name = host.decode() if isinstance(host, bytes | bytearray) else str(host)
         return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
@@ -113,7 +104,7 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
         do_HEAD = do_GET  # noqa: N815 - the name that the parent calls
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the parent's name
-            """Scrapes are no news."""
+            """Log nothing of scrapes."""
 
         def _page(self) -> HttpPage:
             parts = urlsplit(self.path)

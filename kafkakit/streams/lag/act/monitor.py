@@ -1,27 +1,28 @@
-"""The monitor of one cluster: reads its commit log for ever, asks for ends, reads records, and measures on demand.
+"""The monitor of one cluster: follows its commit log, samples the ends of logs, reads records, and measures on demand.
 
-One thread calls `tick` again and again; any thread may ask for `table` and `condition`.
+One thread calls `tick` again and again; any thread may call `table` and `condition`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from kafkakit.core.errors import KafkakitError, TryLaterError
+from kafkakit.core.errors import TryLaterError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.act.record_reads import RecordReader
 from kafkakit.streams.lag.act.sampling import EndSampler
+from kafkakit.streams.lag.act.schedule import Schedule
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
-from kafkakit.streams.lag.decide.condition import MAX_TOLD, BlindSpot, HeldBack, MonitorCondition, MonitorPhase
-from kafkakit.streams.lag.decide.cursors import LogCursor
+from kafkakit.streams.lag.act.topic_settings import FactsOf, TopicSettings
+from kafkakit.streams.lag.decide.condition import MAX_LISTED, BlindSpot, HeldBack, MonitorCondition, MonitorPhase
+from kafkakit.streams.lag.decide.cursors import LogCursor, progress_of, resume_points_of
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.past_lags import set_past_lags
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
-from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from kafkakit.streams.lag.decide.saved_state import SavedState
 from kafkakit.streams.lag.decide.saving import restore_into, resume_of, state_of
 
@@ -50,13 +51,11 @@ class MonitorPace:
 ERROR_S = 0.5
 """After a fault of a partition, and while there is none yet, their whereabouts are looked up again soon."""
 
-FactsOf = Callable[[Sequence[str]], Mapping[str, TopicFacts]]
-
 
 class ClusterMonitor:
-    """All that is known of one cluster's groups. `name` is what people call the cluster.
+    """All that is known of one cluster's groups. `name` is the cluster's name for people.
 
-    `facts_of` reads topics' settings; it may raise, then the settings claim nothing. `topic` and `only` choose another
+    `facts_of` reads topics' settings; where it fails, the least is claimed. `topic` and `only` choose another
     offsets topic, or some of its partitions.
     """
 
@@ -74,7 +73,7 @@ class ClusterMonitor:
         only: Callable[[int], bool] | None = None,
     ) -> None:
         self.name, self.cluster_id = name, cluster_id
-        self._reader, self._clock, self._facts_of = reader, clock, facts_of
+        self._clock, self._settings = clock, TopicSettings(facts_of)
         self._pace = pace if pace is not None else MonitorPace()
         self._rules = rules if rules is not None else MeasureRules()
         self._guard = RLock()
@@ -85,24 +84,23 @@ class ClusterMonitor:
         self._sampler = EndSampler(reader, self.book, self._now_ms, self._guard)
         self._records = RecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
         self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()
-        self._due: dict[str, float] = {}
+        self._schedule = Schedule(clock)
         self._round_began_s = 0.0
         self._ratio = clock.monotonic() - clock.now().timestamp()
         self._clock_steps = 0
         self._warm_since_ms = -1
-        self._known_topics: frozenset[str] = frozenset()
         self._reads_idle = False
 
     def tick(self) -> int:
-        """One look at everything that is due; returns how many records of the commit log it brought.
+        """Read everything that is due; returns how many records of the commit log it brought.
 
-        Raises `TryLaterError` when no broker can be reached; the next tick goes on where this one stopped.
+        Raises `TryLaterError` when no broker can be reached; the next tick continues where this one stopped.
         """
         try:
             return self._tick()
         except TryLaterError as error:
             self._enter(MonitorPhase.UNREACHABLE, error.message)
-            self._due.pop("locate", None)
+            self._schedule.set_due("locate", 0)
             raise
 
     def table(self) -> LagTable:
@@ -156,7 +154,7 @@ class ClusterMonitor:
             held = [HeldBack(partition=c.partition, transaction=t) for c in cursors for t in c.open_transactions]
             held.sort(key=lambda h: (h.transaction.since_ms, h.partition, h.transaction.producer_id))
             as_of = [c.as_of_ms for c in cursors]
-            done, total = self._tail.progress()
+            done, total = progress_of(cursors)
             return MonitorCondition(
                 cluster=self.name,
                 cluster_id=self.cluster_id,
@@ -169,23 +167,27 @@ class ClusterMonitor:
                 done=done,
                 total=total,
                 partitions=len(cursors),
-                blind=tuple(blind[:MAX_TOLD]),
+                blind=tuple(blind[:MAX_LISTED]),
                 blind_count=len(blind),
-                held_back=tuple(held[:MAX_TOLD]),
+                held_back=tuple(held[:MAX_LISTED]),
                 held_back_count=sum(c.open_transaction_count for c in cursors),
                 held_back_commits=sum(c.held_back for c in cursors),
-                missing_topics=self._sampler.missing[:MAX_TOLD],
+                missing_topics=self._sampler.missing[:MAX_LISTED],
                 missing_topics_count=len(self._sampler.missing),
                 end_errors=dict(sorted(self._sampler.errors.items())),
                 group_partitions=len(self.book),
                 refused_rows=self.book.rows_refused,
+                refused_metadata=self.book.metadata.refused,
+                refused_partitions=self.book.rows_without_partition,
+                record_reads=self._records.reads,
+                record_failures=self._records.failures,
                 clock_steps=self._clock_steps,
                 warm_since_ms=self._warm_since_ms,
                 totals=self._tail.totals,
             )
 
     def adopt(self, state: SavedState) -> None:
-        """Go on from what an earlier run saved, before the first tick; the topic's id must be the one that is there.
+        """Continue from what an earlier run saved, before the first tick; the topic's id must be the one that is there.
 
         Figures keep their age until newer commits and ends have come in.
         """
@@ -195,14 +197,14 @@ class ClusterMonitor:
             self._warm_since_ms = state.saved_ms
 
     def state(self) -> SavedState | None:
-        """What another run can go on from; None before all commits are known."""
+        """What another run can continue from; None before all commits are known."""
         with self._guard:
-            points = self._tail.resume_points()
+            points = resume_points_of(self._tail.cursors.values())
             if not self.is_live or not self._tail.topic_id or len(points) < len(self._tail.cursors):
                 return None
             return state_of(
                 self.book,
-                self._tail.sources(),
+                self._tail.origins.partition,
                 cluster_id=self.cluster_id,
                 topic_id=self._tail.topic_id,
                 saved_ms=self._now_ms(),
@@ -211,13 +213,13 @@ class ClusterMonitor:
 
     def _tick(self) -> int:
         self._check_clock()
-        if self._take_turn("locate", self._pace.locate_s):
+        if self._schedule.is_due("locate", self._pace.locate_s):
             self._tail.locate()
         count = self._tail.poll(self._pace.wait_ms, self._now_ms())
         if not self._tail.cursors or any(c.error is not None for c in self._tail.cursors.values()):
-            self._due["locate"] = min(self._due["locate"], self._clock.monotonic() + ERROR_S)
+            self._schedule.bring_forward("locate", ERROR_S)
         if not self._tail.cursors:
-            # Nobody has committed yet: the topic comes with the first group.
+            # No group has committed yet: the topic comes with the first one.
             self._clock.sleep(self._pace.wait_ms / 1000)
         if self._phase is MonitorPhase.LIVE:
             self._sample()
@@ -225,10 +227,10 @@ class ClusterMonitor:
         return count
 
     def _sample(self) -> None:
-        if self._sampler.is_idle and self._take_turn("ends", self._pace.ends_s):
+        if self._sampler.is_idle and self._schedule.is_due("ends", self._pace.ends_s):
             self._round_began_s = self._clock.monotonic()
             self._sampler.begin()
-            self._read_facts()
+            self._read_settings()
         if not self._sampler.is_idle:
             self._sampler.step()
             if self._sampler.is_idle and self._sampler.rounds == 1:
@@ -236,37 +238,19 @@ class ClusterMonitor:
                     set_past_lags(self.book, self._now_ms())
             if self._sampler.is_idle:
                 took_s = self._clock.monotonic() - self._round_began_s
-                self._due["ends"] = self._round_began_s + max(self._pace.ends_s, BUSY_SHARE * took_s)
-        if self._sampler.rounds and self._take_turn("records", self._pace.records_s):
+                self._schedule.set_due("ends", max(self._pace.ends_s, BUSY_SHARE * took_s) - took_s)
+        if self._sampler.rounds and self._schedule.is_due("records", self._pace.records_s):
             self._reads_idle = self._records.step() == 0
 
-    def _read_facts(self) -> None:
-        """Settings of topics: of new ones at once, of all every few minutes; without them the least is claimed."""
-        if self._facts_of is None:
-            return
-        new = [name for name in self._sampler.topics if name not in self._known_topics]
-        names = self._sampler.topics if self._take_turn("facts", self._pace.facts_s) else new
-        if not names:
-            return
-        self._known_topics = frozenset(self._sampler.topics)
-        try:
-            facts = self._facts_of(names)
-        except KafkakitError:
-            return
+    def _read_settings(self) -> None:
+        """Settings of new topics at once, of all topics every few minutes."""
+        facts = self._settings.read(self._sampler.topics, anew=self._schedule.is_due("facts", self._pace.facts_s))
         with self._guard:
             for name, fact in sorted(facts.items()):
                 self.ends.topics.set_facts(name, fact)
 
     def _apply(self, columns: "CommitColumns") -> "NDArray[np.int64]":
         return self.book.apply(columns, self._now_ms())
-
-    def _take_turn(self, what: str, every_s: float) -> bool:
-        """True when it is time again for something, which then is noted."""
-        now_s = self._clock.monotonic()
-        if now_s < self._due.get(what, now_s):
-            return False
-        self._due[what] = now_s + every_s
-        return True
 
     def _check_clock(self) -> None:
         """A wall clock that was set: samples of later times would be taken for the newest for as long, and those of
@@ -275,7 +259,7 @@ class ClusterMonitor:
         if abs(ratio - self._ratio) * 1000 > CLOCK_STEP_MS:
             self._clock_steps += 1
             self._sampler.drop()
-            self._due.pop("ends", None)
+            self._schedule.set_due("ends", 0)
         self._ratio = ratio
 
     def _enter(self, phase: MonitorPhase, reason: str) -> None:

@@ -71,8 +71,8 @@ class RecordReader:
             if not len(rows) or not len(ends.end):
                 return {}
             # Reading metadata costs some time; a part at a step, and the rest has its turn.
-            book.read(rows[~book.is_read[rows]][:METADATA_AT_ONCE])
-            rows = rows[book.is_read[rows] & (book.slot[rows] >= 0)]
+            book.read(rows[~book.metadata.is_read[rows]][:METADATA_AT_ONCE])
+            rows = rows[book.metadata.is_read[rows] & (book.slot[rows] >= 0)]
             rows = rows[~book.is_of_other_topic(rows)]
             slots, at = book.slot[rows], positions(book, rows)
             effective = ends.effective_end(slots)
@@ -121,7 +121,7 @@ class RecordReader:
     def _note(
         self, answer: Fetched, place: TopicPartition, offset: int, rows: list[int], sent_ms: int, is_alone: bool
     ) -> bool:
-        """Keep what an answer tells; False when it was cut before it told anything."""
+        """Keep what an answer holds; False when it was cut before the first record."""
         book = self._book
         slot = book.ends.topics.find(place.topic, place.partition)
         if slot is None:

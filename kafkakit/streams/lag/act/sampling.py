@@ -1,4 +1,4 @@
-"""Asking the brokers where the logs end that groups read, a part at a time, so that commits never wait long."""
+"""Sampling the ends of the logs that groups read, a part at a time, so that commits never wait long."""
 
 from collections import Counter
 from contextlib import AbstractContextManager, suppress
@@ -25,7 +25,7 @@ TOPICS_PER_REQUEST = 2_000
 class EndSampler:
     """Rounds over all partitions that groups have committed to: topic ids first, then ends in chunks.
 
-    `now_ms` is the monitor's wall clock, asked before and after each request; `guard` is entered while shared state
+    `now_ms` is the monitor's wall clock, read before and after each request; `guard` is entered while shared state
     changes. After a round, `as_of_ms` is when it began, `topics` are those that exist, `missing` those that do not
     although groups have commits for them, and `errors` counts the partitions without an answer by Kafka's name for
     the reason.
@@ -64,7 +64,7 @@ class EndSampler:
             names = [table.names[n] for n in numbers]
         found: dict[str, TopicPlaces] = {}
         for at in range(0, len(names), TOPICS_PER_REQUEST):
-            # Refused is what asks for topics none of which may be described; others have their figures.
+            # A request is refused when none of its topics may be described; others have their figures.
             with suppress(OperationFailedError):
                 found.update(self._reader.places(names[at : at + TOPICS_PER_REQUEST]))
         seen_ms = self._now_ms()
@@ -91,10 +91,10 @@ class EndSampler:
         before_ms = self._now_ms()
         spans = self._reader.spans(keys)
         after_ms = max(before_ms, self._now_ms())
-        told = [(keys[key], span) for key, span in spans.items() if isinstance(span, LogSpan)]
+        answered = [(keys[key], span) for key, span in spans.items() if isinstance(span, LogSpan)]
         self._errors.update(span.name for span in spans.values() if not isinstance(span, LogSpan))
         with self._guard:
-            self._record(told, before_ms, after_ms)
+            self._record(answered, before_ms, after_ms)
         if not self._todo:
             self._end()
         return len(chunk)
@@ -106,17 +106,17 @@ class EndSampler:
         self._todo = []
         self.as_of_ms = -1
 
-    def _record(self, told: list[tuple[int, LogSpan]], before_ms: int, after_ms: int) -> None:
+    def _record(self, answered: list[tuple[int, LogSpan]], before_ms: int, after_ms: int) -> None:
         import numpy as np
 
-        count = len(told)
+        count = len(answered)
         self._ends.record(
-            np.fromiter((slot for slot, _ in told), np.int64, count),
+            np.fromiter((slot for slot, _ in answered), np.int64, count),
             before_ms=np.full(count, before_ms, np.int64),
             after_ms=np.full(count, after_ms, np.int64),
-            end=np.fromiter((span.end for _, span in told), np.int64, count),
-            stable=np.fromiter((span.stable for _, span in told), np.int64, count),
-            start=np.fromiter((span.start for _, span in told), np.int64, count),
+            end=np.fromiter((span.end for _, span in answered), np.int64, count),
+            stable=np.fromiter((span.stable for _, span in answered), np.int64, count),
+            start=np.fromiter((span.start for _, span in answered), np.int64, count),
         )
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""The service: clusters shared with other instances, figures for whoever asks, one summary line a minute."""
+"""The service: clusters shared with other instances, figures on request, one summary line a minute."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -6,8 +6,10 @@ from threading import Lock
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lag.act.cluster_shares import ClusterShares
-from kafkakit.streams.lag.act.clusters import ClusterWatcher, Fleet
-from kafkakit.streams.lag.decide.published import Published
+from kafkakit.streams.lag.act.fleet import Fleet
+from kafkakit.streams.lag.act.schedule import Schedule
+from kafkakit.streams.lag.act.watcher import ClusterWatcher
+from kafkakit.streams.lag.decide.looks import Published
 
 TICK_S = 1.0
 SUMMARY_EVERY_S = 60.0
@@ -18,42 +20,43 @@ FRESH_S = 1.0
 
 
 class LagService:
-    """Watchers of all clusters, and the leases that say which of them this instance carries."""
+    """Watchers of all clusters, and the leases that decide which of them this instance carries. `report` gets a line
+    for each change."""
 
-    def __init__(self, fleet: Fleet, shares: ClusterShares, clock: Clock, say: Callable[[str], None]) -> None:
-        self._fleet, self._shares, self._clock, self._say = fleet, shares, clock, say
+    def __init__(self, fleet: Fleet, shares: ClusterShares, clock: Clock, report: Callable[[str], None]) -> None:
+        self._fleet, self._shares, self._clock, self._report = fleet, shares, clock, report
         self._lock = Lock()
-        self._seen: Published | None = None
-        self._seen_s = 0.0
+        self._published: Published | None = None
+        self._measured_s = 0.0
         self._records_before = 0
 
     def start(self) -> None:
         """Connect to all clusters; none is carried before its lease is taken."""
         self._fleet.start(carrying=False)
 
-    def seen(self) -> Published:
+    def published(self) -> Published:
         """What may be published now; measured at most once in `FRESH_S`. For any thread.
 
-        Whether a cluster is still ours is asked anew each time: an instance that lost a lease falls silent at once.
+        The leases are checked each time: an instance that lost one publishes nothing of that cluster from then on.
         """
         with self._lock:
             now_s = self._clock.monotonic()
-            if self._seen is None or now_s - self._seen_s >= FRESH_S:
-                self._seen, self._seen_s = self._measured(), self._clock.monotonic()
-            seen = self._seen
+            if self._published is None or now_s - self._measured_s >= FRESH_S:
+                self._published, self._measured_s = self._measured(), self._clock.monotonic()
+            found = self._published
         ours = {w.name for w in self._fleet.watchers if self._is_ours(w)}
-        if all(c.cluster in ours for c in seen.conditions):
-            return seen
+        if all(c.cluster in ours for c in found.conditions):
+            return found
         return Published(
-            at_ms=seen.at_ms,
-            tables=tuple(t for t in seen.tables if t.cluster in ours),
-            conditions=tuple(c for c in seen.conditions if c.cluster in ours),
-            others=tuple(sorted({*seen.others, *(c.cluster for c in seen.conditions if c.cluster not in ours)})),
-            instances=seen.instances,
+            at_ms=found.at_ms,
+            tables=tuple(t for t in found.tables if t.cluster in ours),
+            conditions=tuple(c for c in found.conditions if c.cluster in ours),
+            others=tuple(sorted({*found.others, *(c.cluster for c in found.conditions if c.cluster not in ours)})),
+            instances=found.instances,
         )
 
     def is_healthy(self) -> bool:
-        """True while every watcher's thread is at work and every cluster that is carried answers."""
+        """True while every watcher's thread runs and every cluster that is carried answers."""
         return not any(w.is_over or (self._is_ours(w) and w.error is not None) for w in self._fleet.watchers)
 
     def tick(self) -> None:
@@ -66,24 +69,24 @@ class LagService:
         changes = self._shares.tick(by_id)
         for cluster_id in changes.taken:
             by_id[cluster_id].carry.set()
-            self._say(f"{by_id[cluster_id].name}: carried by this instance from now on")
+            self._report(f"{by_id[cluster_id].name}: carried by this instance from now on")
         for cluster_id, reason in changes.lost:
             for watcher in self._fleet.watchers:
                 if watcher.cluster_id == cluster_id and watcher.carry.is_set():
                     watcher.carry.clear()
-                    self._say(f"{watcher.name}: no longer carried: {reason}")
+                    self._report(f"{watcher.name}: no longer carried: {reason}")
 
     def summary(self, memory_bytes: int) -> str:
         """How the last minute went, in one line."""
-        seen = self.seen()
-        rows = sum(len(t) for t in seen.tables)
-        behind = sum(int((t.lag > 0).sum()) for t in seen.tables)
-        records = sum(c.totals.records for c in seen.conditions)
+        found = self.published()
+        rows = sum(len(t) for t in found.tables)
+        behind = sum(int((t.lag > 0).sum()) for t in found.tables)
+        records = sum(c.totals.records for c in found.conditions)
         fresh, self._records_before = max(0, records - self._records_before), records
-        blind = sum(c.blind_count for c in seen.conditions)
-        notes = sum(bool(c.notes) for c in seen.conditions)
+        blind = sum(c.blind_count for c in found.conditions)
+        notes = sum(bool(c.notes) for c in found.conditions)
         return (
-            f"carries {len(seen.conditions)} of {len(self._fleet.watchers)} clusters, {seen.instances} instances; "
+            f"carries {len(found.conditions)} of {len(self._fleet.watchers)} clusters, {found.instances} instances; "
             f"{rows:,} group-partitions, {behind:,} behind; {fresh:,} commit records read; "
             f"{blind} blind partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
         )
@@ -91,15 +94,15 @@ class LagService:
     def close(self) -> None:
         """Save what is known, then give the clusters to the others."""
         for name in self._fleet.close():
-            self._say(f"{name}: did not end in time; its state is as of the last save")
+            self._report(f"{name}: did not end in time; its state is as of the last save")
         self._shares.close()
 
     def _measured(self) -> Published:
-        found = [(w, w.monitor) for w in self._fleet.watchers if self._is_ours(w)]
+        carried = [(w, w.monitor) for w in self._fleet.watchers if self._is_ours(w)]
         return Published(
-            tables=tuple(monitor.table() for _, monitor in found if monitor is not None),
-            conditions=tuple(w.condition() for w, _ in found),
-            others=tuple(sorted({w.name for w in self._fleet.watchers} - {w.name for w, _ in found})),
+            tables=tuple(monitor.table() for _, monitor in carried if monitor is not None),
+            conditions=tuple(w.condition() for w, _ in carried),
+            others=tuple(sorted({w.name for w in self._fleet.watchers} - {w.name for w, _ in carried})),
             instances=self._shares.instances,
             at_ms=int(self._clock.now().timestamp() * 1000),
         )
@@ -108,31 +111,31 @@ class LagService:
         return watcher.carry.is_set() and self._shares.holds(watcher.cluster_id)
 
 
-def serve(
+def run_service(
     service: LagService,
     clock: Clock,
     *,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     notify: Callable[..., bool],
     memory_bytes: Callable[[], int],
     send: Callable[[Published], None] | None = None,
 ) -> None:
-    """Go on until somebody says stop; raises `TerminatedRunError` for SIGTERM, after everything was put away."""
-    due = {"summary": clock.monotonic() + SUMMARY_EVERY_S, "send": clock.monotonic() + SEND_EVERY_S}
+    """Run until a stop is requested; raises `TerminatedRunError` for SIGTERM, after states are saved and leases given
+    back."""
+    schedule = Schedule(clock)
+    schedule.set_due("summary", SUMMARY_EVERY_S)
+    schedule.set_due("send", SEND_EVERY_S)
     try:
         service.start()
         notify("READY=1")
         while True:
             service.tick()
             notify("WATCHDOG=1")
-            now_s = clock.monotonic()
-            if send is not None and now_s >= due["send"]:
-                due["send"] = now_s + SEND_EVERY_S
-                send(service.seen())
-            if now_s >= due["summary"]:
-                due["summary"] = now_s + SUMMARY_EVERY_S
+            if send is not None and schedule.is_due("send", SEND_EVERY_S):
+                send(service.published())
+            if schedule.is_due("summary", SUMMARY_EVERY_S):
                 line = service.summary(memory_bytes())
-                say(line)
+                report(line)
                 notify(f"STATUS={line}")
             clock.sleep(TICK_S)
     except TerminationRequested:

@@ -1,5 +1,5 @@
 """Following the commit log of one cluster: a cursor for each partition of the offsets topic, from its start or from
-where an earlier run stopped, and then for ever.
+where an earlier run stopped, and then as it grows.
 
 No fault of one partition holds up another one. What is not known at a moment is a fact to be shown, not an error.
 """
@@ -16,7 +16,8 @@ from kafkakit.streams.formats.identity import NO_TOPIC_ID
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns, CommitRow
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
-from kafkakit.streams.lag.decide.cursors import LogCursor, ReadTotals, Resume, ResumePoint
+from kafkakit.streams.lag.decide.commit_origins import CommitOrigins
+from kafkakit.streams.lag.decide.cursors import NO_RESUME, LogCursor, ReadTotals, Resume, ResumePoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,30 +51,26 @@ class OffsetsTail:
         only: Callable[[int], bool] | None = None,
         guard: AbstractContextManager[object] | None = None,
     ) -> None:
-        import numpy as np
-
         self._guard: AbstractContextManager[object] = guard if guard is not None else nullcontext()
-
         self._reader, self._keys, self._apply, self._topic = reader, keys, apply, topic
         self._only = only if only is not None else lambda _: True
         self.topic_id = b""
         self.cursors: dict[int, LogCursor] = {}
         self.totals = ReadTotals()
-        self._source: NDArray[np.int32] = np.full(64, -1, np.int32)
-        self._began: NDArray[np.int32] = np.full(64, -1, np.int32)
+        self.origins = CommitOrigins()
         self._turn = 0
         self._resume: dict[int, ResumePoint] = {}
 
     def adopt(self, topic_id: bytes, keys: "NDArray[np.int64]", sources: "NDArray[np.int32]", resume: Resume) -> None:
-        """Go on where an earlier run stopped, before the first `locate`: its keys with the partitions that their
-        commits came from. A partition whose log no longer holds the place to go on from is read from its start."""
+        """Continue where an earlier run stopped, before the first `locate`: its keys with the partitions that their
+        commits came from. A partition whose log no longer holds the place to continue from is read from its start."""
         self.topic_id, self._resume = topic_id, dict(resume)
-        self._note(keys, sources)
+        self.origins.restore(keys, sources)
 
     def locate(self) -> None:
         """Find the topic's partitions, and the ends of those not known yet; to be called again every few seconds.
 
-        A topic that does not exist yet has no cursors: nobody has committed. One that was made anew is read from its
+        A topic that does not exist yet has no cursors: no group has committed. One that was made anew is read from its
         start, and all that came from the old one is dropped.
         """
         place = self._reader.places([self._topic]).get(self._topic)
@@ -99,7 +96,7 @@ class OffsetsTail:
         if not wanted:
             return 0
         for cursor in behind or wanted:
-            # An answer may be to a request of an earlier call, and then tells of the time from that one on.
+            # An answer may be to a request of an earlier call, and then is about the time from that one on.
             cursor.asked_ms = now_ms if cursor.asked_ms < 0 else min(cursor.asked_ms, now_ms)
         chosen = self._half(behind) if behind else wanted
         found = self._fetch(chosen, 0 if behind else wait_ms)
@@ -107,7 +104,7 @@ class OffsetsTail:
         for cursor in chosen:
             with self._guard:
                 count += self._take(cursor, found.get(self._key(cursor)))
-        # Brokers are asked outside the guard: whoever waits for figures must not wait for them.
+        # Requests are sent outside the guard: readers of figures must not wait for brokers.
         for cursor in chosen:
             if cursor.empty_tries >= STUCK_TRIES:
                 count += self._pass_hole(cursor)
@@ -118,42 +115,14 @@ class OffsetsTail:
         """True when the past of every partition that can be read was read."""
         return not any(c.is_behind and c.error is None for c in self.cursors.values() if c.next is not None)
 
-    def progress(self) -> tuple[int, int]:
-        """How many offsets of the past were read in this pass over it, and how many there are."""
-        located = [(c.first, c.next, c.target) for c in self.cursors.values() if c.next is not None]
-        return sum(min(now, to) - at for at, now, to in located), sum(to - at for at, _, to in located)
-
-    def resume_points(self) -> dict[int, ResumePoint]:
-        """From where another run can go on, for partitions whose past was read."""
-        return {
-            partition: ResumePoint(cursor.feed.resume_offset, cursor.next, cursor.as_of_ms)
-            for partition, cursor in sorted(self.cursors.items())
-            if cursor.next is not None and not cursor.is_behind
-        }
-
-    def sources(self) -> "NDArray[np.int32]":
-        """By key number: the partition of the offsets topic that its newest commit came from, -1 for none."""
-        return self._source
-
     def as_of_ms(self) -> "NDArray[np.int64]":
         """By key number: until when surely all commits have been seen, -1 while unknown."""
-        import numpy as np
-
-        by_partition = np.full(max((*self.cursors, *self._resume), default=0) + 2, -1, np.int64)
-        for partition, point in self._resume.items():
-            by_partition[partition] = point.as_of_ms
-        for partition, cursor in self.cursors.items():
-            by_partition[partition] = cursor.as_of_ms
-        return by_partition[self._source]
+        resumed = {partition: point.as_of_ms for partition, point in self._resume.items()}
+        return self.origins.by_key({**resumed, **{p: cursor.as_of_ms for p, cursor in self.cursors.items()}})
 
     def is_whole(self) -> "NDArray[np.bool_]":
         """By key number: whether the last answer of its partition went to the end of the log."""
-        import numpy as np
-
-        by_partition = np.zeros(max(self.cursors, default=0) + 2, bool)
-        for partition, cursor in self.cursors.items():
-            by_partition[partition] = cursor.is_whole
-        return by_partition[np.minimum(self._source, len(by_partition) - 1)]
+        return self.origins.by_key({p: int(cursor.is_whole) for p, cursor in self.cursors.items()}) > 0
 
     def _half(self, behind: list[LogCursor]) -> list[LogCursor]:
         """A half of the partitions in turn, the other half being asked for ahead: brokers work while we decode."""
@@ -187,18 +156,7 @@ class OffsetsTail:
                     cursor.error = span
 
     def _begin(self, cursor: LogCursor, span: LogSpan) -> None:
-        at, known_to, as_of_ms = self._resume.get(cursor.partition, ResumePoint(-1, -1, -1))
-        # A log that lost the place where an earlier run stopped is read whole.
-        is_warm = span.start <= at <= known_to <= span.end and not cursor.began
-        cursor.next = cursor.first = at if is_warm else span.start
-        cursor.feed = OffsetsFeed(
-            cursor.partition, self._keys, next_offset=cursor.next, known_to=known_to if is_warm else 0
-        )
-        cursor.as_of_ms = as_of_ms if is_warm else -1
-        cursor.target = cursor.end = span.end
-        cursor.began += not is_warm
-        cursor.is_sweeping = not is_warm
-        cursor.error = None
+        cursor.begin(self._keys, span, self._resume.get(cursor.partition, NO_RESUME))
         self._sweep_if_done(cursor)
 
     def _take(self, cursor: LogCursor, answer: Fetched | None) -> int:
@@ -229,12 +187,12 @@ class OffsetsTail:
         cursor.open_transactions = facts.open_transactions
         cursor.open_transaction_count, cursor.held_back = facts.open_transaction_count, facts.held_back
         if len(columns):
-            self._note(columns.key, cursor.partition)
+            self.origins.note(columns.key, cursor.partition, cursor.began)
             self._release(self._apply(columns))
         if facts.next_offset > at:
             cursor.empty_tries = cursor.stopped_tries = 0
         elif facts.stopped or facts.unreadable_batches:
-            # Also a batch whose end cannot be told: fetching on would bring the same bytes at once, for ever.
+            # Also a batch whose end is unknown: fetching on would bring the same bytes at once, without an end.
             self._skip_stop(cursor, facts.stopped or facts.first_reason)
         else:
             cursor.empty_tries += cursor.is_behind
@@ -259,14 +217,12 @@ class OffsetsTail:
         return 0
 
     def _skip_stop(self, cursor: LogCursor, reason: str) -> None:
-        """Bytes that are no batch: after some tries, go on behind everything that is there now, and count the loss."""
+        """Bytes that are no batch: after some tries, continue behind all that is there now, and count the loss."""
         cursor.stopped_tries += 1
-        if cursor.stopped_tries < STUCK_TRIES or cursor.next is None:
+        if cursor.stopped_tries < STUCK_TRIES:
             return
-        cursor.stopped_tries = 0
         self.totals.first_reason = self.totals.first_reason or reason
-        self.totals.skipped_offsets += max(0, cursor.end - cursor.next)
-        cursor.next = max(cursor.next, cursor.end)
+        self.totals.skipped_offsets += cursor.skip_to_end()
 
     def _fail(self, cursor: LogCursor, error: ItemError) -> None:
         cursor.error = error
@@ -277,44 +233,26 @@ class OffsetsTail:
     def _start_over(self, cursor: LogCursor) -> None:
         self.totals.started_over += 1
         self._resume.pop(cursor.partition, None)
-        cursor.next, cursor.target, cursor.as_of_ms, cursor.asked_ms = None, -1, -1, -1
-        cursor.feed = OffsetsFeed(cursor.partition, self._keys)
-        cursor.is_whole = False
-        cursor.open_transactions = ()
-        cursor.open_transaction_count = cursor.held_back = 0
-
-    def _note(self, keys: "NDArray[np.int64]", source: "int | NDArray[np.int32]") -> None:
-        import numpy as np
-
-        if self._keys.capacity > len(self._source):
-            more = np.full(self._keys.capacity * 2 - len(self._source), -1, np.int32)
-            self._source, self._began = np.concatenate((self._source, more)), np.concatenate((self._began, more))
-        self._source[keys] = source
-        if isinstance(source, int):
-            self._began[keys] = self.cursors[source].began
+        cursor.start_over(self._keys)
 
     def _release(self, freed: "NDArray[np.int64]") -> None:
         if len(freed):
-            self._source[freed] = -1
+            self.origins.drop(freed)
             self._keys.release(freed.tolist())
 
     def _sweep_if_done(self, cursor: LogCursor) -> None:
         """After a second pass over a log: commits that only the first pass saw are in it no longer."""
-        import numpy as np
-
         if cursor.is_behind or not cursor.is_sweeping:
             return
         cursor.is_sweeping = False
-        self._forget(np.flatnonzero((self._source == cursor.partition) & (self._began < cursor.began)))
+        self._forget(self.origins.earlier(cursor.partition, cursor.began))
 
     def _drop_all(self) -> None:
-        import numpy as np
-
         self._resume = {}
         for cursor in self.cursors.values():
             self._start_over(cursor)
         self.cursors.clear()
-        self._forget(np.flatnonzero(self._source >= 0))
+        self._forget(self.origins.known())
 
     def _forget(self, keys: "NDArray[np.int64]") -> None:
         if len(keys):

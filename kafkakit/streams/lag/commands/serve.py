@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import kit_of
-from kafkakit.streams.lag.commands.options import Clusters, Skew, means_of, settings_of, sources_of
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.streams.lag.commands.options import ClusterChoice
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from kafkakit.cli.kit import Kit
-    from kafkakit.ports.clock import Clock
-    from kafkakit.ports.control import ControlStore
-    from kafkakit.streams.lag.act.cluster_shares import ClusterShares
-    from kafkakit.streams.lag.act.http_server import HttpPage, Query
-    from kafkakit.streams.lag.act.serve import LagService
-    from kafkakit.streams.lag.decide.published import Published
-
-METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-JSON_MEDIA = "application/json"
 DEFAULT_LISTEN = "127.0.0.1:9105"
 
 
+@with_option_groups
 def serve(
     ctx: typer.Context,
-    clusters: Clusters = None,
+    which: ClusterChoice,
     listen: Annotated[
         str,
         typer.Option("--listen", metavar="HOST:PORT", help="Answer HTTP here; it is neither encrypted nor guarded."),
@@ -47,7 +36,6 @@ def serve(
             "--series", min=10, max=100_000, metavar="N", help="The most group-topics that get series of their own."
         ),
     ] = 1000,
-    skew: Skew = "1s",
 ) -> None:
     """Watch the lag of all groups and serve it: /metrics for Prometheus, /json?by=group for views, /healthz.
 
@@ -66,79 +54,38 @@ def serve(
     from contextlib import ExitStack, closing
 
     from kafkakit.adapters.metrics.dogstatsd import DogStatsd
+    from kafkakit.adapters.own_process import life_of, this_holder
     from kafkakit.adapters.service_manager import notify_service, resident_bytes
-    from kafkakit.streams.lag.act.clusters import Fleet
+    from kafkakit.cli.session import open_session
+    from kafkakit.streams.lag.act.cluster_shares import ClusterShares
+    from kafkakit.streams.lag.act.fleet import Fleet
     from kafkakit.streams.lag.act.http_server import LagServer, parse_listen
-    from kafkakit.streams.lag.act.serve import LagService
-    from kafkakit.streams.lag.act.serve import serve as run_service
-    from kafkakit.wiring import open_control
+    from kafkakit.streams.lag.act.serve import LagService, run_service
+    from kafkakit.streams.lag.decide.shares import instance_name
+    from kafkakit.streams.lag.show.pages import service_pages
+    from kafkakit.streams.lag.show.service_metrics import published_datagrams
 
     kit = kit_of(ctx)
     host, _ = parse_listen(listen)
-    sources = sources_of(settings_of(kit, clusters))
-    means = means_of(kit, skew)
+    clusters, context = which.monitored(kit), which.context(kit)
+    holder = this_holder("kafkakit streams lag serve")
     with ExitStack() as stack:
         sender = None if dogstatsd is None else stack.enter_context(closing(DogStatsd(dogstatsd)))
-        store = stack.enter_context(closing(open_control(kit.settings)))
-        service = LagService(Fleet(sources, means), _shares(kit, store, means.clock), means.clock, kit.output.say)
-        server = stack.enter_context(closing(LagServer(listen, _pages(service, series))))
+        session = stack.enter_context(open_session(kit))
+        shares = ClusterShares(
+            session.control, session.clock, holder, instance_name(holder), life_of=life_of, warn=kit.output.warn
+        )
+        service = LagService(Fleet(clusters, context), shares, session.clock, kit.output.say)
+        pages = service_pages(service.published, service.is_healthy, series)
+        server = stack.enter_context(closing(LagServer(listen, pages)))
         if host not in ("127.0.0.1", "::1", "localhost"):
             kit.output.warn(f"{server.address} can be reached from other machines, by anybody and without encryption")
-        kit.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(sources)} clusters")
+        kit.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
         run_service(
             service,
-            means.clock,
-            say=kit.output.say,
+            session.clock,
+            report=kit.output.say,
             notify=notify_service,
             memory_bytes=resident_bytes,
-            send=None if sender is None else _send_to(sender.send, series),
+            send=None if sender is None else lambda published: sender.send(published_datagrams(published, series)),
         )
-
-
-def _shares(kit: Kit, store: ControlStore, clock: Clock) -> ClusterShares:
-    """This instance's part in the sharing; its name is that of the process, so that it never comes again."""
-    from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.streams.lag.act.cluster_shares import ClusterShares
-    from kafkakit.streams.lag.decide.shares import instance_name
-
-    holder = this_holder("kafkakit streams lag serve")
-    return ClusterShares(store, clock, holder, instance_name(holder), life_of=life_of, say=kit.output.warn)
-
-
-def _pages(service: LagService, series: int) -> dict[str, Callable[[Query], HttpPage]]:
-    from kafkakit.streams.lag.act.http_server import HttpPage
-    from kafkakit.streams.lag.show.metrics_text import exposition
-    from kafkakit.streams.lag.show.pages import health_page, json_page
-    from kafkakit.streams.lag.show.service_metrics import all_families, instance_data
-
-    def metrics(query: Query) -> HttpPage:
-        del query
-        seen = service.seen()
-        return HttpPage(body=exposition(all_families(seen, series)).encode(), media=METRICS_MEDIA)
-
-    def views(query: Query) -> HttpPage:
-        seen = service.seen()
-        return HttpPage(
-            body=json_page(query, seen.tables, seen.conditions, seen.at_ms, instance_data(seen)), media=JSON_MEDIA
-        )
-
-    def health(query: Query) -> HttpPage:
-        del query
-        seen, is_healthy = service.seen(), service.is_healthy()
-        return HttpPage(
-            body=health_page(is_healthy, seen.conditions, instance_data(seen)),
-            media=JSON_MEDIA,
-            status=200 if is_healthy else 503,
-        )
-
-    return {"/metrics": metrics, "/json": views, "/healthz": health}
-
-
-def _send_to(send: Callable[[Iterable[bytes]], None], series: int) -> Callable[[Published], None]:
-    from kafkakit.streams.lag.show.metrics_text import datagrams
-    from kafkakit.streams.lag.show.service_metrics import all_families
-
-    def publish(seen: Published) -> None:
-        send(datagrams(all_families(seen, series)))
-
-    return publish

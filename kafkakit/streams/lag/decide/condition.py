@@ -7,7 +7,7 @@ from enum import StrEnum
 from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
 from kafkakit.streams.lag.decide.cursors import ReadTotals
 
-MAX_TOLD = 20
+MAX_LISTED = 20
 
 
 class MonitorPhase(StrEnum):
@@ -48,6 +48,11 @@ class MonitorCondition:
     `as_of_ms` is until when all commits of all partitions are known, -1 while they are not; `ends_as_of_ms` the same
     of the logs' ends. `done` and `total` are offsets of the past of the commit log. `end_errors` counts partitions
     without an answer about their end, by reason; `missing_topics` have commits, yet do not exist or are hidden.
+
+    Beyond the limits: `refused_rows` commits of more group-partitions than are held, `refused_metadata` commits whose
+    metadata is too large to be kept (what they name as done counts as pending), `refused_partitions` group-partitions
+    of more partitions than are sampled (their end stays unknown). `record_reads` and `record_failures` count reads of
+    records for their times. `warm_since_ms` is when the state that the monitor began with was saved, -1 for none.
     """
 
     cluster: str
@@ -71,17 +76,26 @@ class MonitorCondition:
     end_errors: Mapping[str, int] = field(default_factory=dict)
     group_partitions: int = 0
     refused_rows: int = 0
+    refused_metadata: int = 0
+    refused_partitions: int = 0
+    record_reads: int = 0
+    record_failures: int = 0
     clock_steps: int = 0
     warm_since_ms: int = -1
     totals: ReadTotals = field(default_factory=ReadTotals)
 
     @property
+    def left_out(self) -> int:
+        """How many commits are of keys beyond what may be held."""
+        return self.refused_rows + self.totals.keys_left_out
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know, a sentence each, the gravest first; empty when all is well."""
-        return tuple(_notes(self))
+        return (*_reading_notes(self), *_log_notes(self), *_limit_notes(self))
 
 
-def _notes(c: MonitorCondition) -> "list[str]":
+def _reading_notes(c: MonitorCondition) -> list[str]:
     found: list[str] = []
     if c.phase is MonitorPhase.READING and c.total:
         found.append(
@@ -95,6 +109,11 @@ def _notes(c: MonitorCondition) -> "list[str]":
             f"blind: {c.blind_count} of {c.partitions} partitions of the commit log cannot be read "
             f"(partition {first.partition}: {first.reason})"
         )
+    return found
+
+
+def _log_notes(c: MonitorCondition) -> list[str]:
+    found: list[str] = []
     if c.held_back_count:
         commits = f"{c.held_back_commits:,} commit{'s' * (c.held_back_commits != 1)}"
         groups = sorted({g for h in c.held_back for g in h.transaction.groups})
@@ -107,14 +126,23 @@ def _notes(c: MonitorCondition) -> "list[str]":
     if c.end_errors:
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(c.end_errors.items()))
         found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {reasons}")
+    return found
+
+
+def _limit_notes(c: MonitorCondition) -> list[str]:
+    found: list[str] = []
     unread = c.totals.undecodable + c.totals.unreadable_batches
     if unread:
         found.append(f"{unread:,} records or batches could not be read; the first: {c.totals.first_reason}")
     if c.totals.skipped_offsets:
         found.append(f"{c.totals.skipped_offsets:,} offsets of the commit log were passed over as unreadable")
-    left_out = c.refused_rows + c.totals.keys_left_out
-    if left_out:
-        found.append(f"{left_out:,} commits are beyond what may be held and were left out")
+    if c.left_out:
+        found.append(f"{c.left_out:,} commits are beyond what may be held and were left out")
+    if c.refused_metadata:
+        number = f"{c.refused_metadata:,}"
+        found.append(f"commits with too much metadata to be kept: {number}; all of their records count as pending")
+    if c.refused_partitions:
+        found.append(f"group-partitions beyond what may be sampled: {c.refused_partitions:,}; their lag is not known")
     if c.clock_steps:
         found.append(f"this machine's clock was set {c.clock_steps} times; samples from before were dropped")
     return found

@@ -1,12 +1,14 @@
 """Where the partitions of an offsets topic are read, and what the reading counted."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.log_reads import LogSpan
 from kafkakit.streams.formats.offsets_log.facts import FeedFacts, OpenTransaction
 from kafkakit.streams.formats.offsets_log.feed import OffsetsFeed
+from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 
 
 class ResumePoint(NamedTuple):
@@ -19,6 +21,7 @@ class ResumePoint(NamedTuple):
 
 
 Resume = Mapping[int, ResumePoint]
+NO_RESUME = ResumePoint(-1, -1, -1)
 
 
 @dataclass(slots=True)
@@ -54,13 +57,39 @@ class LogCursor:
         """True while the partition's past is being read."""
         return self.next is None or self.next < self.target
 
+    def begin(self, keys: KeyTable, span: LogSpan, point: ResumePoint) -> None:
+        """Read on from `point`, or from the log's start where the log no longer holds that place."""
+        is_warm = span.start <= point.at <= point.known_to <= span.end and not self.began
+        self.next = self.first = point.at if is_warm else span.start
+        self.feed = OffsetsFeed(self.partition, keys, next_offset=self.next, known_to=point.known_to if is_warm else 0)
+        self.as_of_ms = point.as_of_ms if is_warm else -1
+        self.target = self.end = span.end
+        self.began += not is_warm
+        self.is_sweeping = not is_warm
+        self.error = None
+
+    def start_over(self, keys: KeyTable) -> None:
+        """Forget what was read; the log's ends are to be found again."""
+        self.next, self.target, self.as_of_ms, self.asked_ms = None, -1, -1, -1
+        self.feed = OffsetsFeed(self.partition, keys)
+        self.is_whole = False
+        self.open_transactions = ()
+        self.open_transaction_count = self.held_back = 0
+
+    def skip_to_end(self) -> int:
+        """Continue behind all that is there now; returns how many offsets were passed over."""
+        self.stopped_tries = 0
+        at = self.next or 0
+        self.next = max(at, self.end)
+        return self.next - at
+
 
 @dataclass(slots=True)
 class ReadTotals:
     """What was counted since the start; `first_reason` is about the first thing that could not be read.
 
-    `started_over` counts partitions that had to be read anew, `skipped_offsets` what lay behind bytes that are no
-    batch.
+    `dropped_commits` counts those in transactions that were aborted, fenced off or larger than may be held back,
+    `started_over` partitions that had to be read anew, `skipped_offsets` what lay behind bytes that are no batch.
     """
 
     records: int = 0
@@ -72,7 +101,6 @@ class ReadTotals:
     dropped_commits: int = 0
     started_over: int = 0
     skipped_offsets: int = 0
-    newest_ms: int = -1
     first_reason: str = ""
 
     def add(self, facts: FeedFacts) -> None:
@@ -85,5 +113,19 @@ class ReadTotals:
         self.unreadable_batches += facts.unreadable_batches
         self.keys_left_out += facts.keys_left_out
         self.dropped_commits += facts.dropped_commits
-        self.newest_ms = max(self.newest_ms, facts.newest_ms)
         self.first_reason = self.first_reason or facts.first_reason
+
+
+def progress_of(cursors: Collection[LogCursor]) -> tuple[int, int]:
+    """How many offsets of the past were read in this pass over it, and how many there are."""
+    located = [(c.first, c.next, c.target) for c in cursors if c.next is not None]
+    return sum(min(now, to) - at for at, now, to in located), sum(to - at for at, _, to in located)
+
+
+def resume_points_of(cursors: Collection[LogCursor]) -> dict[int, ResumePoint]:
+    """From where another run can continue, for partitions whose past was read."""
+    return {
+        c.partition: ResumePoint(c.feed.resume_offset, c.next, c.as_of_ms)
+        for c in sorted(cursors, key=lambda c: c.partition)
+        if c.next is not None and not c.is_behind
+    }

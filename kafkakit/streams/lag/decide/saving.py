@@ -58,7 +58,7 @@ def state_of(
         saved_ms=saved_ms,
         texts={
             "commit.key": [book.keys.bytes_of(row) for row in rows.tolist()],
-            "commit.metadata": [bytes(m) for m in book.metadata[rows]],
+            "commit.metadata": [bytes(m) for m in book.metadata.text[rows]],
             "topic.name": [name.encode() for name in table.names],
         },
         arrays=arrays,

@@ -1,6 +1,6 @@
-"""Which instance of the lag monitor carries which cluster: everybody decides for itself, from what all can see.
+"""Which instance of the lag monitor carries which cluster: each decides for itself, from what all can read.
 
-Instances tell one another by small documents what they carry and what they can reach. Leases, and not these
+Each instance publishes in a small document what it carries and what it can reach. Leases, and not these
 documents, keep two from carrying the same cluster; a wrong view costs balance for a moment, never doubled figures.
 """
 
@@ -22,7 +22,7 @@ _Ids = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_leng
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorInstance:
-    """What one instance tells the others: the clusters it carries, and those it reaches, by id and sorted."""
+    """What one instance publishes: the clusters it carries, and those it reaches, by id and sorted."""
 
     holder: Holder
     beats: Annotated[int, Meta(ge=0, le=2**62)]
@@ -52,8 +52,8 @@ def fair_share(clusters: int, instances: int) -> int:
 
 
 def in_own_order(name: str, clusters: Collection[str]) -> tuple[str, ...]:
-    """The clusters in an order that differs from instance to instance, so that two that start together do not run
-    after the same ones."""
+    """The clusters in an order that differs from instance to instance, so that two that start together do not
+    try the same ones first."""
     return tuple(sorted(clusters, key=lambda c: (crc32(f"{name}/{c}".encode()), c)))
 
 

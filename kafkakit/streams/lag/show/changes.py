@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from kafkakit.streams.lag.decide.measure.figures import range_text, span_text
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.views.views import LagView, ViewLine
-from kafkakit.streams.lag.show.views import range_text, span_text
 
 Statuses = Mapping[tuple[str, ...], LagStatus]
 

@@ -1,13 +1,16 @@
-"""What the service answers on its HTTP pages, made from what it may publish."""
+"""The HTTP pages of the service: metrics, views as JSON, and health."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
 from kafkakit.core.tables import plain_value
-from kafkakit.streams.lag.decide.views.selecting import selected
-from kafkakit.streams.lag.decide.views.views import ViewLevel, view
+from kafkakit.streams.lag.decide.looks import HttpPage, Published
+from kafkakit.streams.lag.decide.views.selecting import LineOrder, RowFilter, ViewRequest
+from kafkakit.streams.lag.decide.views.views import ViewLevel
+from kafkakit.streams.lag.show.metrics_text import exposition
+from kafkakit.streams.lag.show.service_metrics import all_families, instance_data
 from kafkakit.streams.lag.show.views import view_data
 
 if TYPE_CHECKING:
@@ -17,6 +20,35 @@ if TYPE_CHECKING:
 DEFAULT_TOP = 500
 MAX_TOP = 20_000
 JSON_KEYS = ("by", "group", "topic", "cluster", "top")
+METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+JSON_MEDIA = "application/json"
+
+
+def service_pages(
+    published: Callable[[], Published], is_healthy: Callable[[], bool], max_series: int
+) -> dict[str, Callable[[Mapping[str, str]], HttpPage]]:
+    """The pages by path; each is made from what may be published when it is requested."""
+
+    def metrics(query: Mapping[str, str]) -> HttpPage:
+        del query
+        return HttpPage(body=exposition(all_families(published(), max_series)).encode(), media=METRICS_MEDIA)
+
+    def views(query: Mapping[str, str]) -> HttpPage:
+        now = published()
+        return HttpPage(
+            body=json_page(query, now.tables, now.conditions, now.at_ms, instance_data(now)), media=JSON_MEDIA
+        )
+
+    def health(query: Mapping[str, str]) -> HttpPage:
+        del query
+        now, is_well = published(), is_healthy()
+        return HttpPage(
+            body=health_page(is_well, now.conditions, instance_data(now)),
+            media=JSON_MEDIA,
+            status=200 if is_well else 503,
+        )
+
+    return {"/metrics": metrics, "/json": views, "/healthz": health}
 
 
 def json_page(
@@ -37,13 +69,11 @@ def json_page(
         raise UsageError("by names no level", hint=f"there are {', '.join(sorted(ViewLevel))}") from None
     top = _number(query.get("top", str(DEFAULT_TOP)))
     cluster = query.get("cluster")
-    chosen = [
-        selected(t, groups=_globs(query, "group"), topics=_globs(query, "topic"))
-        for t in tables
-        if cluster in (None, t.cluster)
-    ]
+    rows = RowFilter(groups=_globs(query, "group"), topics=_globs(query, "topic"))
+    request = ViewRequest(level=level, order=LineOrder.WORST, top=top, rows=rows)
+    chosen = [t for t in tables if cluster in (None, t.cluster)]
     found = [c for c in conditions if cluster in (None, c.cluster)]
-    body = {"instance": instance, **view_data(view(chosen, level, top=top), found, at_ms)}
+    body = {"instance": instance, **view_data(request.of(chosen), found, at_ms)}
     return encode_json(plain_value(body))
 
 

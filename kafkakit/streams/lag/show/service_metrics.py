@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
-from kafkakit.streams.lag.decide.published import Published
-from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, families
+from kafkakit.streams.lag.decide.looks import Published
+from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, datagrams, families
 
 Value = Callable[[MonitorCondition], float | None]
 
@@ -25,16 +25,26 @@ CONDITIONS: tuple[tuple[str, str, Value], ...] = (
     ("ends_unknown", "Partitions without an answer about their end.", lambda c: float(sum(c.end_errors.values()))),
     ("commit_records", "Records of the offsets topic read since the start.", lambda c: float(c.totals.records)),
     ("unreadable_records", "Records and batches that cannot be read.", lambda c: float(_unread(c))),
-    ("left_out_commits", "Commits beyond what may be held.", lambda c: float(c.refused_rows + c.totals.keys_left_out)),
+    ("left_out_commits", "Commits beyond what may be held.", lambda c: float(c.left_out)),
+    ("left_out_metadata", "Commits whose metadata is too large to be kept.", lambda c: float(c.refused_metadata)),
+    (
+        "left_out_partitions",
+        "Group-partitions beyond the partitions whose ends are sampled.",
+        lambda c: float(c.refused_partitions),
+    ),
+    ("dropped_commits", "Commits in aborted or fenced transactions.", lambda c: float(c.totals.dropped_commits)),
+    ("skipped_offsets", "Offsets of the commit log passed over.", lambda c: float(c.totals.skipped_offsets)),
+    ("record_reads", "Reads of records for their times since the start.", lambda c: float(c.record_reads)),
+    ("record_read_failures", "Those of them without an answer.", lambda c: float(c.record_failures)),
 )
 
 
-def all_families(seen: Published, max_series: int) -> tuple[MetricFamily, ...]:
+def all_families(published: Published, max_series: int) -> tuple[MetricFamily, ...]:
     """Everything, with at most `max_series` group-topics that have series of their own."""
-    carried = [(name, 1.0) for name in seen.carried] + [(name, 0.0) for name in seen.others]
+    carried = [(name, 1.0) for name in published.carried] + [(name, 0.0) for name in published.others]
     return (
-        *families(seen.tables, SeriesRules(max_group_topics=max_series)),
-        *(_family(name, text, value, seen.conditions) for name, text, value in CONDITIONS if seen.conditions),
+        *families(published.tables, SeriesRules(max_group_topics=max_series)),
+        *(_family(name, text, value, published.conditions) for name, text, value in CONDITIONS if published.conditions),
         MetricFamily(
             name="carried",
             help="1 for a cluster whose figures this instance publishes, 0 for the others.",
@@ -43,14 +53,19 @@ def all_families(seen: Published, max_series: int) -> tuple[MetricFamily, ...]:
         MetricFamily(
             name="instances",
             help="Instances that share the clusters, as far as this one knows.",
-            samples=(((), float(seen.instances)),),
+            samples=(((), float(published.instances)),),
         ),
     )
 
 
-def instance_data(seen: Published) -> dict[str, object]:
+def published_datagrams(published: Published, max_series: int) -> list[bytes]:
+    """Everything as DogStatsD datagrams."""
+    return datagrams(all_families(published, max_series))
+
+
+def instance_data(published: Published) -> dict[str, object]:
     """The instance as plain data."""
-    return {"carries": list(seen.carried), "others": list(seen.others), "instances": seen.instances}
+    return {"carries": list(published.carried), "others": list(published.others), "instances": published.instances}
 
 
 def _family(name: str, text: str, value: Value, conditions: tuple[MonitorCondition, ...]) -> MetricFamily:

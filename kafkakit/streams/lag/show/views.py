@@ -3,33 +3,32 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kafkakit.core.quantities import format_rough_time
+from kafkakit.core.errors import KafkakitError
 from kafkakit.core.tables import text_table
+from kafkakit.report.report import Report
 from kafkakit.streams.lag.decide.condition import MonitorCondition
-from kafkakit.streams.lag.decide.measure.figures import TimeLag
+from kafkakit.streams.lag.decide.looks import Look
+from kafkakit.streams.lag.decide.measure.figures import NOT_KNOWN, range_text, span_text
+from kafkakit.streams.lag.decide.views.selecting import ViewRequest
 from kafkakit.streams.lag.decide.views.views import KINDS, LagView, ViewLevel, ViewLine
 
-NOT_KNOWN = "?"
 COLUMNS = (
     "cluster", "group", "topic", "stream", "partition", "partitions", "status", "lag", "pending", "lost", "time_lag_ms",
     "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "as_of_ms",
 )  # fmt: skip
 
 
-def span_text(ms: int | None) -> str:
-    """A time lag for people: `480ms`, `12.4s`, `3m 20s`; `?` for none."""
-    if ms is None:
-        return NOT_KNOWN
-    if ms < 1000:
-        return f"{ms}ms" if ms else "0s"
-    return f"{ms / 1000:.1f}s" if ms < 60_000 else format_rough_time(ms / 1000)
-
-
-def range_text(lag: TimeLag) -> str:
-    """The interval that holds the truth; one point is `exact`."""
-    if lag.is_exact:
-        return "exact"
-    return f"[{span_text(lag.low_ms)}, {span_text(lag.high_ms)}]"
+def view_report(command: str, look: Look, request: ViewRequest, failure: KafkakitError | None = None) -> Report:
+    """A look as the report of a command."""
+    view = request.of(look.tables)
+    return Report(
+        command=command,
+        data=view_data(view, look.conditions, look.at_ms),
+        text=view_text(view, look.conditions, look.at_ms),
+        columns=COLUMNS,
+        rows=view_rows(view),
+        failure=failure,
+    )
 
 
 def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int) -> str:
@@ -80,7 +79,7 @@ def status_text(line: ViewLine) -> str:
 
 
 def eta_text(line: ViewLine) -> str:
-    """When a line will have caught up at present rates, `?` where it does not or nobody knows; empty when it has."""
+    """When a line will have caught up at present rates, `?` for never or unknown; empty when it has."""
     if line.lag == 0:
         return ""
     return NOT_KNOWN if line.eta_ms is None else span_text(line.eta_ms)
@@ -182,6 +181,14 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
         "undecodable": c.totals.undecodable,
         "unreadable_batches": c.totals.unreadable_batches,
         "started_over": c.totals.started_over,
+        "skipped_offsets": c.totals.skipped_offsets,
+        "dropped_commits": c.totals.dropped_commits,
+        "left_out_commits": c.left_out,
+        "left_out_metadata": c.refused_metadata,
+        "left_out_partitions": c.refused_partitions,
+        "record_reads": c.record_reads,
+        "record_read_failures": c.record_failures,
+        "restored_from_ms": _or_none(c.warm_since_ms),
         "clock_steps": c.clock_steps,
         "notes": list(c.notes),
     }

@@ -6,8 +6,9 @@ from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.lag.decide.measure.book import DIALECTS, PROBLEMS, BookLimits
+from kafkakit.streams.lag.decide.measure.book import BookLimits
 from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.measure.metadata import DIALECTS, PROBLEMS
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
@@ -36,7 +37,7 @@ def test_a_poison_pill_shows_its_age_and_live_lag_near_zero() -> None:
     assert (live.low_ms, live.high_ms) == (0, 0)
     assert (table.lag[0], table.pending[0]) == (10, 1)
     row = int(table.row[0])
-    assert DIALECTS[bench.book.dialect[row]] is Dialect.KKM1
+    assert DIALECTS[bench.book.metadata.dialect[row]] is Dialect.KKM1
 
 
 def test_a_payload_of_another_topic_says_nothing() -> None:
@@ -46,7 +47,7 @@ def test_a_payload_of_another_topic_says_nothing() -> None:
     bench.end(120, 2_000)
     table = bench.table(5_000)
     assert table.backlog.at(0).source is not EstimateSource.WATERMARK
-    assert PROBLEMS[bench.book.problem[int(table.row[0])]] is Problem.FOREIGN
+    assert PROBLEMS[bench.book.metadata.problem[int(table.row[0])]] is Problem.FOREIGN
     assert table.pending[0] == 20
 
 
@@ -99,11 +100,11 @@ def test_tombstones_clear_a_row_and_its_memory() -> None:
     bench = Bench()
     bench.commit("g", 5, 1_000, metadata=b"x" * 500)
     bench.commit("h", 5, 1_000, metadata=b"y" * 100)
-    assert (len(bench.book), bench.book.metadata_bytes) == (2, 600)
+    assert (len(bench.book), bench.book.metadata.total_bytes) == (2, 600)
     assert bench.tombstone("g") == [bench.key("g")]
-    assert (len(bench.book), bench.book.metadata_bytes) == (1, 100)
+    assert (len(bench.book), bench.book.metadata.total_bytes) == (1, 100)
     bench.commit("h", 6, 2_000)
-    assert bench.book.metadata_bytes == 0
+    assert bench.book.metadata.total_bytes == 0
     assert bench.tombstone("never seen") == [bench.key("never seen")]
 
 
@@ -125,11 +126,11 @@ def test_what_does_not_fit_is_refused_and_counted() -> None:
         bench.commit(group, 5, 1_000)
     assert (len(bench.book), bench.book.rows_refused) == (2, 1)
     bench.commit("a", 6, 2_000, metadata=b"x" * 61)
-    assert bench.book.metadata_refused == 1
-    assert PROBLEMS[bench.book.problem[0]] is Problem.TOO_LARGE
+    assert bench.book.metadata.refused == 1
+    assert PROBLEMS[bench.book.metadata.problem[0]] is Problem.TOO_LARGE
     bench.commit("a", 7, 3_000, metadata=b"x" * 60)
     bench.commit("b", 7, 3_000, metadata=b"x" * 60)
-    assert (bench.book.metadata_refused, bench.book.metadata_bytes) == (2, 60)
+    assert (bench.book.metadata.refused, bench.book.metadata.total_bytes) == (2, 60)
 
 
 def test_lost_records_are_counted_apart_and_lag_goes_from_the_start() -> None:

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafkakit.streams.lag.act.http_server import MAX_CONNECTIONS, HttpPage, LagServer
+from kafkakit.streams.lag.act.http_server import MAX_CONNECTIONS, LagServer
+from kafkakit.streams.lag.decide.looks import HttpPage
 
 
 @pytest.fixture

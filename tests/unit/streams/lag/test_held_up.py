@@ -10,8 +10,8 @@ from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.lag.act.clusters import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
+from kafkakit.streams.lag.act.watcher import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.decide.condition import MonitorPhase
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
@@ -195,10 +195,10 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
     said: list[str] = []
     watcher = ClusterWatcher(
         MonitoredCluster(name="prod", open_reader=open_reader, facts_of=rig.facts_of),
-        MonitorContext(clock=SystemClock(), say=said.append),
+        MonitorContext(clock=SystemClock(), warn=said.append),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kafkakit.streams.lag.act.clusters.AFTER_FAULT_S", 0.01)
+        patch.setattr("kafkakit.streams.lag.act.watcher.AFTER_FAULT_S", 0.01)
         watcher.start()
         for _ in range(1000):
             if watcher.reached_s is not None or watcher.is_over:

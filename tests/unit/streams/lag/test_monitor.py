@@ -8,11 +8,18 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.condition import MonitorPhase
+from kafkakit.streams.lag.decide.looks import Published
+from kafkakit.streams.lag.decide.measure.book import BookLimits
 from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.measure.metadata import CommitMetadata
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from kafkakit.streams.lag.decide.saving import check_state
+from kafkakit.streams.lag.show.metrics_text import exposition
+from kafkakit.streams.lag.show.service_metrics import all_families
+from kafkakit.streams.lag.show.views import condition_data
 from tests.clusters.streams_batches import Rec, commit, marker
+from tests.invariants.exposition import parse
 from tests.rigs.lag import Rig
 
 
@@ -283,6 +290,31 @@ def test_unknown_and_broken_records_are_counted_and_passed(rig: Rig) -> None:
     totals = rig.monitor.condition().totals
     assert totals.opaque + totals.undecodable >= 2
     assert totals.first_reason
+
+
+def test_what_is_beyond_the_limits_is_counted_and_shown(rig: Rig) -> None:
+    rig.monitor.book.limits = BookLimits(rows=3)
+    rig.monitor.book.metadata = CommitMetadata(max_bytes=1_000, max_one_bytes=10)
+    rig.monitor.ends.topics.max_partitions = 1
+    rig.produce(10)
+    for group in "adcbe":
+        rig.commit(group, 5, partition=int(group == "d"), metadata="x" * 11 if group == "a" else "")
+    rig.run(3)
+    found = rig.monitor.condition()
+    assert (found.left_out, found.refused_metadata, found.refused_partitions) == (2, 1, 1)
+    assert found.record_reads > 0
+    assert found.notes == (
+        f"{found.left_out} commits are beyond what may be held and were left out",
+        "commits with too much metadata to be kept: 1; all of their records count as pending",
+        "group-partitions beyond what may be sampled: 1; their lag is not known",
+    )
+    data = condition_data(found)
+    names = ("left_out_commits", "left_out_metadata", "left_out_partitions", "record_reads", "record_read_failures")
+    shown = (found.left_out, 1, 1, found.record_reads, found.record_failures)
+    assert tuple(data[name] for name in names) == shown
+    published = Published(at_ms=0, tables=(), conditions=(found,), others=(), instances=1)
+    metrics = parse(exposition(all_families(published, 10)))
+    assert tuple(metrics[f"kafkakit_lag_{name}", (("cluster", "prod"),)] for name in names) == shown
 
 
 def test_a_restart_goes_on_where_the_last_run_stopped(rig: Rig) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.act.http_server import MAX_AT_ONCE, HttpPage, LagServer, Query, parse_listen
+from kafkakit.streams.lag.act.http_server import MAX_AT_ONCE, LagServer, Query, parse_listen
+from kafkakit.streams.lag.decide.looks import HttpPage
 
 
 def text(query: Query) -> HttpPage:

@@ -12,10 +12,11 @@ from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.core.lease import Holder, Life
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.lag.act.cluster_shares import ClusterShares
-from kafkakit.streams.lag.act.clusters import Fleet, MonitorContext, MonitoredCluster
+from kafkakit.streams.lag.act.fleet import Fleet
 from kafkakit.streams.lag.act.monitor import MonitorPace
-from kafkakit.streams.lag.act.serve import LagService, serve
+from kafkakit.streams.lag.act.serve import LagService, run_service
 from kafkakit.streams.lag.act.state_files import StateFiles
+from kafkakit.streams.lag.act.watcher import MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.decide.condition import MonitorPhase
 from kafkakit.streams.lag.show.metrics_text import exposition
 from kafkakit.streams.lag.show.pages import health_page, json_page
@@ -65,7 +66,7 @@ class Bench:
         return MonitoredCluster(name=name, open_reader=open_reader, facts_of=lambda _: {}, pinned_id=pinned_id)
 
     def fleet(self, *sources: MonitoredCluster) -> Fleet:
-        means = MonitorContext(clock=SystemClock(), say=self.said.append, states=self.states, pace=PACE)
+        means = MonitorContext(clock=SystemClock(), warn=self.said.append, states=self.states, pace=PACE)
         fleet = Fleet(sources or (self.source("a"), self.source("b")), means)
         self.fleets.append(fleet)
         return fleet
@@ -78,7 +79,7 @@ class Bench:
             holder,
             f"i{pid}",
             life_of=lambda _: Life.UNKNOWN,
-            say=self.said.append,
+            warn=self.said.append,
             ttl_s=1.0,
         )
         return LagService(self.fleet(), shares, SystemClock(), self.said.append)
@@ -93,7 +94,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def lags(fleet: Fleet) -> dict[str, list[int]]:
-    return {table.cluster: table.lag.tolist() for table in fleet.tables()}
+    return {table.cluster: table.lag.tolist() for table in fleet.look().tables}
 
 
 def test_all_clusters_are_watched_and_their_states_are_saved(bench: Bench) -> None:
@@ -116,7 +117,7 @@ def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> Non
     fleet = bench.fleet(bench.source("a"), bench.source("b", pinned_id="another"))
     fleet.start(carrying=True)
     until(lambda: all(w.error is not None for w in fleet.watchers), "nothing is told")
-    away, wrong = fleet.conditions()
+    away, wrong = fleet.look().conditions
     assert (away.phase, away.reason) == (MonitorPhase.CONNECTING, "cannot connect to the fake cluster")
     assert wrong.phase is MonitorPhase.REFUSED
     assert "pins cluster another" in wrong.reason
@@ -127,13 +128,13 @@ def test_a_cluster_that_is_away_or_wrong_is_its_own_trouble(bench: Bench) -> Non
 
 
 def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.streams.lag.act.clusters.AFTER_FAULT_S", 0.05)
+    monkeypatch.setattr("kafkakit.streams.lag.act.watcher.AFTER_FAULT_S", 0.05)
     fleet = bench.fleet(bench.source("a"))
     real = bench.rigs["a"].reader.places
     monkeypatch.setattr(bench.rigs["a"].reader, "places", lambda _=None: 1 / 0)
     fleet.start(carrying=True)
     until(lambda: any("unexpected ZeroDivisionError" in line for line in bench.said), "it is not told")
-    assert fleet.conditions()[0].phase is MonitorPhase.REFUSED
+    assert fleet.look().conditions[0].phase is MonitorPhase.REFUSED
     monkeypatch.setattr(bench.rigs["a"].reader, "places", real)
     until(lambda: lags(fleet) == {"a": [6]}, "it does not go on")
 
@@ -151,21 +152,21 @@ def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
 def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> None:
     first, second = bench.service(1), bench.service(2)
     first.start()
-    until_ticked(first, lambda: first.seen().carried == ("a", "b"), "the first does not take both")
+    until_ticked(first, lambda: first.published().carried == ("a", "b"), "the first does not take both")
     second.start()
     for _ in range(20):
         first.tick()
         second.tick()
-        assert set(first.seen().carried).isdisjoint(second.seen().carried)
+        assert set(first.published().carried).isdisjoint(second.published().carried)
         time.sleep(0.01)
-    until_ticked(first, lambda: len(first.seen().tables) == 2, "no figures")
-    text = exposition(all_families(first.seen(), 100))
+    until_ticked(first, lambda: len(first.published().tables) == 2, "no figures")
+    text = exposition(all_families(first.published(), 100))
     found = parse(text)
     assert found["kafkakit_lag_carried", (("cluster", "a"),)] == 1
-    assert parse(exposition(all_families(second.seen(), 100)))["kafkakit_lag_carried", (("cluster", "a"),)] == 0
+    assert parse(exposition(all_families(second.published(), 100)))["kafkakit_lag_carried", (("cluster", "a"),)] == 0
     assert {line["lag"] for line in _lines(first)} == {6, 5}
     assert _lines(second) == []
-    assert b'"healthy":true' in health_page(first.is_healthy(), first.seen().conditions, {})
+    assert b'"healthy":true' in health_page(first.is_healthy(), first.published().conditions, {})
     second.close()
     first.close()
 
@@ -173,13 +174,13 @@ def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> N
 def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
     service = bench.service(1)
     service.start()
-    until_ticked(service, lambda: len(service.seen().tables) == 2, "no figures")
+    until_ticked(service, lambda: len(service.published().tables) == 2, "no figures")
     bench.store.away = True
-    until(lambda: service.seen().carried == (), "it goes on without a lease")
-    assert service.seen().tables == ()
-    assert service.seen().others == ("a", "b")
+    until(lambda: service.published().carried == (), "it goes on without a lease")
+    assert service.published().tables == ()
+    assert service.published().others == ("a", "b")
     bench.store.away = False
-    until_ticked(service, lambda: service.seen().carried == ("a", "b"), "it does not come back")
+    until_ticked(service, lambda: service.published().carried == ("a", "b"), "it does not come back")
     service.close()
 
 
@@ -187,9 +188,9 @@ def test_a_cluster_that_cannot_be_reached_is_let_go_of(bench: Bench, monkeypatch
     monkeypatch.setattr("kafkakit.streams.lag.act.serve.REACHED_S", 0.2)
     service = bench.service(1)
     service.start()
-    until_ticked(service, lambda: service.seen().carried == ("a", "b"), "it does not take both")
+    until_ticked(service, lambda: service.published().carried == ("a", "b"), "it does not take both")
     bench.rigs["b"].reader.unreachable = True
-    until_ticked(service, lambda: service.seen().carried == ("a",), "it keeps what it cannot reach")
+    until_ticked(service, lambda: service.published().carried == ("a",), "it keeps what it cannot reach")
     assert not any("id-b" in path for path in bench.store.children("lag/instances"))
     service.close()
 
@@ -203,7 +204,7 @@ def test_a_stop_puts_everything_away(bench: Bench) -> None:
     class Stopping(SystemClock):
         def sleep(self, seconds: float) -> None:
             clock.sleep(0.01)
-            if service.seen().tables and len(service.seen().tables[0]):
+            if service.published().tables and len(service.published().tables[0]):
                 began.set()
                 raise TerminationRequested
 
@@ -212,7 +213,7 @@ def test_a_stop_puts_everything_away(bench: Bench) -> None:
         return True
 
     with pytest.raises(TerminatedRunError, match="the state is saved"):
-        serve(service, Stopping(), say=bench.said.append, notify=notify, memory_bytes=lambda: 1 << 20)
+        run_service(service, Stopping(), report=bench.said.append, notify=notify, memory_bytes=lambda: 1 << 20)
     assert began.is_set()
     assert (notes[0], notes[-1]) == ("READY=1", "STOPPING=1")
     assert "WATCHDOG=1" in notes
@@ -229,6 +230,6 @@ def test_a_page_refuses_what_it_does_not_know() -> None:
 def _lines(service: LagService) -> list[dict[str, int]]:
     import json
 
-    seen = service.seen()
+    seen = service.published()
     found = json.loads(json_page({"by": "group_topic"}, seen.tables, seen.conditions, seen.at_ms, {}))
     return list(found["lines"])

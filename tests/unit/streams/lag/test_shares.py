@@ -34,7 +34,7 @@ class World:
                 return Life.UNKNOWN
             return Life.GONE if other.pid in self.dead else Life.ALIVE
 
-        shares = ClusterShares(self.store, self.clock, holder, name, life_of=life, say=self.said.append)
+        shares = ClusterShares(self.store, self.clock, holder, name, life_of=life, warn=self.said.append)
         self.instances[name] = shares
         return shares
 

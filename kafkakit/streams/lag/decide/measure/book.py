@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Reading
+from kafkakit.streams.formats.commit import Reading
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
+from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.metadata import CommitMetadata
 from kafkakit.streams.lag.decide.measure.records import RecordCache
 from kafkakit.streams.lag.decide.measure.topics import NONE
 from kafkakit.streams.lag.decide.measure.window import UNKNOWN_LAG, CommitWindow
@@ -19,16 +21,17 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
-    Bytes = NDArray[np.int8]
 
 NO_SLOT = -2
 """A row whose partition was not looked up yet; NONE when the limit of partitions is reached."""
 
 ANY_SKEW_MS = 60_000
-"""More than clocks differ by: a commit of so long around a topic's new beginning proves nothing afterwards."""
+"""More than clocks differ by: a commit this close to the moment a topic was made anew proves nothing later."""
 
-DIALECTS = tuple(Dialect)
-PROBLEMS = tuple(Problem)
+COLUMNS: Columns = {
+    "offset": ("i8", NONE), "committed_ms": ("i8", NONE), "seen_ms": ("i8", NONE), "id_number": ("i8", NONE),
+    "quiet_ms": ("i8", NONE), "slot": ("i8", NO_SLOT),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +48,17 @@ class LagBook:
 
     `offset` is -1 for rows without a commit. `committed_ms` is the coordinator's clock, `seen_ms` the monitor's;
     `quiet_ms` is the time of the last end sample that a commit, since replaced, had reached. `slot` leads to the
-    partition's `EndSamples`. Metadata is kept as bytes and read when asked for (`read`), after which `done_end` (one
-    past the highest done offset), `pending` (how many offsets below it are not done), `oldest_ms`, `newest_done_ms`,
-    `stream_ms` (-1: not told), `dialect` and `problem` (places in DIALECTS and PROBLEMS) hold; before, only what a
-    plain commit says. A payload that is bound to a topic's id is used once that id is known and proves it, and read
-    again when the id changes. `records` are the record times read for the rows. Refusals are counted and never
-    silent: `rows_refused`, `metadata_refused`.
+    partition's `EndSamples`. `metadata` is read when it is needed (`read`). A payload that is bound to a topic's id is
+    used once that id is known and proves it, and read again when the id changes. `records` are the record times read
+    for the rows. `rows_refused` counts commits of rows beyond the limit: see `MonitorCondition`.
     """
+
+    offset: "Ints"
+    committed_ms: "Ints"
+    seen_ms: "Ints"
+    id_number: "Ints"
+    quiet_ms: "Ints"
+    slot: "Ints"
 
     def __init__(
         self,
@@ -62,40 +69,28 @@ class LagBook:
         window_step_ms: int = 10_000,
         limits: BookLimits | None = None,
     ) -> None:
-        import numpy as np
-
         self.keys, self.ends, self.cluster_id = keys, ends, cluster_id
         self.limits = limits if limits is not None else BookLimits()
         self.window = CommitWindow(window_step_ms)
+        self.metadata = CommitMetadata(self.limits.metadata_bytes, self.limits.one_metadata_bytes)
         self.records = RecordCache(ends)
         self.rows_refused = 0
-        self.metadata_refused = 0
-        self.metadata_bytes = 0
         self._size = 0
-        self.offset: Ints = np.empty(0, dtype=np.int64)
-        self.committed_ms: Ints = np.empty(0, dtype=np.int64)
-        self.seen_ms: Ints = np.empty(0, dtype=np.int64)
-        self.id_number: Ints = np.empty(0, dtype=np.int64)
-        self.quiet_ms: Ints = np.empty(0, dtype=np.int64)
-        self.slot: Ints = np.empty(0, dtype=np.int64)
-        self.metadata: NDArray[np.object_] = np.empty(0, dtype=object)
-        self._sizes: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self.is_read: Bools = np.empty(0, dtype=bool)
-        self._read_with: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._ids_seen = 0
-        self.done_end: Ints = np.empty(0, dtype=np.int64)
-        self.pending: Ints = np.empty(0, dtype=np.int64)
-        self.oldest_ms: Ints = np.empty(0, dtype=np.int64)
-        self.newest_done_ms: Ints = np.empty(0, dtype=np.int64)
-        self.stream_ms: Ints = np.empty(0, dtype=np.int64)
-        self.dialect: Bytes = np.empty(0, dtype=np.int8)
-        self.problem: Bytes = np.empty(0, dtype=np.int8)
+        add_columns(self, COLUMNS)
 
     def __len__(self) -> int:
         """How many group-partitions have a commit."""
         import numpy as np
 
         return int(np.count_nonzero(self.offset[: self._size] >= 0))
+
+    @property
+    def rows_without_partition(self) -> int:
+        """How many rows have a commit, but no samples of ends because the limit of partitions is reached."""
+        import numpy as np
+
+        return int(np.count_nonzero((self.slot[: self._size] == NONE) & (self.offset[: self._size] >= 0)))
 
     def apply(self, columns: CommitColumns, seen_at_ms: int) -> "Ints":
         """Take over a chunk; the answer is the numbers that tombstones freed (release them when nothing else holds
@@ -127,11 +122,7 @@ class LagBook:
         self._note_quiet(key, slot)
         self.offset[key], self.committed_ms[key], self.seen_ms[key] = offset, committed_ms, seen_at_ms
         self.id_number[key] = self._id_numbers(ids)
-        self._keep_metadata(key, metadata)
-        self.done_end[key] = offset
-        self.pending[key] = 0
-        for column in (self.oldest_ms, self.newest_done_ms, self.stream_ms):
-            column[key] = NONE
+        self.metadata.keep(key, offset, metadata)
         end = np.where(slot >= 0, self.ends.end[slot], NONE)
         self.window.add(key, offset, committed_ms, np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG))
         return freed
@@ -144,16 +135,18 @@ class LagBook:
 
     def read(self, rows: "Ints") -> None:
         """Read the metadata of these rows where that was not done yet; some microseconds for each that is new."""
-        self._distrust()
-        for row in rows[~self.is_read[rows]].tolist():
-            self._take(row, self.reading(row))
-        self.is_read[rows] = True
+        self._reconsider()
+        topics = self.ends.topics
+        for row in rows[~self.metadata.is_read[rows]].tolist():
+            slot = int(self.slot[row])
+            topic_id = int(topics.id_number[topics.topic_of[slot]]) if slot >= 0 else NONE
+            self.metadata.take(row, int(self.offset[row]), self.reading(row), topic_id)
 
     def reading(self, row: int) -> Reading:
         """All that one row's metadata says."""
         from kafkakit.streams.formats.dialects.sniff import read_metadata
 
-        text = self.metadata[row].decode("utf-8", "replace")
+        text = self.metadata.text[row].decode("utf-8", "replace")
         slot = int(self.slot[row])
         topics = self.ends.topics
         topic_id = topics.topic_id(int(topics.topic_of[slot])) if slot >= 0 else bytes(16)
@@ -168,7 +161,7 @@ class LagBook:
     def first_pending(self, row: int, at_least: int) -> int:
         """The first offset from `at_least` on that is not done; cost: one reading of the metadata."""
         offset = int(self.offset[row])
-        if at_least <= offset or at_least >= int(self.done_end[row]):
+        if at_least <= offset or at_least >= int(self.metadata.done_end[row]):
             return max(offset, at_least)
         state = self.reading(row).state
         first = state.done.gaps(at_least, state.end).first
@@ -200,38 +193,16 @@ class LagBook:
 
         self._find_slots(np.flatnonzero((self.slot[: self._size] == NONE) & (self.offset[: self._size] >= 0)))
 
-    def _distrust(self) -> None:
-        """Have metadata read again that was read with another id of its topic than is known now, or with none."""
+    def _reconsider(self) -> None:
+        """Have metadata read again of topics whose id became known, or another one, since it was read."""
         import numpy as np
 
         topics = self.ends.topics
         if self._ids_seen == topics.changes:
             return
         self._ids_seen = topics.changes
-        rows = np.flatnonzero(
-            self.is_read[: self._size] & (self._sizes[: self._size] > 0) & (self.slot[: self._size] >= 0)
-        )
-        if len(rows):
-            self.is_read[rows] = self._read_with[rows] == topics.id_number[topics.topic_of[self.slot[rows]]]
-
-    def _take(self, row: int, reading: Reading) -> None:
-        slot, topics = int(self.slot[row]), self.ends.topics
-        self._read_with[row] = topics.id_number[topics.topic_of[slot]] if slot >= 0 else NONE
-        self.dialect[row] = DIALECTS.index(reading.dialect)
-        self.problem[row] = NONE if reading.problem is None else PROBLEMS.index(reading.problem)
-        if reading.dialect is Dialect.KKM1 and not reading.is_bound:
-            state = CommitState(base=int(self.offset[row]))
-        else:
-            state = reading.state
-        self.done_end[row] = state.end
-        self.pending[row] = state.pending.count
-        for column in (self.oldest_ms, self.newest_done_ms, self.stream_ms):
-            column[row] = NONE
-        if state.watermark is not None:
-            self.oldest_ms[row] = state.watermark.oldest_ms
-            self.newest_done_ms[row] = state.watermark.newest_done_ms
-        if reading.stream_time_ms is not None:
-            self.stream_ms[row] = reading.stream_time_ms
+        rows = np.flatnonzero(self.slot[: self._size] >= 0)
+        self.metadata.reconsider(rows, topics.id_number[topics.topic_of[self.slot[rows]]])
 
     def _note_quiet(self, key: "Ints", slot: "Ints") -> None:
         """Remember of commits that are about to be replaced that they had reached the end of the newest sample."""
@@ -243,23 +214,6 @@ class LagBook:
         if at_tail.any():
             at_tail &= ~self.is_of_other_topic(key, ANY_SKEW_MS)
         self.quiet_ms[key] = np.where(at_tail, before_ms, self.quiet_ms[key])
-
-    def _keep_metadata(self, key: "Ints", metadata: "NDArray[np.object_]") -> None:
-        import numpy as np
-
-        sizes = np.fromiter(map(len, metadata.tolist()), dtype=np.int64, count=len(metadata))
-        self.metadata_bytes -= int(self._sizes[key].sum())
-        too_big = sizes > self.limits.one_metadata_bytes
-        if self.metadata_bytes + int(sizes.sum()) > self.limits.metadata_bytes:
-            too_big |= self.metadata_bytes + np.cumsum(sizes) > self.limits.metadata_bytes
-        if too_big.any():
-            self.metadata_refused += int(np.count_nonzero(too_big))
-            metadata[too_big], sizes[too_big] = b"", 0
-        self.metadata_bytes += int(sizes.sum())
-        self.metadata[key], self._sizes[key] = metadata, sizes
-        self.is_read[key] = sizes == 0
-        self.dialect[key] = DIALECTS.index(Dialect.PLAIN)
-        self.problem[key] = np.where(too_big, PROBLEMS.index(Problem.TOO_LARGE), NONE)
 
     def _id_numbers(self, ids: "NDArray[np.uint8]") -> "Ints | int":
         """Numbers of the topic ids; most brokers write none, so that case costs one look."""
@@ -276,30 +230,19 @@ class LagBook:
             self.slot[row] = self.ends.slot(key.topic, key.partition)
 
     def _clear(self, rows: "Ints") -> None:
-        self.metadata_bytes -= int(self._sizes[rows].sum())
-        self._sizes[rows] = 0
         self.offset[rows] = self.quiet_ms[rows] = NONE
         self.slot[rows] = NO_SLOT
-        self.metadata[rows] = b""
+        self.metadata.clear(rows)
         self.window.clear(rows)
         self.records.drop(rows)
 
     def _grow(self, rows: int) -> None:
-        from kafkakit.streams.lag.decide.measure.arrays import grown
-
         if rows <= self._size:
             return
         self._size = rows
         if rows <= len(self.offset):
             return
-        self.offset, self.committed_ms = grown(self.offset, rows, NONE), grown(self.committed_ms, rows, NONE)
-        self.seen_ms, self.id_number = grown(self.seen_ms, rows, NONE), grown(self.id_number, rows, NONE)
-        self.quiet_ms, self._sizes = grown(self.quiet_ms, rows, NONE), grown(self._sizes, rows, 0)
-        self.slot, self.metadata = grown(self.slot, rows, NO_SLOT), grown(self.metadata, rows, b"")
-        self._read_with = grown(self._read_with, rows, NONE)
-        self.is_read, self.done_end = grown(self.is_read, rows, True), grown(self.done_end, rows, NONE)
-        self.pending, self.oldest_ms = grown(self.pending, rows, 0), grown(self.oldest_ms, rows, NONE)
-        self.newest_done_ms, self.stream_ms = grown(self.newest_done_ms, rows, NONE), grown(self.stream_ms, rows, NONE)
-        self.dialect, self.problem = grown(self.dialect, rows, 0), grown(self.problem, rows, NONE)
+        grow_columns(self, COLUMNS, rows)
+        self.metadata.grow(len(self.offset))
         self.window.grow(len(self.offset))
         self.records.grow(len(self.offset))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.topics import NONE, TopicTable
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ MAX_PARTITIONS = 1_000_000
 START_STEP_MS = 600_000
 MAX_TOOK_MS = 3_600_000
 _ROWS_AT_ONCE = 8192
+
+COLUMNS: Columns = {
+    "end": ("i8", NONE), "stable": ("i8", NONE), "start": ("i8", NONE), "before_ms": ("i8", NONE),
+    "after_ms": ("i8", NONE), "effective": ("i8", NONE), "effective_at": ("i8", NONE),
+    "effective_is_data": ("?", False), "generation": ("i8", 0), "_count": ("i8", 0), "_start_then": ("i8", NONE),
+    "_start_then_ms": ("i8", NONE), "_start_mid": ("i8", NONE), "_start_mid_ms": ("i8", NONE),
+}  # fmt: skip
+RING_COLUMNS: Columns = {"_ends": ("i8", None), "_before": ("i8", None), "_took": ("i4", None)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,31 +49,31 @@ class EndSamples:
     The newest sample stands in `end`, `stable`, `start`, `before_ms`, `after_ms`, all -1 while unknown. Older ones
     keep end and times alone; when a row is full, the sample goes whose neighbours lie closest for their age, so that
     distances grow with age. 430 bytes a slot. `generation` counts how often a slot's samples were dropped because its
-    log is another one: what was learnt of the log before that does not hold any longer.
+    log is another one: what was read of the log before that does not hold any longer.
     """
 
-    def __init__(self, *, max_partitions: int = MAX_PARTITIONS) -> None:
-        import numpy as np
+    end: "Ints"
+    stable: "Ints"
+    start: "Ints"
+    before_ms: "Ints"
+    after_ms: "Ints"
+    effective: "Ints"
+    effective_at: "Ints"
+    effective_is_data: "Bools"
+    generation: "Ints"
+    _ends: "Ints"
+    _before: "Ints"
+    _took: "NDArray[np.int32]"
+    _count: "Ints"
+    _start_then: "Ints"
+    _start_then_ms: "Ints"
+    _start_mid: "Ints"
+    _start_mid_ms: "Ints"
 
+    def __init__(self, *, max_partitions: int = MAX_PARTITIONS) -> None:
         self.topics = TopicTable(max_partitions)
-        self.cleared = 0
-        self.end: Ints = np.empty(0, dtype=np.int64)
-        self.stable: Ints = np.empty(0, dtype=np.int64)
-        self.start: Ints = np.empty(0, dtype=np.int64)
-        self.before_ms: Ints = np.empty(0, dtype=np.int64)
-        self.after_ms: Ints = np.empty(0, dtype=np.int64)
-        self.effective: Ints = np.empty(0, dtype=np.int64)
-        self.effective_at: Ints = np.empty(0, dtype=np.int64)
-        self.effective_is_data: Bools = np.empty(0, dtype=bool)
-        self._ends: Ints = np.empty((0, SAMPLES), dtype=np.int64)
-        self._before: Ints = np.empty((0, SAMPLES), dtype=np.int64)
-        self._took: NDArray[np.int32] = np.empty((0, SAMPLES), dtype=np.int32)
-        self._count: Ints = np.empty(0, dtype=np.int64)
-        self.generation: Ints = np.empty(0, dtype=np.int64)
-        self._start_then: Ints = np.empty(0, dtype=np.int64)
-        self._start_then_ms: Ints = np.empty(0, dtype=np.int64)
-        self._start_mid: Ints = np.empty(0, dtype=np.int64)
-        self._start_mid_ms: Ints = np.empty(0, dtype=np.int64)
+        add_columns(self, COLUMNS)
+        add_columns(self, RING_COLUMNS, SAMPLES)
         self._grow(1)
 
     def slot(self, topic: str, partition: int) -> int:
@@ -86,7 +95,6 @@ class EndSamples:
         import numpy as np
 
         rows = np.asarray(slots, dtype=np.int64)
-        self.cleared += int(np.count_nonzero(self._count[rows]))
         self._count[rows] = 0
         self.generation[rows] += 1
         for array in (self.end, self.stable, self.start, self.before_ms, self.after_ms, self.effective):
@@ -193,7 +201,7 @@ class EndSamples:
     def _thin(self, rows: "Ints", now_ms: int) -> None:
         """Take one sample out of each of these full rows, and close the gap; first and last sample stay.
 
-        A sample between two of the same end tells nothing. Else the one whose neighbours lie closest together,
+        A sample between two of the same end adds nothing. Else the one whose neighbours lie closest together,
         measured by their age, is missed least.
         """
         import numpy as np
@@ -210,15 +218,5 @@ class EndSamples:
         self._count[rows] = SAMPLES - 1
 
     def _grow(self, rows: int) -> None:
-        from kafkakit.streams.lag.decide.measure.arrays import grown
-
-        self.end, self.stable, self.start = (grown(a, rows, NONE) for a in (self.end, self.stable, self.start))
-        self.before_ms, self.after_ms = grown(self.before_ms, rows, NONE), grown(self.after_ms, rows, NONE)
-        self.effective, self.effective_at = grown(self.effective, rows, NONE), grown(self.effective_at, rows, NONE)
-        self.effective_is_data = grown(self.effective_is_data, rows, False)
-        self._start_then, self._start_mid = grown(self._start_then, rows, NONE), grown(self._start_mid, rows, NONE)
-        self._start_then_ms = grown(self._start_then_ms, rows, NONE)
-        self._start_mid_ms = grown(self._start_mid_ms, rows, NONE)
-        self._ends, self._before = grown(self._ends, rows, None), grown(self._before, rows, None)
-        self._took = grown(self._took, rows, None)
-        self._count, self.generation = grown(self._count, rows, 0), grown(self.generation, rows, 0)
+        grow_columns(self, COLUMNS, rows)
+        grow_columns(self, RING_COLUMNS, rows)

@@ -1,15 +1,20 @@
-"""Time lag as a value: an estimate inside an interval, where it comes from, and the moment it was true at."""
+"""Time lag as a value: an estimate inside an interval, where it comes from, and the moment it was true at; and as
+text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
+from kafkakit.core.quantities import format_rough_time
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
+
+NOT_KNOWN = "?"
 
 UNBOUNDED = (1 << 63) - 1
 """A high bound that is none, in arrays."""
@@ -127,3 +132,19 @@ class Figures:
             as_of_ms=int(self.as_of_ms[row]),
             flags=FigureFlag(int(self.flags[row])),
         )
+
+
+def span_text(ms: int | None) -> str:
+    """A time lag for people: `480ms`, `12.4s`, `3m 20s`; `?` for none."""
+    if ms is None:
+        return NOT_KNOWN
+    if ms < 1000:
+        return f"{ms}ms" if ms else "0s"
+    return f"{ms / 1000:.1f}s" if ms < 60_000 else format_rough_time(ms / 1000)
+
+
+def range_text(lag: TimeLag) -> str:
+    """The interval that holds the truth; one point is `exact`."""
+    if lag.is_exact:
+        return "exact"
+    return f"[{span_text(lag.low_ms)}, {span_text(lag.high_ms)}]"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.record_times import RecordTime
+from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.topics import NONE
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
+
+COLUMNS: Columns = {
+    "position": ("i8", NONE), "offset": ("i8", NONE), "time_ms": ("i8", NONE), "low_ms": ("i8", NONE),
+    "high_ms": ("i8", NONE), "read_ms": ("i8", NONE), "is_data": ("?", False), "done_ms": ("i8", NONE),
+    "done_offset": ("i8", NONE), "_generation": ("i8", NONE),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,30 +62,24 @@ class RecordCache:
     What was read of a log that is another one now (`EndSamples.generation`) is not given out any more.
     """
 
-    def __init__(self, ends: "EndSamples") -> None:
-        import numpy as np
+    position: "Ints"
+    offset: "Ints"
+    time_ms: "Ints"
+    low_ms: "Ints"
+    high_ms: "Ints"
+    read_ms: "Ints"
+    is_data: "Bools"
+    done_ms: "Ints"
+    done_offset: "Ints"
+    _generation: "Ints"
 
+    def __init__(self, ends: "EndSamples") -> None:
         self._ends = ends
-        self.position: Ints = np.empty(0, dtype=np.int64)
-        self.offset: Ints = np.empty(0, dtype=np.int64)
-        self.time_ms: Ints = np.empty(0, dtype=np.int64)
-        self.low_ms: Ints = np.empty(0, dtype=np.int64)
-        self.high_ms: Ints = np.empty(0, dtype=np.int64)
-        self.read_ms: Ints = np.empty(0, dtype=np.int64)
-        self.is_data: Bools = np.empty(0, dtype=bool)
-        self.done_ms: Ints = np.empty(0, dtype=np.int64)
-        self.done_offset: Ints = np.empty(0, dtype=np.int64)
-        self._generation: Ints = np.empty(0, dtype=np.int64)
+        add_columns(self, COLUMNS)
 
     def grow(self, rows: int) -> None:
-        """Make room for rows below this number."""
-        from kafkakit.streams.lag.decide.measure.arrays import grown
-
-        self.position, self.offset = grown(self.position, rows, NONE), grown(self.offset, rows, NONE)
-        self.low_ms, self.high_ms = grown(self.low_ms, rows, NONE), grown(self.high_ms, rows, NONE)
-        self.read_ms, self.is_data = grown(self.read_ms, rows, NONE), grown(self.is_data, rows, False)
-        self.done_ms, self.done_offset = grown(self.done_ms, rows, NONE), grown(self.done_offset, rows, NONE)
-        self.time_ms, self._generation = grown(self.time_ms, rows, NONE), grown(self._generation, rows, NONE)
+        """Make space for rows below this number."""
+        grow_columns(self, COLUMNS, rows)
 
     def note(self, row: int, slot: int, record: ReadRecord) -> None:
         """Keep what was read for a row; the record before it counts as done from now on where the row passed it."""

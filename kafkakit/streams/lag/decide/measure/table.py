@@ -145,7 +145,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
         "end": np.where(has_end, e.end, NONE),
         "start": np.where(has_end, e.start, NONE),
         "lag": lag,
-        "pending": np.where(has_end, np.minimum(lag, beyond + book.pending[rows]), NONE),
+        "pending": np.where(has_end, np.minimum(lag, beyond + book.metadata.pending[rows]), NONE),
         "lost": lost,
         "status": judge(book.window, rows, lag=lag, lost=lost, flags=backlog.flags, now_ms=now_ms),
     }
@@ -169,7 +169,7 @@ def positions(book: "LagBook", rows: "Ints") -> "Ints":
 
     slots = book.slot[rows]
     found = np.maximum(book.offset[rows], np.where(slots >= 0, book.ends.start[slots], NONE))
-    for at in np.flatnonzero((found > book.offset[rows]) & (found < book.done_end[rows])).tolist():
+    for at in np.flatnonzero((found > book.offset[rows]) & (found < book.metadata.done_end[rows])).tolist():
         found[at] = book.first_pending(int(rows[at]), int(found[at]))
     return found
 
@@ -182,7 +182,7 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
     has_slot = book.slot[rows] >= 0
     slots = np.where(has_slot, book.slot[rows], 0)
     position = positions(book, rows)
-    done_end = book.done_end[rows]
+    done_end = book.metadata.done_end[rows]
     effective_end = np.where(has_slot, ends.effective_end(slots), NONE)
     is_log_append, is_dense, is_compacted = topics.traits(slots)
     held = records.holds(rows, slots, position, now_ms=now_ms, ttl_ms=rules.record_ttl_ms) & has_slot
@@ -201,9 +201,9 @@ def gather(book: "LagBook", rows: "Ints", commits_as_of_ms: "Ints", now_ms: int,
         quiet_ms=book.quiet_ms[rows],
         position=position,
         done_end=done_end,
-        oldest_ms=book.oldest_ms[rows],
-        newest_done_ms=book.newest_done_ms[rows],
-        stream_ms=book.stream_ms[rows],
+        oldest_ms=book.metadata.oldest_ms[rows],
+        newest_done_ms=book.metadata.newest_done_ms[rows],
+        stream_ms=book.metadata.stream_ms[rows],
         start=of_end(ends.start),
         stable=of_end(ends.stable),
         end=of_end(ends.end),

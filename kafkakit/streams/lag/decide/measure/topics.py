@@ -43,7 +43,6 @@ class TopicTable:
         import numpy as np
 
         self.max_partitions = max_partitions
-        self.refused = 0
         self.changes = 0
         self.names: list[str] = []
         self.facts: list[TopicFacts] = []
@@ -79,14 +78,13 @@ class TopicTable:
         return None if number is None else self.slots[number].get(partition)
 
     def slot(self, topic: str, partition: int) -> int:
-        """The slot of a partition, a new one if need be; NONE beyond `max_partitions`, counted in `refused`."""
+        """The slot of a partition, a new one if need be; NONE beyond `max_partitions`."""
         from kafkakit.streams.lag.decide.measure.arrays import grown
 
         found = self.find(topic, partition)
         if found is not None:
             return found
         if self.slot_count >= self.max_partitions:
-            self.refused += 1
             return NONE
         number = self.number(topic)
         slot = self.slots[number][partition] = self.slot_count

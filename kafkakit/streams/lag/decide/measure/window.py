@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
 
 SAMPLES = 10
 UNKNOWN_LAG = -1
+RING_COLUMNS: Columns = {"offset": ("i8", None), "at_ms": ("i8", None), "lag": ("i8", None)}
+COLUMNS: Columns = {"count": ("i1", 0), "head": ("i1", 0)}
 
 
 class CommitWindow:
@@ -19,22 +23,21 @@ class CommitWindow:
     time, else a group that commits often would never fill its window (Burrow's `min-distance`).
     """
 
-    def __init__(self, step_ms: int) -> None:
-        import numpy as np
+    offset: "Ints"
+    at_ms: "Ints"
+    lag: "Ints"
+    count: "NDArray[np.int8]"
+    head: "NDArray[np.int8]"
 
+    def __init__(self, step_ms: int) -> None:
         self.step_ms = step_ms
-        self.offset: Ints = np.empty((0, SAMPLES), dtype=np.int64)
-        self.at_ms: Ints = np.empty((0, SAMPLES), dtype=np.int64)
-        self.lag: Ints = np.empty((0, SAMPLES), dtype=np.int64)
-        self.count: NDArray[np.int8] = np.empty(0, dtype=np.int8)
-        self.head: NDArray[np.int8] = np.empty(0, dtype=np.int8)
+        add_columns(self, RING_COLUMNS, SAMPLES)
+        add_columns(self, COLUMNS)
 
     def grow(self, rows: int) -> None:
-        """Make room for rows below this number."""
-        from kafkakit.streams.lag.decide.measure.arrays import grown
-
-        self.offset, self.at_ms, self.lag = (grown(a, rows, None) for a in (self.offset, self.at_ms, self.lag))
-        self.count, self.head = grown(self.count, rows, 0), grown(self.head, rows, 0)
+        """Make space for rows below this number."""
+        grow_columns(self, RING_COLUMNS, rows)
+        grow_columns(self, COLUMNS, rows)
 
     def add(self, rows: "Ints", offset: "Ints", at_ms: "Ints", lag: "Ints") -> None:
         """Take one commit of each row (each row once); `lag` is UNKNOWN_LAG where no end was known."""

@@ -1,46 +1,78 @@
-"""The rows of a table that somebody asked for: by globs over groups and topics."""
+"""The lines that a request asks for: rows by globs over groups and topics, a level, an order and a limit."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kafkakit.streams.lag.decide.measure.table import LagTable
-from kafkakit.streams.lag.decide.views.views import LagView, ViewLine
+from kafkakit.streams.lag.decide.views.views import LagView, ViewLevel, ViewLine, view
 
 INTERNAL = "__"
 
 
-def selected(
-    table: LagTable, *, groups: Sequence[str] = (), topics: Sequence[str] = (), internal: bool = True
-) -> LagTable:
-    """The rows whose group and topic match one of the globs each (none given: all); cost: the names, not the rows.
+class LineOrder(StrEnum):
+    """What the lines are ordered by; WORST is status, then time lag."""
+
+    WORST = "worst"
+    LAG = "lag"
+    TIME = "time"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """The rows whose group and topic match one of the globs each (none given: all).
 
     `internal` False leaves out topics that begin with two underscores.
     """
-    import numpy as np
 
-    is_group = np.array([_matches(name, groups) for name in table.groups], bool)
-    is_topic = np.array(
-        [_matches(name, topics) and (internal or not name.startswith(INTERNAL)) for name in table.topics], bool
-    )
-    if is_group.all() and is_topic.all():
-        return table
-    return table.taken(np.flatnonzero(is_group[table.group] & is_topic[table.topic]))
+    groups: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    internal: bool = True
+
+    def of(self, tables: Sequence[LagTable]) -> tuple[LagTable, ...]:
+        """The rows of each table that match; cost: the names, not the rows."""
+        return tuple(self._of_one(table) for table in tables)
+
+    def _of_one(self, table: LagTable) -> LagTable:
+        import numpy as np
+
+        is_group = np.array([_matches(name, self.groups) for name in table.groups], bool)
+        is_topic = np.array(
+            [_matches(name, self.topics) and (self.internal or not name.startswith(INTERNAL)) for name in table.topics],
+            bool,
+        )
+        if is_group.all() and is_topic.all():
+            return table
+        return table.taken(np.flatnonzero(is_group[table.group] & is_topic[table.topic]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewRequest:
+    """Which view of which rows is wanted, with at most `top` lines."""
+
+    level: ViewLevel
+    order: LineOrder
+    top: int
+    rows: RowFilter = field(default_factory=RowFilter)
+
+    def of(self, tables: Sequence[LagTable]) -> LagView:
+        """The view; in another order than WORST, lines beyond `top` are counted without a sum."""
+        chosen = self.rows.of(tables)
+        if self.order is LineOrder.WORST:
+            return view(chosen, self.level, top=self.top)
+        lines = sorted(view(chosen, self.level).lines, key=self._key)
+        return LagView(level=self.level, lines=tuple(lines[: self.top]), others_count=max(0, len(lines) - self.top))
+
+    def _key(self, line: ViewLine) -> tuple[object, ...]:
+        name = (line.stream, line.cluster, line.group, line.topic, line.partition)
+        if self.order is LineOrder.LAG:
+            return (-line.lag, *name)
+        if self.order is LineOrder.TIME:
+            return (1 if line.backlog.estimate_ms is None else -line.backlog.estimate_ms, -line.lag, *name)
+        return name
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(name, glob) for glob in globs)
-
-
-def sorted_by(found: LagView, order: str, top: int) -> LagView:
-    """The lines of a whole view in another order: `lag` and `time` the largest first, `name` ascending.
-
-    Lines beyond `top` are left out and counted, without a sum.
-    """
-
-    def key(line: ViewLine) -> tuple[object, ...]:
-        name = (line.stream, line.cluster, line.group, line.topic, line.partition)
-        estimate = -1 if line.backlog.estimate_ms is None else line.backlog.estimate_ms
-        return {"lag": (-line.lag, *name), "time": (-estimate, -line.lag, *name)}.get(order, name)
-
-    lines = tuple(sorted(found.lines, key=key))
-    return LagView(level=found.level, lines=lines[:top], others_count=max(0, len(lines) - top))

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag
+from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag, span_text
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.views.views import ViewLevel, ViewLine, view
-from kafkakit.streams.lag.show.views import span_text
 
 if TYPE_CHECKING:
     from kafkakit.streams.lag.decide.measure.table import LagTable
@@ -39,7 +38,7 @@ GRAVITY = (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN, Verdict.CRITICAL)
 
 
 class JudgedBound(StrEnum):
-    """Which bound of a time lag is held against the limit: LOW never calls anybody for nothing."""
+    """Which bound of a time lag is held against the limit: LOW gives no false alarm."""
 
     LOW = "low"
     ESTIMATE = "estimate"
@@ -79,7 +78,7 @@ class Breach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The verdict, the gravest reasons (at most 20, `more` beyond them), one line for people, and data for machines."""
+    """The verdict, the gravest reasons (at most 20, `more` beyond them), one line of text, and performance data."""
 
     verdict: Verdict
     breaches: tuple[Breach, ...]
@@ -96,7 +95,7 @@ def parse_count(text: str, name: str = "count") -> int:
     return round(float(match[1]) * _TIMES[match[2].lower()])
 
 
-def check(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResult:
+def check_lag(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResult:
     """Judge every group-partition of the tables; none at all is UNKNOWN. Cost: one object for each of them."""
     topics = view(tables, ViewLevel.GROUP_TOPIC)
     partitions = view(tables, ViewLevel.PARTITION)
@@ -133,12 +132,14 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
         yield _breach(line, Verdict.UNKNOWN, f"the lag is not known now ({why})")
         if not line.backlog.is_exact:
             return
-    lag_ms = _judged(line.backlog, thresholds.judge)
+    lag_ms = _bound(line.backlog, thresholds.judge)
     for verdict, limits in _sides(thresholds):
         limit = limits.max_time_lag_ms
         if limit is not None and (lag_ms is None or lag_ms > limit):
             found = Verdict.UNKNOWN if lag_ms is None else verdict
-            yield _breach(line, found, f"time lag {_told(line.backlog)} is above {format_duration(limit / 1000)}")
+            yield _breach(
+                line, found, f"time lag {_interval_text(line.backlog)} is above {format_duration(limit / 1000)}"
+            )
             break
     for verdict, limits in _sides(thresholds):
         limit, left = limits.min_retention_left_ms, line.retention_left_ms
@@ -152,13 +153,13 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
             break
 
 
-def _judged(lag: TimeLag, judge: JudgedBound) -> int | None:
+def _bound(lag: TimeLag, judge: JudgedBound) -> int | None:
     if judge is JudgedBound.LOW:
         return lag.low_ms
     return lag.estimate_ms if judge is JudgedBound.ESTIMATE else lag.high_ms
 
 
-def _told(lag: TimeLag) -> str:
+def _interval_text(lag: TimeLag) -> str:
     if lag.is_exact:
         return span_text(lag.low_ms)
     high = "unknown" if lag.high_ms is None else span_text(lag.high_ms)
