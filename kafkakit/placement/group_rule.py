@@ -1,55 +1,135 @@
-"""The rack rule: how many replicas of a partition may share a rack.
+"""The rule of groups: how many replicas of a partition may share a group of brokers. Racks are such groups.
 
-With `min_rack_ids` 0 every racked replica needs a rack of its own. With N > 0 racks may repeat once the set
-spans at least N of them. Brokers without a rack never conflict, and never count as a rack (kafka-kit's rule).
+With `min_groups` 0 every replica in a group needs a group of its own. With N > 0 groups may repeat once the set
+spans at least N of them. Brokers without a group never conflict, and never count as a group (kafka-kit's rule).
 
-Even spread is the other form: over the racks named, the numbers of replicas differ by at most one. Replicas on
-other racks and on brokers without a rack are not counted. A set that is not even may stay so, but no rack that
-holds more than its share (the replicas over the racks, rounded up) gets more. With no more replicas than racks
-this is "all racks differ" again.
+Even spread is the other form: over the groups named, the numbers of replicas differ by at most one. Replicas in
+other groups and on brokers without a group are not counted. A set that is not even may stay so, but no group that
+holds more than its share (the replicas over the groups, rounded up) gets more. With no more replicas than groups
+this is "all groups differ" again.
+
+This module and `group_rooms` alone interpret the rule; others ask them. A replica's group is its broker's tag, and
+None or "" where it has none.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import UsageError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+Group = str | None
+Groups = Mapping[int, Group]
+_ANY_NUMBER = 1 << 40
+
 
 @dataclass(frozen=True, slots=True)
-class RackRule:
-    """The rule for one request; with `spread_over` the even spread over those racks, and `min_rack_ids` is 0."""
+class GroupRule:
+    """The rule for one request; with `spread_over` the even spread over those groups, and `min_groups` is 0."""
 
-    min_rack_ids: int = 0
+    min_groups: int = 0
     spread_over: tuple[str, ...] = ()
 
-    def violates(self, racks: Iterable[str | None], openings: int = 0) -> bool:
-        """True when a replica set on these racks breaks the rule, wherever its `openings` copies to come may go.
+    @property
+    def spreads(self) -> bool:
+        """True for even spread."""
+        return bool(self.spread_over)
+
+    @property
+    def may_repeat(self) -> bool:
+        """True when lawful sets may hold two replicas in a group, once they span enough groups."""
+        return self.min_groups > 0
+
+    @property
+    def most_spanned(self) -> int:
+        """How many groups are enough: a lawful set spans the smaller of this and its number of replicas."""
+        return self.min_groups or _ANY_NUMBER
+
+    @property
+    def min_rack_ids(self) -> int:
+        """The same, by the name of the option."""
+        return self.min_groups
+
+    def violates(self, groups: Iterable[Group], openings: int = 0) -> bool:
+        """True when a replica set in these groups breaks the rule, wherever its `openings` copies to come may go.
 
         Only even spread asks for those.
         """
-        used = [r for r in racks if r]
+        used = [g for g in groups if g]
         if self.spread_over:
             count = Counter(used)
-            level = max(count[r] for r in self.spread_over) - 1
-            return sum(max(0, level - count[r]) for r in self.spread_over) > openings
+            level = max(count[g] for g in self.spread_over) - 1
+            return sum(max(0, level - count[g]) for g in self.spread_over) > openings
         distinct = len(set(used))
         if distinct == len(used):
             return False
-        return self.min_rack_ids == 0 or distinct < self.min_rack_ids
+        return self.min_groups == 0 or distinct < self.min_groups
 
     def share(self, replicas: int) -> int:
-        """The most that a rack may hold of a set of `replicas` that is spread evenly, all of them on racks."""
+        """The most that a group may hold of a set of `replicas` that is spread evenly, all of them in groups."""
         return -(-replicas // len(self.spread_over))
 
-    def crowds(self, before: Sequence[str | None], after: Sequence[str | None]) -> bool:
-        """True when a rack of the even spread holds more than its share and more than `before`."""
+    def crowds(self, before: Sequence[Group], after: Sequence[Group]) -> bool:
+        """True when a group of the even spread holds more than its share and more than `before`."""
         share = self.share(len(after))
-        return any(after.count(r) > max(share, before.count(r)) for r in self.spread_over)
+        return any(after.count(g) > max(share, before.count(g)) for g in self.spread_over)
+
+    def worsens(self, before: Sequence[Group], after: Sequence[Group]) -> bool:
+        """True when a set repeats groups more than it did, or crowds one under even spread."""
+        return self.crowds(before, after) if self.spread_over else repeats(after) > repeats(before)
+
+    def permits(self, new: Sequence[Group], old: Sequence[Group]) -> bool:
+        """True when a set keeps the rule, or breaks it no worse than the set it replaces."""
+        if not self.violates(new, max(0, len(old) - len(new))):
+            return True
+        if not self.violates(old):
+            return False
+        if self.spread_over:
+            return not self.crowds(old, new)
+        after, before = Counter(filter(None, new)), Counter(filter(None, old))
+        if self.min_groups:
+            return len(after) >= len(before)
+        return all(count <= max(1, before[group]) for group, count in after.items())
+
+    def permits_so_far(self, kept: Sequence[Group], tried: Sequence[Group], size: int) -> bool:
+        """True when `tried`, on its way to a set of `size`, repeats no more than `kept`, or can come to span enough."""
+        if repeats(tried) <= repeats(kept):
+            return True
+        return self.may_repeat and len(set(filter(None, tried))) + size - len(tried) >= self.min_groups
 
     def repeats_allowed(self, replicas: int) -> int:
-        """How many replicas may sit in an already used rack, in a set of `replicas` on racked brokers."""
-        return max(0, replicas - self.min_rack_ids) if self.min_rack_ids else 0
+        """How many replicas may sit in a group that is used already, in a set of `replicas` in groups."""
+        return max(0, replicas - self.min_groups) if self.min_groups else 0
+
+    def broken_sets(self, part: "Ints", group: "Ints", partitions: int) -> "Bools":
+        """Which of the partitions break the rule; `part` and `group` number those of every replica in a group.
+
+        For the rule without even spread. O(replicas log replicas), on arrays.
+        """
+        import numpy as np
+
+        cells = np.unique(part * (int(group.max(initial=0)) + 1) + group)
+        distinct = np.bincount(cells // (int(group.max(initial=0)) + 1), minlength=partitions)
+        repeated = distinct < np.bincount(part, minlength=partitions)
+        broken: Bools = repeated & (distinct < self.most_spanned)
+        return broken
+
+
+RackRule = GroupRule
+
+
+def repeats(groups: Iterable[Group]) -> int:
+    """How many replicas sit in a group that another of the set is in."""
+    used = [g for g in groups if g]
+    return len(used) - len(set(used))
 
 
 def refuse_both_rules(min_rack_ids: int, spread: bool) -> None:
@@ -58,57 +138,9 @@ def refuse_both_rules(min_rack_ids: int, spread: bool) -> None:
         raise UsageError("--spread and --min-rack-ids are two different rules, give one of them")
 
 
-def racks_to_spread(brokers: Iterable[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
+def racks_to_spread(brokers: Iterable[int], racks: Groups) -> tuple[str, ...]:
     """The racks that an even spread looks at, those of `brokers`; raises `UsageError` where none has a rack."""
     names = tuple(sorted({r for b in brokers if (r := racks.get(b))}))
     if not names:
         raise UsageError("--spread: no broker that could take replicas has a rack", hint="set broker.rack")
     return names
-
-
-@dataclass(frozen=True, slots=True)
-class FillRoom:
-    """Room for new replicas of one partition (or of many alike).
-
-    `units` new replicas fit. `repeats` is how many of them may repeat a rack, and `rackless_repeats` says
-    that rackless ones are charged to the same allowance. `is_stricter` tells that the rule allows sets which
-    this room leaves out.
-    """
-
-    units: int
-    repeats: int
-    rackless_repeats: bool
-    is_stricter: bool = False
-
-
-def fill_room(
-    rule: RackRule, kept_racks: Sequence[str | None], free: Mapping[str, int], rackless: int, wanted: int
-) -> FillRoom:
-    """How many of `wanted - kept` new replicas fit, and how many of those may repeat a rack.
-
-    `free` maps each rack to its usable brokers (those that hold no kept replica). Sets that mix rackless
-    brokers and repeated racks are counted strictly: the set must span `min_rack_ids` real racks.
-    """
-    kept = Counter(r for r in kept_racks if r)
-    kept_repeats = sum(n - 1 for n in kept.values())
-    kept_rackless = len(kept_racks) - sum(kept.values())
-    fresh = sum(1 for rack, n in free.items() if n and rack not in kept)
-    again = sum(free.values()) - fresh
-    for units in range(max(0, wanted - len(kept_racks)), -1, -1):
-        if units <= fresh + rackless:
-            # No repeat is needed: forbid repeats when rackless brokers could hide a rack too few.
-            repeats = min(_repeats(rule, len(kept_racks) + units, kept_repeats, 0), again, units)
-            mixed = rule.min_rack_ids > 1 and bool(rackless or kept_rackless)
-            return FillRoom(units, 0 if mixed else repeats, False, is_stricter=mixed and repeats > 0)
-        repeats = _repeats(rule, len(kept_racks) + units, kept_repeats, kept_rackless)
-        if rule.min_rack_ids > 1:
-            # Rackless brokers do not count as racks, so each is charged like a repeat.
-            if units <= fresh + min(repeats, again + rackless):
-                return FillRoom(units, repeats, True)
-        elif units <= fresh + rackless + min(repeats, again):
-            return FillRoom(units, repeats, False)
-    return FillRoom(0, 0, False)
-
-
-def _repeats(rule: RackRule, replicas: int, kept_repeats: int, kept_rackless: int) -> int:
-    return max(0, rule.repeats_allowed(replicas) - kept_repeats - kept_rackless)

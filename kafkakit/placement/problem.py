@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from kafkakit.core.certificate import Proof
 from kafkakit.core.model import TopicPartition
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import GroupRule
 
 
 class Minimize(StrEnum):
@@ -40,13 +41,18 @@ class PlacementProblem:
     partitions: tuple[PlannedPartition, ...]
     targets: tuple[int, ...]
     racks: Mapping[int, str | None]
-    rule: RackRule
+    rule: GroupRule
     minimize: Minimize = Minimize.MOVES
     standing: Mapping[int, int] = field(default_factory=dict)
 
     def rack_of(self, broker: int) -> str | None:
         """The broker's rack; None for rackless and unknown brokers."""
         return self.racks.get(broker) or None
+
+    @property
+    def grouping(self) -> Grouping:
+        """The rule on these racks, all targets taking copies."""
+        return Grouping.of(self.rule, self.racks, self.targets)
 
 
 @dataclass(frozen=True, slots=True)

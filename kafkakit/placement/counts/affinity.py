@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.placement.broker_change import BrokerChange
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlannedPartition
 
 
@@ -75,7 +75,7 @@ def apply_affinities(
     affinities: Sequence[Affinity],
     targets: frozenset[int],
     racks: Mapping[int, str | None],
-    rule: RackRule,
+    rule: GroupRule,
 ) -> tuple[tuple[PlannedPartition, ...], tuple[str, ...]]:
     """Write the substitutes into the replica lists; returns partitions and a line for each refusal.
 

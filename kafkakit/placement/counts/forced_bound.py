@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from kafkakit.core.certificate import Proof, ProofKind
 from kafkakit.placement.counts.blocks import Block
-from kafkakit.placement.counts.forced_inputs import Standing
+from kafkakit.placement.counts.forced_inputs import ForcedInputs
 from kafkakit.placement.price_bound import LegalSets, price_bound
 from kafkakit.placement.problem import Minimize, PlacementProblem
 
 
 def forced_bound(
-    problem: PlacementProblem, a: Standing, blocks: Sequence[Block], proof: Proof
+    problem: PlacementProblem, a: ForcedInputs, blocks: Sequence[Block], proof: Proof
 ) -> tuple[int, str, Proof]:
     """The proven least weight of new copies, the simplest argument that reaches it, and the proof."""
     try:
@@ -33,7 +33,7 @@ def forced_bound(
     return bound, argument, proof
 
 
-def bound_by_sets(problem: PlacementProblem, a: Standing, proof: Proof) -> tuple[int, str, Proof]:
+def bound_by_sets(problem: PlacementProblem, a: ForcedInputs, proof: Proof) -> tuple[int, str, Proof]:
     """The least weight of new copies that each partition needs for itself, whatever the counts of brokers.
 
     For requests whose most even counts are not known to be the only ones. The proof keeps the limits, unpriced.
@@ -43,12 +43,12 @@ def bound_by_sets(problem: PlacementProblem, a: Standing, proof: Proof) -> tuple
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
     argument = (
         f"each partition for itself needs {bound} {unit} in sum; where brokers without a rack stand beside "
-        f"--min-rack-ids {problem.rule.min_rack_ids} other counts may be as even, and nothing is proven for them"
+        f"--min-rack-ids {problem.rule.min_groups} other counts may be as even, and nothing is proven for them"
     )
     return bound, argument, free
 
 
-def _room(a: Standing, blocks: Sequence[Block]) -> tuple[int, int, int]:
+def _room(a: ForcedInputs, blocks: Sequence[Block]) -> tuple[int, int, int]:
     """Replicas on targets now, how many of them the even counts have room for, and how many must come anew."""
     import numpy as np
 
@@ -61,7 +61,7 @@ def _room(a: Standing, blocks: Sequence[Block]) -> tuple[int, int, int]:
     return int(held.sum()), stay, lack
 
 
-def _legal_sets(problem: PlacementProblem, a: Standing) -> LegalSets:
+def _legal_sets(problem: PlacementProblem, a: ForcedInputs) -> LegalSets:
     import numpy as np
 
     count = len(problem.partitions)
@@ -76,5 +76,5 @@ def _legal_sets(problem: PlacementProblem, a: Standing) -> LegalSets:
         wanted=a.units,
         load=np.ones(count, dtype=np.int64),
         copy_cost=a.weight,
-        min_rack_ids=problem.rule.min_rack_ids,
+        min_rack_ids=problem.rule.min_groups,
     )

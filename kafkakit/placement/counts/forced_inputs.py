@@ -1,32 +1,41 @@
 """A forced placement's question as arrays: what stands where, what each partition may take, what a copy costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kafkakit.placement.group_rule import FillRoom
+from kafkakit.placement.group_rooms import Room
 from kafkakit.placement.problem import Minimize, PlacementProblem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 _MAX_COST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ForcedInputs:
     """The problem as arrays: present replicas on targets (`part`, `broker`), and per partition its rules."""
 
-    part: Any
-    broker: Any
-    rack: Any
+    part: "Ints"
+    broker: "Ints"
+    rack: "Ints"
     rack_names: list[str]
-    units: Any
-    repeats: Any
-    charged: Any
-    weight: Any
+    units: "Ints"
+    repeats: "Ints"
+    charged: "Bools"
+    weight: "Ints"
 
 
-def standing_of(problem: PlacementProblem, racks: Sequence[str | None], rooms: Mapping[int, FillRoom]) -> Standing:
-    """The arrays of a problem; `racks[k]` is the rack of target k, `rooms[w]` the room of a partition that wants w."""
+def inputs_of(problem: PlacementProblem, rooms: Mapping[int, Room]) -> ForcedInputs:
+    """The arrays of a problem; `rooms[w]` is the room of a partition that wants w."""
     import numpy as np
+
+    racks = [problem.rack_of(b) for b in problem.targets]
 
     place = {b: k for k, b in enumerate(problem.targets)}
     names = sorted({r for r in racks if r})
@@ -34,19 +43,19 @@ def standing_of(problem: PlacementProblem, racks: Sequence[str | None], rooms: M
     pairs = [(i, place[b]) for i, p in enumerate(problem.partitions) for b in p.current if b in place]
     part, broker = (np.array([x[k] for x in pairs], dtype=np.int64) for k in (0, 1))
     room = [rooms[p.wanted] for p in problem.partitions]
-    return Standing(
+    return ForcedInputs(
         part=part,
         broker=broker,
         rack=np.array([number[r] if r else -1 for r in racks], dtype=np.int64),
         rack_names=names,
         units=np.array([r.units for r in room], dtype=np.int64),
         repeats=np.array([r.repeats for r in room], dtype=np.int64),
-        charged=np.array([r.rackless_repeats for r in room], dtype=bool),
+        charged=np.array([None in r.charged for r in room], dtype=bool),
         weight=_weights(problem),
     )
 
 
-def _weights(problem: PlacementProblem) -> Any:
+def _weights(problem: PlacementProblem) -> "Ints":
     import numpy as np
 
     if problem.minimize is Minimize.MOVES:
@@ -58,12 +67,12 @@ def _weights(problem: PlacementProblem) -> Any:
 class CopyCosts:
     """What a new copy of each partition costs in the flow; prices times `scale`, over `price_unit`, are in weights."""
 
-    cost: Any
+    cost: "Ints"
     price_unit: int = 1
     scale: int = 1
 
 
-def copy_costs(a: Standing, nodes: int, *, by_bytes: bool) -> CopyCosts:
+def copy_costs(a: ForcedInputs, nodes: int, *, by_bytes: bool) -> CopyCosts:
     """Costs that the exact arithmetic of a flow over `nodes` nodes can hold.
 
     Bytes weigh so much, plus one a copy, that equal bytes are settled by fewer copies. Sizes too large for that

@@ -1,4 +1,4 @@
-"""What a plain request needs to know of the brokers: who lives, who may take more, and what they carry now."""
+"""The brokers as a plain request sees them: which live, which may take copies, and what they carry now."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class BrokerPool:
     """The brokers of a snapshot; `replicas` and `leaders` count all topics, also those a request leaves out.
 
     `open` are the live brokers that may take new copies, `closed` the live ones whose every log dir is
@@ -27,7 +27,7 @@ class Fleet:
         return broker in self.racks
 
 
-def fleet_of(snapshot: ClusterSnapshot) -> Fleet:
+def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
     """Count what every broker carries; preferred leaders are the first replicas. O(replicas)."""
     replicas: Counter[int] = Counter()
     leaders: Counter[int] = Counter()
@@ -38,7 +38,7 @@ def fleet_of(snapshot: ClusterSnapshot) -> Fleet:
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and _is_closed(b))
     racks = {b.id: b.rack or None for b in snapshot.brokers}
-    return Fleet(racks, live, live - closed, closed, replicas, leaders)
+    return BrokerPool(racks, live, live - closed, closed, replicas, leaders)
 
 
 def _is_closed(broker: Broker) -> bool:

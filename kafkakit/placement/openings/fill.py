@@ -1,85 +1,149 @@
-"""One flow that fills the open places, and chooses who leaves crowded sets, with the most even counts."""
+"""One flow that fills open places, and chooses which replicas leave sets with too many, with the most even counts.
+
+Partitions whose new copies may go to the same places form one group, so the flow is small.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kafkakit.placement.counts.dealing import deal_units
 from kafkakit.placement.counts.levels import solve_levels
-from kafkakit.placement.counts.trimming import LEVEL_PRICE
+from kafkakit.placement.group_rooms import Grouping, Offer, Room
+from kafkakit.placement.group_rule import Group
 from kafkakit.placement.network import FlowNetwork
-from kafkakit.placement.openings.crowded import Crowded, CrowdedFlow
-from kafkakit.placement.openings.openings import Group, RackRoom, Racks
+from kafkakit.placement.openings.surplus import Surplus, SurplusFlow
 
+LEVEL_PRICE = 16
+"""What a level costs where places in lists may outweigh it: places count up to one less."""
 _MOST_EVENNESS = 10**9
-Arcs = list[tuple[int, str | None, tuple[int, ...]]]
+Openings = Mapping[int, tuple[tuple[int, ...], int]]
+"""By partition index the replicas kept and how many are wanted."""
+
+
+@dataclass(slots=True)
+class Alike:
+    """Partitions (by index) that share a room."""
+
+    room: Room
+    members: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """The arcs into the brokers of one group of the rule."""
+
+    block: int
+    group: Group
+    brokers: tuple[int, ...]
+
+
+def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> list[Alike]:
+    """Partitions by room, see `Grouping.room_beside`. O(openings)."""
+    rooms: dict[object, Alike] = {}
+    matters: dict[object, bool] = {}
+    for i, (kept, wanted) in openings.items():
+        groups = wanted, len(kept), tuple(sorted(g for b in kept if (g := grouping.groups.get(b))))
+        if groups not in matters:
+            matters[groups] = grouping.kept_matter(kept, wanted, repairs=repairs)
+        key = groups, tuple(sorted(kept)) if matters[groups] else ()
+        found = rooms.get(key)
+        if found is None:
+            found = rooms[key] = Alike(grouping.room_beside(kept, wanted, repairs=repairs))
+        found.members.append(i)
+    return list(rooms.values())
+
+
+def group_openings(openings: Openings, grouping: Grouping) -> tuple[list[Alike], dict[int, int]]:
+    """Partitions by room; those that find too few places are left out and returned with how many copies found one."""
+    fitting: list[Alike] = []
+    unfit: dict[int, int] = {}
+    for found in alike(openings, grouping):
+        kept, wanted = openings[found.members[0]]
+        if found.room.units == wanted - len(kept):
+            fitting.append(found)
+        else:
+            unfit.update(dict.fromkeys(found.members, found.room.units))
+    return fitting, unfit
 
 
 def fill_openings(
-    groups: Sequence[Group], loads: Mapping[int, int], racks: Racks, crowded: Sequence[Crowded] = ()
+    rooms: Sequence[Alike],
+    loads: Mapping[int, int],
+    surplus: Sequence[Surplus] = (),
+    *,
+    level_price: int | None = None,
+    repeat_price: int | None = None,
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """New brokers by partition index, and for crowded sets the replicas that stay.
+    """New brokers by partition index, and for sets with too many replicas those that stay.
 
-    `loads` gives every broker that may receive or stays in a crowded set, with the replicas it holds
-    already (those of crowded sets not counted). The loads come out as even as the rooms allow: no other
-    filling has a lower maximum, then fewer brokers at it, and so on. Exact. Cost: O(members) to deal,
-    and a flow over groups times brokers.
+    `loads` gives every broker that may receive or stays in such a set, with the replicas it holds already (those of
+    these sets not counted). The loads come out as even as the rooms allow: no other filling has a lower maximum,
+    then fewer brokers at it, and so on; `level_price` is what a level outweighs (None: all places in lists together).
+    See `SurplusFlow` for the `repeat_price`. Exact. Cost: O(members) to deal, and a flow over rooms times brokers.
     """
     import numpy as np
 
     brokers = sorted(loads)
     place = {b: k for k, b in enumerate(brokers)}
-    choice = CrowdedFlow(crowded, racks, place)
-    total = choice.total + sum(g.room.units * len(g.members) for g in groups)
+    choice = SurplusFlow(surplus, place, repeat_price)
+    total = choice.total + sum(a.room.units * len(a.members) for a in rooms)
     if not total:
-        return {}, {row.index: () for row in crowded}
-    group_arcs: list[Arcs] = []
+        return {}, {row.index: () for row in surplus}
+    wired: list[list[Wired]] = []
 
     def build(network: FlowNetwork) -> int:
         first = network.nodes(len(brokers))
-        group_arcs[:] = [_wire(network, g, place, first) for g in groups]
+        wired[:] = [wire_room(network, a.room, len(a.members), place, first) for a in rooms]
         choice.wire(network, first)
         return first
 
     base = np.array([loads[b] for b in brokers], dtype=np.int64)
-    # One level outweighs all places in lists together, unless that would come near the price of a stale copy.
-    most = _MOST_EVENNESS // (max(loads.values()) + total // len(brokers) + 1)
-    scale = max(LEVEL_PRICE, min(choice.place_costs + 1, most))
-    network, _ = solve_levels(build, base, total, scale=scale)
+    if level_price is None:
+        # One level outweighs all places in lists together, unless that would come near the price of a stale copy.
+        places = sum(min(k, LEVEL_PRICE - 1) for row in surplus for k in range(len(row.replicas)))
+        most = _MOST_EVENNESS // (max(loads.values()) + total // len(brokers) + 1)
+        level_price = max(LEVEL_PRICE, min(places + 1, most))
+    network, _ = solve_levels(build, base, total, scale=level_price)
     chosen: dict[int, tuple[int, ...]] = {}
-    for group, arcs in zip(groups, group_arcs, strict=True):
+    for a, arcs in zip(rooms, wired, strict=True):
         flows = [
-            (rack, broker, amount)
-            for block, rack, ids in arcs
-            for broker, amount in zip(ids, network.flow(block).tolist(), strict=True)
+            (into.group, broker, amount)
+            for into in arcs
+            for broker, amount in zip(into.brokers, network.flow(into.block).tolist(), strict=True)
             if amount
         ]
-        chosen.update(deal_units(group.members, flows, group.room.fresh, charged=group.room.charged))
+        chosen.update(deal_units(a.members, flows, a.room.fresh, charged=a.room.charged))
     return chosen, choice.staying(network)
 
 
-def _wire(network: FlowNetwork, group: Group, place: Mapping[int, int], first: int) -> Arcs:
-    """Wire one group up; returns (block, rack, brokers) for each rack it may use."""
-    n, room = len(group.members), group.room
+def wire_room(network: FlowNetwork, room: Room, members: int, place: Mapping[int, int], first: int) -> list[Wired]:
+    """Add the copies of so many partitions that share a room: partitions -> (repeats ->) group -> broker.
+
+    `place` gives each broker's node, counted from `first`.
+    """
     source = network.nodes(2)
-    network.supply(source, n * (room.units - sum(r.must for r in room.racks.values())))
-    network.arcs(source, source + 1, n * room.repeats, 0)
-    return [_wire_rack(network, source, n, rack, offer, place, first) for rack, offer in room.racks.items()]
+    network.supply(source, members * (room.units - sum(offer.must for offer in room.offers.values())))
+    network.arcs(source, source + 1, members * room.repeats, 0)
+    return [_wire_group(network, source, members, g, offer, place, first) for g, offer in room.offers.items()]
 
 
-def _wire_rack(
+def _wire_group(
     network: FlowNetwork,
     source: int,
-    n: int,
-    rack: str | None,
-    offer: RackRoom,
+    members: int,
+    group: Group,
+    offer: Offer,
     place: Mapping[int, int],
     first: int,
-) -> tuple[int, str | None, tuple[int, ...]]:
+) -> Wired:
     import numpy as np
 
     node = network.nodes(1)
     if offer.must:
-        network.supply(node, n * offer.must)
-    network.arcs(source, node, n * offer.free, 0)
-    network.arcs(source + 1, node, n * offer.again, 0)
+        network.supply(node, members * offer.must)
+    if offer.free:
+        network.arcs(source, node, members * offer.free, 0)
+    if offer.again:
+        network.arcs(source + 1, node, members * offer.again, 0)
     heads = np.array([first + place[b] for b in offer.brokers], dtype=np.int64)
-    return network.arcs(node, heads, n, 0), rack, offer.brokers
+    return Wired(network.arcs(node, heads, members, 0), group, offer.brokers)

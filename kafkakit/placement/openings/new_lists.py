@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings.broker_pool import Fleet
+from kafkakit.placement.openings.broker_pool import BrokerPool
 from kafkakit.placement.problem import PlannedPartition
 
 
@@ -18,7 +18,7 @@ class Replaced:
     new: tuple[int, ...]
 
 
-def replace_replicas(rows: Sequence[Replaced], fleet: Fleet) -> list[tuple[int, ...]]:
+def replace_replicas(rows: Sequence[Replaced], pool: BrokerPool) -> list[tuple[int, ...]]:
     """The new list of each row: staying replicas keep their places and new ones take those that come free.
 
     A leadership passes on only when its broker leaves: to a staying replica that lives and is in sync, so
@@ -26,14 +26,14 @@ def replace_replicas(rows: Sequence[Replaced], fleet: Fleet) -> list[tuple[int, 
     leaders come out as even as can be, all other leaderships fixed.
     """
     heirs = [n for n, row in enumerate(rows) if row.partition.current[0] not in row.kept]
-    led = Counter(dict(fleet.leaders))
+    led = Counter(dict(pool.leaders))
     led.subtract(rows[n].partition.current[0] for n in heirs)
-    leaders = dict(zip(heirs, pass_leaders([_candidates(rows[n], fleet) for n in heirs], led), strict=True))
+    leaders = dict(zip(heirs, pass_leaders([_candidates(rows[n], pool) for n in heirs], led), strict=True))
     return [_list(row, leaders.get(n)) for n, row in enumerate(rows)]
 
 
-def _candidates(row: Replaced, fleet: Fleet) -> tuple[int, ...]:
-    alive = tuple(b for b in row.kept if b in fleet.live)
+def _candidates(row: Replaced, pool: BrokerPool) -> tuple[int, ...]:
+    alive = tuple(b for b in row.kept if b in pool.live)
     in_sync = row.partition.in_sync
     ready = alive if in_sync is None else tuple(b for b in alive if b in in_sync)
     return ready or alive or row.new

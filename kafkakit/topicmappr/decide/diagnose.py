@@ -37,7 +37,7 @@ def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, s
         spare = [b for b in sorted(live) if b not in problem.targets]
         add = f"add brokers (live and not listed: {_ids(spare)})" if spare else "start more brokers"
         return f"wants {p.wanted} replicas, the list has {len(problem.targets)} live brokers; {add}"
-    needed = p.wanted if problem.rule.min_rack_ids == 0 else min(p.wanted, problem.rule.min_rack_ids)
+    needed = min(p.wanted, problem.rule.most_spanned)
     if len(racks) + rackless < needed:
         have = f"{len(racks)} ({', '.join(racks[:_NAMED])}{', ...' if len(racks) > _NAMED else ''})" if racks else "0"
         return (

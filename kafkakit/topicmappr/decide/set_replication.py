@@ -11,8 +11,9 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.placement.group_rule import RackRule, fill_room
-from kafkakit.placement.openings.broker_pool import fleet_of
+from kafkakit.placement.group_rooms import fill_room
+from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.budget import (
     NO_BUDGET,
@@ -111,8 +112,7 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
         if stay not in known:
             free = offered - Counter(stay)
             beside = {rack: n for rack, n in free.items() if rack}
-            room = fill_room(RackRule(asked.min_rack_ids), [r or None for r in stay], beside, free[""], p.wanted)
-            known[stay] = room.units
+            known[stay] = fill_room(GroupRule(asked.min_rack_ids), stay, beside, free[""], p.wanted)
         if known[stay]:
             rank = len(stay) - p.wanted
             wishes.append(Wish(index=i, key=p.key, copies=known[stay], size_bytes=p.size_bytes, rank=rank))
@@ -153,7 +153,7 @@ def _min_isr_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild, replication: 
 
 
 def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:
-    closed = fleet_of(snapshot).closed
+    closed = pool_of(snapshot).closed
     taking = sorted({b for m in rebuild.plan.moves for b in m.adding if b in closed})
     if not taking:
         return []

@@ -12,7 +12,8 @@ from kafkakit.placement.counts.affinity import find_affinities
 from kafkakit.placement.counts.dealing import scatter
 from kafkakit.placement.counts.levels import solve_levels
 from kafkakit.placement.counts.pool import deal_pool
-from kafkakit.placement.group_rule import RackRule, fill_room
+from kafkakit.placement.group_rooms import fill_room
+from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.map_files import map_files
@@ -108,7 +109,7 @@ def test_rack_rule() -> None:
 def test_fill_room(
     minimum: int, kept: list[str | None], free: dict[str, int], rackless: int, wanted: int, units: int
 ) -> None:
-    assert fill_room(RackRule(minimum), kept, free, rackless, wanted).units == units
+    assert fill_room(RackRule(minimum), kept, free, rackless, wanted) == units
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 97, 1000])

@@ -10,10 +10,10 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings.fill import fill_openings
-from kafkakit.placement.openings.openings import Receivers, group_openings
+from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
@@ -78,17 +78,17 @@ def drain(snapshot: ClusterSnapshot, *brokers: int, to: tuple[int, ...] = (), ra
 
 
 def test_a_group_never_gives_a_partition_two_brokers_of_a_rack() -> None:
-    receivers = Receivers.of([1, 2, 3, 4, 5, 6], RACKS)
-    groups, unfit = group_openings(dict.fromkeys(range(7), ((), 3)), receivers, RACKS, RackRule())
+    grouping = Grouping.of(GroupRule(), RACKS, [1, 2, 3, 4, 5, 6])
+    groups, unfit = group_openings(dict.fromkeys(range(7), ((), 3)), grouping)
     # Rack a is nearly empty: evenness alone would give it two replicas of one partition.
-    chosen, _ = fill_openings(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50}, RACKS)
+    chosen, _ = fill_openings(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50})
     assert not unfit
     assert all(sorted(RACKS[b] for b in row) == ["a", "b", "c"] for row in chosen.values())
 
 
 def test_openings_that_do_not_fit_are_told_with_what_does() -> None:
-    receivers = Receivers.of([1, 2, 3], RACKS)
-    groups, unfit = group_openings({0: ((), 2), 1: ((5,), 3), 2: ((), 3)}, receivers, RACKS, RackRule())
+    grouping = Grouping.of(GroupRule(), RACKS, [1, 2, 3])
+    groups, unfit = group_openings({0: ((), 2), 1: ((5,), 3), 2: ((), 3)}, grouping)
     assert [g.members for g in groups] == [[0], [1]]
     assert unfit == {2: 2}
 

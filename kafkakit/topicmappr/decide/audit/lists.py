@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kafkakit.core.model import Broker
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.audit.case import Case, Row
 from kafkakit.topicmappr.decide.audit.catalogue import Issue
 from kafkakit.topicmappr.decide.audit.reading import MapReading
@@ -23,7 +23,7 @@ def map_issues(reading: MapReading, case: Case) -> Iterator[Issue]:
         yield Issue("unknown-partition", f"topic {entry.key.topic}", str(entry.key))
 
 
-def list_issues(case: Case, rule: RackRule) -> Iterator[Issue]:
+def list_issues(case: Case, rule: GroupRule) -> Iterator[Issue]:
     """Faults of the lists, partition by partition. O(replicas)."""
     closed = frozenset(b.id for b in case.live.values() if _is_closed(b))
     for row in case.rows:
@@ -87,19 +87,13 @@ def _move_issues(row: Row, case: Case, closed: frozenset[int]) -> Iterator[Issue
         yield Issue("leader-moves", "map", row.name)
 
 
-def _rack_issues(row: Row, case: Case, rule: RackRule) -> Iterator[Issue]:
+def _rack_issues(row: Row, case: Case, rule: GroupRule) -> Iterator[Issue]:
     if row.entry is None:
         return
     before, after = ([case.racks.get(b) for b in lists] for lists in (row.before, row.after))
     if rule.violates(after):
-        worse = rule.crowds(before, after) if rule.spread_over else _repeats(after) > _repeats(before)
-        old = rule.violates(before) and not worse
+        old = rule.violates(before) and not rule.worsens(before, after)
         yield _issue("rack-rule-stays" if old else "rack-rule-broken", row, row.after)
-
-
-def _repeats(racks: list[str | None]) -> int:
-    used = [r for r in racks if r]
-    return len(used) - len(set(used))
 
 
 def _min_isr(row: Row) -> int:

@@ -44,7 +44,7 @@ def fill_by_bytes(
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=Fraction(1))
     size = tuple(p.size_bytes or 0 for p in partitions)
     task = Task(
-        problem=PlacementProblem(partitions, drain.receivers, drain.fleet.racks, drain.rule),
+        problem=PlacementProblem(partitions, drain.receivers, drain.pool.racks, drain.grouping.rule),
         kept=tuple(drain.openings[i] for i in rows),
         rows=tuple(
             with_openings(p.current, drain.openings[i], p.wanted) for i, p in zip(rows, partitions, strict=True)

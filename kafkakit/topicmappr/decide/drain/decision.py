@@ -10,9 +10,8 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.choices import PlaceBy
-from kafkakit.placement.openings.fill import fill_openings
+from kafkakit.placement.openings.fill import Alike, fill_openings, group_openings
 from kafkakit.placement.openings.new_lists import Replaced, replace_replicas
-from kafkakit.placement.openings.openings import Group, Receivers, group_openings
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.stranded import stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
@@ -39,33 +38,33 @@ def decide_drain(
     """
     problem = drain_problem(snapshot, request)
     partitions = problem.scope.partitions
-    groups, unfit = _groups(problem)
+    rooms, unfit = _rooms(problem)
     served = serve_drain(snapshot, problem, unfit, request.budget, facts)
     if served.later:
         problem = replace(
             problem, openings={i: o for i, o in problem.openings.items() if i in served.indices | {*unfit}}
         )
-        groups, unfit = _groups(problem)
-    loads = {b: problem.fleet.replicas.get(b, 0) for b in problem.receivers}
+        rooms, unfit = _rooms(problem)
+    loads = {b: problem.pool.replicas.get(b, 0) for b in problem.receivers}
     filled = None
     if request.placement is PlaceBy.STORAGE:
         filled = fill_by_bytes(snapshot, facts, problem, unfit, watch or Unwatched())
         chosen = filled.chosen
     else:
-        chosen, _ = fill_openings(groups, loads, problem.fleet.racks)
+        chosen, _ = fill_openings(rooms, loads)
     moved = [Replaced(partitions[i], problem.openings[i], new) for i, new in sorted(chosen.items())]
     lists = [p.current for p in partitions]
-    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.fleet), strict=True):
+    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.pool), strict=True):
         lists[i] = new
     unmoved = [partitions[i] for i in sorted(unfit)]
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     decision = Decision(
         replicas=lists,
         certificate=_certify(problem, [partitions[i] for i in sorted(chosen)], served),
-        targets=sorted(problem.fleet.live - problem.leaving),
+        targets=sorted(problem.pool.live - problem.leaving),
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
-            spread_over=problem.rule.spread_over,
+            spread_over=problem.grouping.rule.spread_over,
             receivers=problem.receivers,
             pinned=problem.pinned,
             later=served.later,
@@ -89,10 +88,10 @@ def decide_drain(
     )
 
 
-def _groups(problem: DrainProblem) -> tuple[list[Group], dict[int, int]]:
-    partitions, racks = problem.scope.partitions, problem.fleet.racks
-    wanted = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
-    return group_openings(wanted, Receivers.of(problem.receivers, racks), racks, problem.rule)
+def _rooms(problem: DrainProblem) -> tuple[list[Alike], dict[int, int]]:
+    partitions = problem.scope.partitions
+    openings = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
+    return group_openings(openings, problem.grouping)
 
 
 def _certify(problem: DrainProblem, moved: list[PlannedPartition], served: Served) -> Certificate:
@@ -115,10 +114,10 @@ def _certify(problem: DrainProblem, moved: list[PlannedPartition], served: Serve
 
 def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[str, ...]:
     """Why partitions find no place, one sentence for each kind of shortage."""
-    racks = problem.fleet.racks
-    offered = sorted({r for b in problem.receivers if (r := racks.get(b))})
+    racks = problem.pool.racks
+    offered = problem.grouping.names
     add = f"let a broker in another rack receive, or allow repeats with --min-rack-ids {max(1, len(offered))}"
-    if problem.rule.spread_over:
+    if problem.grouping.rule.spreads:
         add = "let more brokers receive in the racks that hold the fewest, or do without --spread"
     kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
     for p in unmoved:
@@ -139,7 +138,7 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
         b
         for p in problem.scope.partitions
         for b in p.current
-        if b not in problem.fleet.live and b not in problem.leaving
+        if b not in problem.pool.live and b not in problem.leaving
     )
     verb = "stays" if len(problem.standing) == 1 else "stay"
     where = sorted(problem.leaving.intersection(b for p in problem.standing for b in p.current))
@@ -150,7 +149,7 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
             f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "
             "name them in --brokers to drain them too"
         )
-    closed = sorted(problem.fleet.closed - problem.leaving)
+    closed = sorted(problem.pool.closed - problem.leaving)
     if closed:
         notes.append(f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken")
     return tuple(notes)

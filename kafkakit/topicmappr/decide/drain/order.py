@@ -29,7 +29,7 @@ def serve_drain(
 
 
 def _wish(problem: DrainProblem, index: int, p: PlannedPartition, kept: int) -> Wish:
-    live = problem.fleet.live
+    live = problem.pool.live
     rank = _WHOLE
     if any(b in problem.leaving and b not in live for b in p.current):
         rank = sum(1 for b in p.current if b in live and (p.in_sync is None or b in p.in_sync))

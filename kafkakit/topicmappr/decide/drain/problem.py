@@ -10,8 +10,9 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.placement.group_rule import RackRule, racks_to_spread
-from kafkakit.placement.openings.broker_pool import Fleet, fleet_of
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import GroupRule, racks_to_spread
+from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
@@ -28,8 +29,8 @@ class DrainProblem:
     """
 
     scope: Scope
-    fleet: Fleet
-    rule: RackRule
+    pool: BrokerPool
+    grouping: Grouping
     leaving: frozenset[int]
     receivers: tuple[int, ...]
     openings: Mapping[int, tuple[int, ...]]
@@ -40,26 +41,26 @@ class DrainProblem:
 
 def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProblem:
     """Find what must leave; raises `UsageError` for unknown brokers and when nobody is left to receive."""
-    fleet = fleet_of(snapshot)
+    pool = pool_of(snapshot)
     leaving = frozenset(request.leaving.ids)
-    unknown = sorted(b for b in leaving if not fleet.named(b))
+    unknown = sorted(b for b in leaving if not pool.named(b))
     if unknown:
         raise UsageError(
-            f"--brokers: {some(unknown)} not in this cluster", hint=f"its brokers are {some(sorted(fleet.racks))}"
+            f"--brokers: {some(unknown)} not in this cluster", hint=f"its brokers are {some(sorted(pool.racks))}"
         )
-    receivers = _receivers(fleet, leaving, request.receiving)
+    receivers = _receivers(pool, leaving, request.receiving)
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     pinned = tuple(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
     held = frozenset(pinned)
     touched = tuple(p for p in scope.partitions if not leaving.isdisjoint(p.current))
-    _, stranded = set_stranded_apart(tuple(p for p in touched if p.key not in held), fleet.live)
+    _, stranded = set_stranded_apart(tuple(p for p in touched if p.key not in held), pool.live)
+    spread_over = racks_to_spread(pool.open - leaving, pool.racks) if request.spread else ()
+    rule = GroupRule(request.min_rack_ids, spread_over)
     apart = held.union(p.key for p in stranded)
     return DrainProblem(
         scope=scope,
-        fleet=fleet,
-        rule=RackRule(
-            request.min_rack_ids, racks_to_spread(fleet.open - leaving, fleet.racks) if request.spread else ()
-        ),
+        pool=pool,
+        grouping=Grouping.of(rule, pool.racks, receivers),
         leaving=leaving,
         receivers=receivers,
         openings={
@@ -73,16 +74,16 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
     )
 
 
-def _receivers(fleet: Fleet, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
+def _receivers(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
     if listed is None:
-        receivers = tuple(sorted(fleet.open - leaving))
+        receivers = tuple(sorted(pool.open - leaving))
         if not receivers:
             raise UsageError("--brokers leaves no live broker that could take the replicas")
         return receivers
     for broker in listed.ids:
-        if broker not in fleet.live:
-            known = "is not alive" if fleet.named(broker) else "is not in this cluster"
+        if broker not in pool.live:
+            known = "is not alive" if pool.named(broker) else "is not in this cluster"
             raise UsageError(f"--to: broker {broker} {known}")
-        if broker in fleet.closed:
+        if broker in pool.closed:
             raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
     return tuple(sorted(listed.ids))

@@ -30,7 +30,7 @@ from kafkakit.topicmappr.decide.planned_change import PlannedChange
 def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> PlannedChange:
     """Decide which replicas leave crowded racks and where they go: counts over all topics come out even.
 
-    A partition that cannot be mended is left as it is and told in `reasons`. A budget serves the worst sets first,
+    A partition that cannot be repaired is left as it is and named in `reasons`. A budget serves the worst sets first,
     those with the most replicas to move; the rest waits. The number of copies is the
     least there is, by counting; who leaves and where to is one flow.
     """
@@ -38,25 +38,24 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
     partitions = problem.scope.partitions
     served = _serve(snapshot, problem, request)
     if served.later:
-        problem = replace(problem, mendings={i: m for i, m in problem.mendings.items() if i in served.indices})
-    crowded = problem.crowded()
-    receivers = [b for ids in problem.receivers.by_rack.values() for b in ids]
-    inside = Counter(b for row in crowded for b in row.replicas)
-    loads = {b: problem.fleet.replicas.get(b, 0) - inside[b] for b in {*receivers, *inside}}
-    chosen, staying = fill_openings(problem.groups(), loads, problem.racks, crowded)
+        problem = replace(problem, repairs={i: m for i, m in problem.repairs.items() if i in served.indices})
+    surplus = problem.surplus()
+    inside = Counter(b for row in surplus for b in row.replicas)
+    loads = {b: problem.pool.replicas.get(b, 0) - inside[b] for b in {*problem.pool.open, *inside}}
+    chosen, staying = fill_openings(problem.rooms(), loads, surplus)
     moved = [Replaced(partitions[i], staying[i], chosen[i]) for i in sorted(chosen)]
     lists = [p.current for p in partitions]
-    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.fleet), strict=True):
+    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.pool), strict=True):
         lists[i] = new
     reasons = _reasons(problem)
     decision = Decision(
         replicas=lists,
         certificate=_certify(problem, request, served),
-        targets=sorted(problem.fleet.live),
+        targets=sorted(problem.pool.live),
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
-            spread_over=tuple(filter(None, problem.receivers.by_rack)) if request.spread else (),
-            receivers=tuple(sorted(receivers)),
+            spread_over=problem.grouping.rule.spread_over,
+            receivers=tuple(sorted(problem.pool.open)),
             pinned=problem.pinned,
             later=served.later,
         ),
@@ -71,16 +70,16 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
         topics_excluded=selection.excluded,
         plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
         reasons=reasons,
-        left_alone=len(problem.unmendable),
+        left_alone=len(problem.beyond_repair),
         later=served.left,
     )
 
 
 def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> Served:
     wishes = []
-    for i, mending in problem.mendings.items():
+    for i, repair in problem.repairs.items():
         p = problem.scope.partitions[i]
-        wishes.append(Wish(index=i, key=p.key, copies=mending.moves, size_bytes=p.size_bytes, rank=-mending.moves))
+        wishes.append(Wish(index=i, key=p.key, copies=repair.moves, size_bytes=p.size_bytes, rank=-repair.moves))
     refuse_unsized(snapshot, request.budget, wishes)
     return serve(wishes, request.budget)
 
@@ -91,19 +90,19 @@ def _rule_words(minimum: int) -> str:
 
 def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> Certificate:
     unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
-    copies = sum(m.moves for m in problem.mendings.values())
+    copies = sum(m.moves for m in problem.repairs.values())
     if not copies and served.later:
         words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
         return certificate(unit, 0, 0, words, Proof(kind=ProofKind.COUNTING))
     if not copies:
-        spared = problem.unmendable or problem.standing
+        spared = problem.beyond_repair or problem.standing
         words = "no partition that can be mended breaks the rule" if spared else "every set obeys the rule"
         return certificate(unit, 0, 0, f"{words}: nothing has to be copied", Proof(kind=ProofKind.COUNTING))
     weight = copies
     if unit == "bytes":
-        weight = sum(m.moves * (problem.scope.partitions[i].size_bytes or 0) for i, m in problem.mendings.items())
+        weight = sum(m.moves * (problem.scope.partitions[i].size_bytes or 0) for i, m in problem.repairs.items())
     argument = (
-        f"{counted(len(problem.mendings), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
+        f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
         "the rule allows, counted set by set; one move mends one of them at most"
     )
     return certificate(unit, weight, weight, budget_argument(argument, served), Proof(kind=ProofKind.COUNTING))
@@ -112,7 +111,7 @@ def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> 
 def _reasons(problem: RackProblem) -> tuple[str, ...]:
     """Why partitions cannot be mended, one sentence for each reason."""
     names: dict[str, list[str]] = {}
-    for i, lack in sorted(problem.unmendable.items()):
+    for i, lack in sorted(problem.beyond_repair.items()):
         names.setdefault(lack.reason, []).append(str(problem.scope.partitions[i].key))
     return tuple(
         f"{some(found)}: {reason}; add brokers in other racks, or allow repeats with --min-rack-ids"
@@ -124,10 +123,9 @@ def _notes(problem: RackProblem) -> tuple[str, ...]:
     alone = len(problem.standing) == 1
     fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
     notes = [*pinned_note(problem.standing, fate)]
-    if problem.receivers.by_rack.get(None):
-        loose = problem.receivers.by_rack[None]
+    if loose := problem.grouping.receivers.get(None):
         notes.append(f"brokers {some(loose)} have no rack: they conflict with nobody and count as no rack")
-    if problem.fleet.closed:
-        closed = some(sorted(problem.fleet.closed))
+    if problem.pool.closed:
+        closed = some(sorted(problem.pool.closed))
         notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")
     return tuple(notes)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings.broker_pool import Fleet, fleet_of
-from kafkakit.placement.openings.fill import fill_openings
-from kafkakit.placement.openings.openings import Receivers, group_openings
+from kafkakit.placement.openings.broker_pool import BrokerPool, pool_of
+from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.diagnose import explain_unplaced, infeasible
 from kafkakit.topicmappr.decide.place.loads import as_levels, bytes_held
@@ -64,11 +64,11 @@ def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
     Raises `UsageError` when the topic exists and `InfeasibleError` when a partition finds too few brokers.
     """
     _refuse_existing(snapshot, request.topic)
-    fleet = fleet_of(snapshot)
-    brokers = _brokers(fleet, request)
+    pool = pool_of(snapshot)
+    brokers = _brokers(pool, request)
     shape = shape_of(snapshot, request)
     notes: list[str] = []
-    loads: Mapping[int, int] = {b: fleet.replicas.get(b, 0) for b in brokers}
+    loads: Mapping[int, int] = {b: pool.replicas.get(b, 0) for b in brokers}
     held: Mapping[int, int] | None = None
     if shape.partition_bytes is not None:
         measured = bytes_held(snapshot, brokers)
@@ -76,20 +76,18 @@ def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
         if measured.guessed:
             notes.append(f"{measured.guessed} partitions have no known size and count with the mean of the others")
     openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(range(shape.partitions), ((), shape.replication))
-    groups, unfit = group_openings(
-        openings, Receivers.of(brokers, fleet.racks), fleet.racks, RackRule(request.min_rack_ids)
-    )
+    rooms, unfit = group_openings(openings, Grouping.of(GroupRule(request.min_rack_ids), pool.racks, brokers))
     if unfit:
-        raise _too_few(fleet, request, shape, brokers, next(iter(unfit.values())))
-    chosen, _ = fill_openings(groups, loads, fleet.racks)
+        raise _too_few(pool, request, shape, brokers, next(iter(unfit.values())))
+    chosen, _ = fill_openings(rooms, loads)
     sets = [chosen[n] for n in range(shape.partitions)]
-    leaders = pass_leaders(sets, fleet.leaders)
+    leaders = pass_leaders(sets, pool.leaders)
     lists = tuple((leader, *(b for b in row if b != leader)) for leader, row in zip(leaders, sets, strict=True))
     return NewTopic(
         topic=request.topic,
         shape=shape,
         lists=lists,
-        shares=_shares(fleet, brokers, lists, held, shape),
+        shares=_shares(pool, brokers, lists, held, shape),
         notes=tuple(notes),
     )
 
@@ -104,35 +102,35 @@ def _refuse_existing(snapshot: ClusterSnapshot, topic: str) -> None:
             raise UsageError(f"topic {topic} collides with {known.name}: Kafka takes '.' and '_' for the same")
 
 
-def _brokers(fleet: Fleet, request: PlaceRequest) -> tuple[int, ...]:
+def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     if request.brokers is None:
-        if not fleet.open:
+        if not pool.open:
             raise UsageError("no live broker takes new replicas")
-        return tuple(sorted(fleet.open))
-    holding = frozenset(b for b, n in fleet.replicas.items() if n and b in fleet.live)
-    listed = request.brokers.resolve(holding, fleet.open)
-    wrong = [b for b in listed if b not in fleet.live]
+        return tuple(sorted(pool.open))
+    holding = frozenset(b for b, n in pool.replicas.items() if n and b in pool.live)
+    listed = request.brokers.resolve(holding, pool.open)
+    wrong = [b for b in listed if b not in pool.live]
     if wrong:
         raise UsageError(
-            f"--brokers: {some(wrong)} not alive in this cluster", hint=f"alive: {some(sorted(fleet.live))}"
+            f"--brokers: {some(wrong)} not alive in this cluster", hint=f"alive: {some(sorted(pool.live))}"
         )
-    closed = [b for b in listed if b in fleet.closed]
+    closed = [b for b in listed if b in pool.closed]
     if closed:
         raise UsageError(f"--brokers: every log dir of {some(closed)} is cordoned or broken")
     return listed
 
 
-def _too_few(fleet: Fleet, request: PlaceRequest, shape: Shape, brokers: tuple[int, ...], placed: int) -> Exception:
+def _too_few(pool: BrokerPool, request: PlaceRequest, shape: Shape, brokers: tuple[int, ...], placed: int) -> Exception:
     partition = PlannedPartition(TopicPartition(request.topic, 0), (), shape.replication)
-    problem = PlacementProblem((partition,), brokers, fleet.racks, RackRule(request.min_rack_ids))
+    problem = PlacementProblem((partition,), brokers, pool.racks, GroupRule(request.min_rack_ids))
     unplaced = (shape.replication - placed,)
-    error = infeasible(explain_unplaced(problem, unplaced, {b: fleet.racks[b] for b in fleet.live}), unplaced)
+    error = infeasible(explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.live}), unplaced)
     error.hint = None
     return error
 
 
 def _shares(
-    fleet: Fleet,
+    pool: BrokerPool,
     brokers: tuple[int, ...],
     lists: tuple[tuple[int, ...], ...],
     held: Mapping[int, int] | None,
@@ -143,9 +141,9 @@ def _shares(
     return tuple(
         BrokerShare(
             broker=b,
-            rack=fleet.racks.get(b),
-            replicas=fleet.replicas.get(b, 0),
-            leaders=fleet.leaders.get(b, 0),
+            rack=pool.racks.get(b),
+            replicas=pool.replicas.get(b, 0),
+            leaders=pool.leaders.get(b, 0),
             new_replicas=replicas[b],
             new_leaders=leaders[b],
             bytes=None if held is None else held[b],

@@ -168,22 +168,9 @@ def _shortages(
 
 def _lawful_lack(task: Task, i: int) -> int:
     """How many copies of a partition find no broker even if every disk were empty."""
-    from kafkakit.placement.group_rule import fill_room
-
-    problem = task.problem
     kept = () if task.forced else task.kept[i]
-    free: dict[str, int] = {}
-    rackless = 0
-    for b in problem.targets:
-        if b in kept:
-            continue
-        if rack := problem.rack_of(b):
-            free[rack] = free.get(rack, 0) + 1
-        else:
-            rackless += 1
     wanted = len(task.rows[i])
-    units = fill_room(problem.rule, [problem.rack_of(b) for b in kept], free, rackless, wanted).units
-    return max(0, wanted - len(kept) - units)
+    return max(0, wanted - len(kept) - task.problem.grouping.room_beside(kept, wanted, repairs=False).units)
 
 
 def _proven(

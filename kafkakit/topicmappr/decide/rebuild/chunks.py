@@ -9,7 +9,7 @@ before and after do (the lists of a rack rule are the bases of a matroid, and th
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 
 Lists = Sequence[tuple[int, ...]]
 Racks = Mapping[int, str | None]
@@ -22,7 +22,7 @@ def windows_of(brokers: Iterable[int], step: int) -> list[tuple[int, ...]]:
 
 
 def chunk_changes(
-    before: Lists, after: Lists, windows: Sequence[Sequence[int]], racks: Racks, rule: RackRule
+    before: Lists, after: Lists, windows: Sequence[Sequence[int]], racks: Racks, rule: GroupRule
 ) -> list[dict[int, tuple[int, ...]]]:
     """What each window changes: new lists by partition index; all windows together lead from before to after.
 
@@ -49,7 +49,7 @@ def chunk_changes(
 
 
 def _next(
-    now: tuple[int, ...], final: tuple[int, ...], due: Sequence[bool], racks: Racks, rule: RackRule
+    now: tuple[int, ...], final: tuple[int, ...], due: Sequence[bool], racks: Racks, rule: GroupRule
 ) -> tuple[int, ...]:
     """The list with the due slots filled by brokers of the final list; the other slots keep theirs."""
     waiting = [b for b, ready in zip(now, due, strict=True) if not ready]
@@ -66,26 +66,15 @@ def _next(
     return tuple(left.pop(0) if b is None else b for b in slots)
 
 
-def _fitting(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: RackRule) -> list[int]:
+def _fitting(kept: Sequence[int], final: Sequence[int], racks: Racks, rule: GroupRule) -> list[int]:
     """Brokers of the final set that make the set full, in the given order; those that keep the rack rule first."""
     size = len(final)
     chosen = list(kept)
     offered = [b for b in final if b not in kept]
-    standing = _repeats(kept, racks)
+    standing = [racks.get(b) for b in kept]
     for broker in offered:
-        tried = [*chosen, broker]
-        if len(chosen) < size and (_repeats(tried, racks) <= standing or _may_repeat(tried, size, racks, rule)):
-            chosen = tried
+        tried = [racks.get(b) for b in (*chosen, broker)]
+        if len(chosen) < size and rule.permits_so_far(standing, tried, size):
+            chosen.append(broker)
     chosen += [b for b in offered if b not in chosen][: size - len(chosen)]
     return chosen[len(kept) :]
-
-
-def _may_repeat(brokers: Sequence[int], size: int, racks: Racks, rule: RackRule) -> bool:
-    """True when the set can still come to span enough racks to repeat some."""
-    spanned = len({rack for b in brokers if (rack := racks.get(b))})
-    return rule.min_rack_ids > 0 and spanned + size - len(brokers) >= rule.min_rack_ids
-
-
-def _repeats(brokers: Iterable[int], racks: Racks) -> int:
-    used = [rack for b in brokers if (rack := racks.get(b))]
-    return len(used) - len(set(used))

@@ -14,7 +14,7 @@ from kafkakit.placement.choices import OptimizeFor
 from kafkakit.placement.counts.affinity import Affinity, apply_affinities, find_affinities
 from kafkakit.placement.counts.forced import place_forced
 from kafkakit.placement.counts.minimal import movement_bound, place_minimal
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem, PlannedPartition
 from kafkakit.placement.stranded import set_stranded_apart, stranded_warning, with_stranded
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
@@ -89,7 +89,7 @@ def decide_rebuild(
         movable,
         world.change.targets,
         world.racks,
-        RackRule(request.min_rack_ids),
+        GroupRule(request.min_rack_ids),
         request.minimize,
         standing=_standing(able, world.change, request),
     )
@@ -233,7 +233,7 @@ def _steps(
         return phased(before, balanced, after, frozenset(world.live))
     if request.chunk_step:
         brokers = frozenset(b for row in before for b in row) | frozenset(world.change.targets)
-        return chunked(before, after, brokers, request.chunk_step, world.racks, RackRule(request.min_rack_ids))
+        return chunked(before, after, brokers, request.chunk_step, world.racks, GroupRule(request.min_rack_ids))
     return single(before, after)
 
 

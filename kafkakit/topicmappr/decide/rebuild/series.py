@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.rebuild.chunks import chunk_changes, windows_of
 
 Lists = Sequence[tuple[int, ...]]
@@ -39,7 +39,7 @@ def phased(before: Lists, balanced: Lists, after: Lists, live: frozenset[int]) -
 
 
 def chunked(
-    before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: RackRule
+    before: Lists, after: Lists, brokers: frozenset[int], step: int, racks: Mapping[int, str | None], rule: GroupRule
 ) -> tuple[Step, ...]:
     """One map for each window of `step` brokers, highest ids first; see `chunks.py`."""
     windows = windows_of(brokers, step)

@@ -11,9 +11,9 @@ from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.balance_goal import Ranges
 from kafkakit.placement.bytes.lp_relaxation import masses_of
 from kafkakit.placement.counts.minimal import substitute
-from kafkakit.placement.openings.broker_pool import fleet_of
-from kafkakit.placement.openings.fill import fill_openings
-from kafkakit.placement.openings.openings import Receivers, group_openings
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.openings.broker_pool import pool_of
+from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.topicmappr.decide.loads_now import LoadsNow, counts_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
@@ -39,9 +39,8 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
             openings[i] = (kept, wanted)
         elif kept != row.start:
             lists[i] = kept
-    rule = places.rule
-    groups, unfit = group_openings(openings, Receivers.of(places.receivers, places.racks), places.racks, rule)
-    chosen, _ = fill_openings(groups, _loads(snapshot, goal, places, lists, openings), places.racks)
+    rooms, unfit = group_openings(openings, Grouping.of(places.rule, places.racks, places.receivers))
+    chosen, _ = fill_openings(rooms, _loads(snapshot, goal, places, lists, openings))
     for i, new in chosen.items():
         lists[i] = _filled(places.rows[i], openings[i][0], new)
     for i in unfit:
@@ -84,7 +83,7 @@ def _loads(
     """What receivers hold already: of the scope for a rebuild, of all topics for the plain requests."""
     held = Counter(b for i, row in enumerate(lists) for b in (openings[i][0] if i in openings else row))
     if not goal.targets_only:
-        every = Counter(fleet_of(snapshot).replicas)
+        every = Counter(pool_of(snapshot).replicas)
         every.subtract(b for row in places.rows for b in row.partition.replicas)
         held.update(every)
     return {b: max(0, held[b]) for b in places.receivers}

@@ -11,7 +11,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.slots import Fleet, make_fleet
 from kafkakit.placement.group_rule import RackRule
-from kafkakit.placement.openings.broker_pool import fleet_of
+from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.topicmappr.decide.loads_now import LoadsNow
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
 from kafkakit.topicmappr.decide.replan.situation import Row, Situation, Stand
@@ -139,7 +139,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
         every = frozenset(b for row in rows for b in (*row.live, *row.start)) | {b.id for b in plan.brokers}
         alive, racks, usable = every, dict[int, str | None](), every
     else:
-        alive, racks, usable = situation.alive, dict(situation.racks), fleet_of(snapshot).open
+        alive, racks, usable = situation.alive, dict(situation.racks), pool_of(snapshot).open
     rules = plan.rules or PlacementRules(min_rack_ids=goal.min_rack_ids)
     targets = tuple(sorted(b.id for b in plan.brokers if b.id in alive))
     may = rules.receivers or tuple(b.id for b in plan.brokers)

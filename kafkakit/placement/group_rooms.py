@@ -1,0 +1,208 @@
+"""Where new copies of a partition may go under the rule of groups, by counting alone."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkakit.placement.group_rule import Group, GroupRule, Groups, repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one group offers a partition: `must` copies go there, `free` more may, `again` more as a repeat."""
+
+    brokers: tuple[int, ...]
+    must: int = 0
+    free: int = 0
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where `units` new copies of a partition may go; at most `repeats` of them repeat a group.
+
+    `offers` maps a group (None: brokers without one) to what it offers; `fresh` groups hold no replica yet. A room
+    is `strict` where the rule allows sets which it leaves out.
+    """
+
+    units: int
+    repeats: int
+    offers: Mapping[Group, Offer]
+    fresh: frozenset[str] = frozenset()
+    strict: bool = False
+
+    @property
+    def charged(self) -> frozenset[Group]:
+        """Groups whose every unit uses up the allowance for repeats."""
+        return frozenset(name for name, offer in self.offers.items() if offer.again and not offer.free)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A rule on known brokers: the group of each, and by group (None: without one) the sorted ones that take copies."""
+
+    rule: GroupRule
+    groups: Groups
+    receivers: Mapping[Group, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, rule: GroupRule, groups: Groups, receivers: Iterable[int]) -> "Grouping":
+        """Sort the receivers into their groups."""
+        found: dict[Group, list[int]] = defaultdict(list)
+        for broker in sorted(receivers):
+            found[groups.get(broker) or None].append(broker)
+        return cls(rule, groups, {g: tuple(found[g]) for g in sorted(found, key=lambda g: (g is not None, g or ""))})
+
+    @property
+    def names(self) -> list[str]:
+        """The groups of the receivers."""
+        return [g for g in self.receivers if g]
+
+    def groups_of(self, replicas: Sequence[int]) -> list[Group]:
+        """The group of each replica."""
+        return [self.groups.get(b) or None for b in replicas]
+
+    def shared(self, replicas: Sequence[int]) -> tuple[int, ...]:
+        """For each replica the place of the first one in its group, -1 where the rule looks at no group of it."""
+        seen = [g if g and (not self.rule.spreads or g in self.receivers) else None for g in self.groups_of(replicas)]
+        return tuple(seen.index(g) if g else -1 for g in seen)
+
+    def room_beside(self, kept: Sequence[int], wanted: int, *, repairs: bool = True) -> Room:
+        """The room for `wanted - len(kept)` new copies; `units` is how many fit, under even spread all or none.
+
+        Where the replicas that stay break the rule, new copies first go where they repair it, as far as they can;
+        without `repairs` such a set is no reason to leave repeats out.
+        """
+        held = set(kept)
+        free = {g: tuple(b for b in ids if b not in held) for g, ids in self.receivers.items()}
+        groups = self.groups_of(kept)
+        if self.rule.spreads:
+            return _even_room(self.rule, groups, free, wanted)
+        rackless = len(free.get(None, ()))
+        sizes = {g: len(ids) for g, ids in free.items() if g}
+        found = _repairing(self.rule, groups, sizes, rackless, wanted) if repairs else None
+        units, again, charged, strict = found or _count(self.rule, groups, sizes, rackless, wanted)
+        used = set(groups)
+        offers: dict[Group, Offer] = {}
+        for g, ids in free.items():
+            if not ids:
+                continue
+            if g is None:
+                offers[g] = Offer(ids, free=0 if charged else len(ids), again=len(ids) if charged else 0)
+            elif g not in used:
+                offers[g] = Offer(ids, free=1, again=len(ids) - 1)
+            elif again:
+                offers[g] = Offer(ids, again=len(ids))
+        return Room(units, again, offers, frozenset(g for g in offers if g and g not in used), strict)
+
+    def kept_matter(self, kept: Sequence[int], wanted: int, *, repairs: bool = True) -> bool:
+        """True when the kept brokers, beside their groups, decide on the room: where a new copy could land there."""
+        if None in self.receivers:
+            return True
+        return self.rule != GroupRule() if repairs else self.room_beside(kept, wanted, repairs=False).repeats > 0
+
+
+def fill_room(rule: GroupRule, kept: Sequence[Group], free: Mapping[str, int], rackless: int, wanted: int) -> int:
+    """How many of `wanted - kept` new copies fit beside replicas in these groups.
+
+    `free` maps each group to its usable brokers (those that hold no kept replica), `rackless` counts those without.
+    """
+    return _count(rule, kept, free, rackless, wanted)[0]
+
+
+Allowance = tuple[int, int, bool, bool]
+"""Units that fit, repeats among them, whether brokers without a group count as repeats, whether this is strict."""
+
+
+def _count(rule: GroupRule, groups: Sequence[Group], free: Mapping[str, int], rackless: int, wanted: int) -> Allowance:
+    """The allowance beside these groups.
+
+    Sets that mix brokers without a group and repeated groups are counted strictly: the set must span `min_groups`
+    real groups.
+    """
+    kept = Counter(g for g in groups if g)
+    kept_repeats, kept_rackless = repeats(groups), len(groups) - sum(kept.values())
+    fresh = sum(1 for g, n in free.items() if n and g not in kept)
+    again = sum(free.values()) - fresh
+
+    def repeats_left(units: int, *, charged: int) -> int:
+        return max(0, rule.repeats_allowed(len(groups) + units) - kept_repeats - charged)
+
+    for units in range(max(0, wanted - len(groups)), -1, -1):
+        if units <= fresh + rackless:
+            # No repeat is needed: forbid repeats when brokers without a group could hide a group too few.
+            allowed = min(repeats_left(units, charged=0), again, units)
+            mixed = rule.min_groups > 1 and bool(rackless or kept_rackless)
+            return units, 0 if mixed else allowed, False, mixed and allowed > 0
+        allowed = repeats_left(units, charged=kept_rackless)
+        if rule.min_groups > 1:
+            # Brokers without a group do not count as groups, so each is charged like a repeat.
+            if units <= fresh + min(allowed, again + rackless):
+                return units, allowed, True, False
+        elif units <= fresh + rackless + min(allowed, again):
+            return units, allowed, False, False
+    return 0, 0, False, False
+
+
+def _repairing(
+    rule: GroupRule, groups: Sequence[Group], sizes: Mapping[str, int], rackless: int, wanted: int
+) -> Allowance | None:
+    """The allowance where the replicas that stay repeat a group before they span enough; None where they do not.
+
+    New copies then go to unused groups first, until the set spans those it must, and only the others are free to
+    repeat one or to do without. None too when there are too few copies to get that far.
+    """
+    spanned = len({g for g in groups if g})
+    units, lacking = wanted - len(groups), rule.min_groups - spanned
+    if not rule.min_groups or not rule.violates(groups) or lacking > units:
+        return None
+    fresh = sum(1 for g, n in sizes.items() if n and g not in groups)
+    again = max(0, min(units - lacking, sum(sizes.values()) - fresh + rackless))
+    return (min(units, fresh + again) if fresh >= lacking else fresh), again, True, False
+
+
+def _even_room(rule: GroupRule, held: Sequence[Group], free: Mapping[Group, tuple[int, ...]], wanted: int) -> Room:
+    """The room under even spread: the groups that hold the fewest copies take them first.
+
+    No other way to fill the groups is more even. Brokers without a group may take the last copies, one a group at
+    most, where that keeps the rule too; more only where groups are too small.
+    """
+    units, loose = wanted - len(held), free.get(None, ())
+    broken = rule.violates(held, units)
+
+    def lawful(new: Sequence[Group]) -> bool:
+        after = [*held, *new]
+        return not rule.violates(after) or (broken and not rule.crowds(held, after))
+
+    for out in range(min(units, len(loose)) + 1):
+        must, lowest, left = _lowest_first(rule, Counter(held), free, units - out)
+        inside = [g for g, n in must.items() for _ in range(n)]
+        spare = [lawful([*inside, *lowest[: left - more], *[None] * (out + more)]) for more in range(left + 1)]
+        if left > len(lowest) or not spare[0]:
+            continue
+        more = min([k - 1 for k, fits in enumerate(spare) if not fits] + [left, len(loose) - out])
+        offers: dict[Group, Offer] = {
+            g: Offer(free[g], must=n, free=int(g in lowest and left > 0))
+            for g, n in must.items()
+            if n or (g in lowest and left)
+        }
+        if out or more:
+            offers[None] = Offer(loose, must=out, free=more)
+        return Room(units, 0, offers)
+    return Room(0, 0, {})
+
+
+def _lowest_first(
+    rule: GroupRule, held: Mapping[Group, int], free: Mapping[Group, tuple[int, ...]], units: int
+) -> tuple[dict[str, int], list[str], int]:
+    """How many copies each group must take, the groups of which some take one more, and how many those are."""
+    must = dict.fromkeys(rule.spread_over, 0)
+    while True:
+        able = [g for g, n in must.items() if n < len(free.get(g, ()))]
+        level = min((held.get(g, 0) + must[g] for g in able), default=0)
+        lowest = [g for g in able if held.get(g, 0) + must[g] == level]
+        if not lowest or len(lowest) >= units:
+            return must, lowest, units
+        for g in lowest:
+            must[g] += 1
+        units -= len(lowest)
