@@ -12,7 +12,7 @@ from kafkakit.core.documents import decode_plan
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
-from kafkakit.execution.act.run_journal import Journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.journal import Record, What, decode_journal
 from kafkakit.execution.decide.journal_state import RunState, replay
 from kafkakit.execution.decide.schedule.work import Rates
@@ -130,8 +130,8 @@ class RecordedBench(Bench):
         if "hung" in path.stem:
             cluster.brokers[2].configs[LEADER_RATE] = "5000000"
 
-    def journal(self) -> Journal:
-        return Journal(self.file, self.clock, cluster_id=self.plan.cluster_id, fingerprint=identity_of(self.plan))
+    def journal(self) -> RunJournal:
+        return RunJournal(self.file, self.clock, cluster_id=self.plan.cluster_id, fingerprint=identity_of(self.plan))
 
     def _repeat(self, record: Record) -> None:
         data: Any = record.data
