@@ -102,7 +102,7 @@ class JarCache:
 
 
 def _installed(home: Path, version: str) -> tuple[str, ...]:
-    """The jars of a Kafka installation; its own slf4j bindings stay out when ours could not be told apart."""
+    """The jars of a Kafka installation; its own slf4j bindings stay out when ours could not be distinguished."""
     jars = sorted(str(path) for path in (home / "libs").glob("*.jar"))
     brokers = [Path(jar).stem for jar in jars if Path(jar).name.startswith("kafka_2.13-")]
     if not brokers:

@@ -1,4 +1,4 @@
-"""Looks at one address from outside: does anything listen, does it speak Kafka, over TLS, with which login.
+"""Probes one address from outside: whether a process listens, whether it is Kafka, over TLS, with which login.
 
 Uses the SaslHandshake request (Kafka protocol guide, api key 17), which every listener answers before a
 login; nothing secret is sent.
@@ -66,7 +66,7 @@ def _distrust(host: str, port: int, timeout_s: float, ca_file: str | None, check
     except ssl.SSLCertVerificationError as error:
         return error.verify_message or _reason(error)
     except ssl.SSLError as error:
-        # A listener that wants our certificate ends the handshake after we have accepted its own.
+        # A listener that requires a client certificate ends the handshake after we have accepted its own.
         text = str(error).upper()
         return None if "ALERT" in text else _reason(error)
     except OSError as error:
@@ -74,7 +74,7 @@ def _distrust(host: str, port: int, timeout_s: float, ca_file: str | None, check
 
 
 def _hear_refusal(stream: ssl.SSLSocket) -> None:
-    """Wait for the alert of a listener that wants our certificate; TLS 1.3 sends it after the handshake.
+    """Wait for the alert of a listener that requires a client certificate; TLS 1.3 sends it after the handshake.
 
     Sending a request at once could lose the alert to a connection reset.
     """
@@ -95,7 +95,7 @@ def _tls(host: str, port: int, timeout_s: float, context: ssl.SSLContext) -> ssl
 
 
 def _ask(stream: socket.socket, *, strict: bool = False) -> tuple[str, ...] | None:
-    """The login mechanisms of a Kafka listener, () when it wants none, None when this is no Kafka."""
+    """The login mechanisms of a Kafka listener, () when it requires none, None when this is no Kafka."""
     name = b"kafkakit-doctor"
     mechanism = b"PLAIN"
     request = struct.pack(f">hhih{len(name)}sh{len(mechanism)}s", _SASL_HANDSHAKE, 1, 1, len(name), name, 5, mechanism)

@@ -18,7 +18,7 @@ _TEXT_LIMIT = 1000
 class FileLock:
     """Holds `path` locked while the `with` block runs; raises `TryLaterError` at once when another holds it.
 
-    `purpose` says what is locked, `who` what this process is, for the message to whoever comes second.
+    `purpose` says what is locked, `who` what this process is, for the message of the process that finds the lock taken.
     """
 
     def __init__(self, path: Path, purpose: str, who: str) -> None:

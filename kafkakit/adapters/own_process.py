@@ -1,4 +1,4 @@
-"""Who this process is, in words that another process can check, and whether such a one still lives (Linux)."""
+"""What identifies this process, so that another process can check it, and whether a process still runs (Linux)."""
 
 import getpass
 import os
@@ -26,7 +26,7 @@ def this_holder(command: str) -> Holder:
 
 
 def life_of(holder: Holder) -> Life:
-    """Whether the holder's process lives; only certain words, so `UNKNOWN` for every other host.
+    """Whether the holder's process runs, only where that is certain: `UNKNOWN` for every other host.
 
     Certain means: it was seen by this very kernel since its last start, in our own pid namespace. It is gone when
     its pid is free, or belongs to a process that began at another time.
@@ -46,7 +46,7 @@ def life_of(holder: Holder) -> Life:
 
 
 def _machine() -> str:
-    """One start of one kernel and one pid namespace (containers share the first); empty when it cannot be told."""
+    """One start of one kernel and one pid namespace (containers share the first); empty when unknown."""
     try:
         return f"{_BOOT_ID.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"[:100]
     except OSError:
@@ -54,7 +54,7 @@ def _machine() -> str:
 
 
 def _started_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot; None when it cannot be told, a zombie is 0: it acts no more."""
+    """When a process began, in clock ticks since boot; None when unknown, 0 for a zombie, which acts no more."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         ended = fields[0] in "ZX" and int(fields[_THREADS_FIELD]) <= 1

@@ -42,7 +42,7 @@ class LocalProcesses:
         """Start a process in a session of its own, so that Ctrl-C does not reach it, with output to `log_file`.
 
         `remember` is called before the command begins. A shell waits for our word and becomes the command;
-        if we die first, even by SIGKILL, its input ends and so does it: nothing runs that nobody recorded.
+        if this process ends first, even by SIGKILL, its input ends and so does it: no process runs without a record.
         """
         if not os.access(command[0], os.X_OK):
             raise UsageError(f"cannot start {command[0]}: it is not there, or not executable")
@@ -161,7 +161,7 @@ class LocalProcesses:
 
 @contextlib.contextmanager
 def _signals_deferred() -> Iterator[None]:
-    """Keep Ctrl-C and its kin waiting: between fork and record nobody would know of the process.
+    """Defer Ctrl-C and the other signals: between fork and record the process would be unknown.
 
     Python delivers signals to the main thread alone, so other threads have nothing to defer.
     """
@@ -204,12 +204,12 @@ class _Stat(NamedTuple):
 
 
 def _stat(pid: int) -> _Stat | None:
-    """What proc(5) says of a process, or None when there is none; the start time is in clock ticks since boot."""
+    """What proc(5) reports of a process, or None when there is none; the start time is in clock ticks since boot."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    # The command name stands in parentheses and may itself hold spaces and parentheses.
+    # The command name is in parentheses and may itself hold spaces and parentheses.
     fields = text[text.rindex(")") + 2 :].split()
     return _Stat(fields[_STAT_STATE], int(fields[_STAT_THREADS]), int(fields[_STAT_START]))
 

@@ -10,7 +10,7 @@ from kafkakit.ports.admin_reads import AdminReads
 
 
 class ReadOnlyAdmin(AdminReads):
-    """Hands reads to `inner` and raises `RefusedError` for every call that changes the cluster."""
+    """Passes reads on to `inner` and raises `RefusedError` for every call that changes the cluster."""
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemError | None]:
         """Refused."""

@@ -11,7 +11,7 @@ from kafkakit.ports.groups import GroupAdmin
 
 
 class ReadOnlyGroups:
-    """Hands reads to `inner` and raises `RefusedError` for every call that changes a group."""
+    """Passes reads on to `inner` and raises `RefusedError` for every call that changes a group."""
 
     def __init__(self, inner: GroupAdmin) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""A service and its machine: telling the service manager how it is (sd_notify(3)), and how much memory it takes."""
+"""Reporting the state of a service to the service manager (sd_notify(3)), and how much memory it takes."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ def notify_service(*lines: str) -> bool:
 
 
 def resident_bytes() -> int:
-    """The memory that this process takes now, 0 where that cannot be told (Linux alone)."""
+    """The memory that this process takes now, 0 where that is unknown (Linux alone)."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):

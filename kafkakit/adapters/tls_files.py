@@ -1,7 +1,7 @@
 """Whether the TLS files that a configuration names can be used, before a client meets them.
 
 The clients report a damaged file as a cluster that cannot be reached, and a key with a password makes
-OpenSSL ask on the terminal; both are found here first.
+OpenSSL prompt on the terminal; both are found here first.
 """
 
 import ssl

@@ -18,7 +18,7 @@ class Property:
 
 
 def parse_properties(data: bytes, source: str) -> tuple[Property, ...]:
-    """Read a properties file in UTF-8; of a key that stands twice the last one counts, as in Java.
+    """Read a properties file in UTF-8; of a repeated key the last one counts, as in Java.
 
     Raises `InputError` for bytes that are not UTF-8, a bad escape and control characters.
     """

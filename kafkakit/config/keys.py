@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 class ControlStoreKind(StrEnum):
-    """Where lease and wishes are kept: files are for one host, the others for all hosts that reach the cluster."""
+    """Where the lease and control requests are kept: in files for one host, else for all hosts of the cluster."""
 
     FILE = "file"
     ZOOKEEPER = "zookeeper"

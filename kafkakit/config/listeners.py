@@ -9,8 +9,8 @@ from kafkakit.config.security import Protocol
 class Listener:
     """One bootstrap address from outside.
 
-    `refused` says why no connection came about. `mechanisms` are the logins it takes, empty when it
-    wants none. `distrust` says why its certificate does not stand up to our authorities.
+    `refused` is why no connection was made. `mechanisms` are the logins it takes, empty when it
+    requires none. `distrust` is why its certificate is not trusted by our authorities.
     """
 
     host: str
@@ -29,7 +29,7 @@ class Listener:
 
     @property
     def protocol(self) -> Protocol:
-        """The protocol that a client must speak to it."""
+        """The protocol that a client must use."""
         if self.mechanisms:
             return Protocol.SASL_SSL if self.speaks_tls else Protocol.SASL_PLAINTEXT
         return Protocol.SSL if self.speaks_tls else Protocol.PLAINTEXT

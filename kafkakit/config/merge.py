@@ -28,7 +28,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One value of one key; `origin` says in words where it comes from."""
+    """One value of one key; `origin` names its source."""
 
     value: str | Secret
     origin: str
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """What one source says, by dotted key name."""
+    """The values of one source, by dotted key name."""
 
     rank: Rank
     entries: Mapping[str, Entry] = field(default_factory=dict)

@@ -61,7 +61,7 @@ class Protocol(StrEnum):
 
 
 class Mechanism(StrEnum):
-    """The SASL mechanisms that both clients speak with a user name and a password."""
+    """The SASL mechanisms that both clients support with a user name and a password."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -87,7 +87,7 @@ class Security:
 
 
 def problems_of(security: Security) -> tuple[str, ...]:
-    """Say what does not fit together, one sentence each, in a fixed order; empty when all is well."""
+    """What does not fit together, one sentence each, in a fixed order; empty when all is well."""
     found: list[str] = []
     tls = {"ca_file": security.ca_file, "cert_file": security.cert_file, "key_file": security.key_file}
     given = [name for name, value in tls.items() if value]

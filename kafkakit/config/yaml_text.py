@@ -23,7 +23,7 @@ MAX_VALUES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """A value and the line it stands on."""
+    """A value and its line."""
 
     value: str
     line: int
@@ -31,7 +31,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFile:
-    """What one file says: profiles by name, the profile to use, and warnings about keys nobody reads."""
+    """What one file holds: profiles by name, the profile to use, and warnings about unknown keys."""
 
     default_profile: Located | None = None
     profiles: dict[str, dict[str, Located]] = field(default_factory=dict)

@@ -166,7 +166,3 @@ class PartitionMap:
 
     version: int = 1
     partitions: tuple[PartitionAssignment, ...] = ()
-
-    def as_dict(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """Replica lists keyed by partition, in map order."""
-        return {TopicPartition(p.topic, p.partition): p.replicas for p in self.partitions}

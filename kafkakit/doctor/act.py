@@ -1,15 +1,16 @@
-"""Making the visit: asks everything through what it is handed, and turns every failure into a fact."""
+"""Collecting the facts: reads everything through the sources handed in, and turns every failure into a fact."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kafkakit.config.addresses import parse_addresses
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.versions import Versions
-from kafkakit.doctor.visit import Visit
+from kafkakit.doctor.facts import DoctorFacts
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.data import DataPlane
@@ -19,7 +20,7 @@ PROBE_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """The part of the settings that a visit needs; `load_security` may raise."""
+    """The part of the settings that the checks need; `load_security` may raise."""
 
     origin: str
     bootstrap_servers: str
@@ -28,9 +29,64 @@ class Configured:
     control_store: str = "file"
 
 
+class ProfileChoice(Protocol):
+    """Where the choice of a profile comes from, in words."""
+
+    @property
+    def origin(self) -> str:
+        """The flag, variable or file."""
+        ...
+
+
+class ProfileSettings(Protocol):
+    """What the checks read of the merged settings."""
+
+    @property
+    def profile(self) -> str | None:
+        """The profile in use."""
+        ...
+
+    @property
+    def choice(self) -> ProfileChoice:
+        """How it was chosen."""
+        ...
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses with commas between."""
+        ...
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that the profile is pinned to."""
+        ...
+
+    @property
+    def control_store(self) -> str:
+        """Where the lease and control requests are kept."""
+        ...
+
+    def origin_of(self, key: str) -> str | None:
+        """Where a value comes from."""
+        ...
+
+
+def configured(settings: ProfileSettings, load_security: Callable[[], Security]) -> Configured:
+    """The settings as the checks need them."""
+    profile = f"profile {settings.profile} (from {settings.choice.origin})" if settings.profile else "no profile"
+    address = settings.origin_of("bootstrap_server")
+    return Configured(
+        origin=f"{profile}; address from {address}" if address else profile,
+        bootstrap_servers=settings.bootstrap_servers,
+        pinned_cluster=settings.cluster_id,
+        load_security=load_security,
+        control_store=settings.control_store,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instruments:
-    """What the visit asks with; each callable may raise `KafkakitError`."""
+class FactSources:
+    """Where the facts come from; each callable may raise `KafkakitError`."""
 
     versions: Versions
     extras: Mapping[str, tuple[str, ...]]
@@ -42,56 +98,56 @@ class Instruments:
     open_control: Callable[[], ControlStore]
 
 
-def make_visit(instruments: Instruments) -> Visit:
-    """Ask in order, stopping where the rest would have nothing to ask; takes some seconds on a dead cluster."""
-    visit = Visit(versions=instruments.versions, extras=instruments.extras)
+def collect_facts(sources: FactSources) -> DoctorFacts:
+    """Read in order, stopping where the rest would have no address; takes some seconds on a dead cluster."""
+    facts = DoctorFacts(versions=sources.versions, extras=sources.extras)
     try:
-        visit = replace(visit, java=instruments.find_java())
+        facts = replace(facts, java=sources.find_java())
     except KafkakitError as error:
-        visit = replace(visit, java_error=error.message)
+        facts = replace(facts, java_error=error.message)
     try:
-        configured = instruments.load_configuration()
-        addresses = parse_addresses(configured.bootstrap_servers)
+        found = sources.load_configuration()
+        addresses = parse_addresses(found.bootstrap_servers)
     except UsageError as error:
-        return replace(visit, config_error=str(error))
-    visit = replace(
-        visit,
-        config_origin=configured.origin,
-        bootstrap_servers=configured.bootstrap_servers,
-        pinned_cluster=configured.pinned_cluster,
-        control_store=configured.control_store,
+        return replace(facts, config_error=str(error))
+    facts = replace(
+        facts,
+        config_origin=found.origin,
+        bootstrap_servers=found.bootstrap_servers,
+        pinned_cluster=found.pinned_cluster,
+        control_store=found.control_store,
     )
     try:
-        security = configured.load_security()
+        security = found.load_security()
     except UsageError as error:
-        return replace(visit, security_error=str(error))
-    visit = replace(visit, security=security)
+        return replace(facts, security_error=str(error))
+    facts = replace(facts, security=security)
     if not addresses:
-        return visit
-    listeners = tuple(instruments.probe(host, port, PROBE_TIMEOUT_S, security) for host, port in addresses)
-    visit = replace(visit, listeners=listeners)
-    # Clients would only wait for their time limits where the probe has found nobody to talk to.
-    return _ask_cluster(visit, instruments) if any(item.speaks_kafka for item in listeners) else visit
+        return facts
+    listeners = tuple(sources.probe(host, port, PROBE_TIMEOUT_S, security) for host, port in addresses)
+    facts = replace(facts, listeners=listeners)
+    # Clients would only wait for their time limits where the probe has found no Kafka.
+    return _add_cluster_facts(facts, sources) if any(item.speaks_kafka for item in listeners) else facts
 
 
-def _ask_cluster(visit: Visit, instruments: Instruments) -> Visit:
+def _add_cluster_facts(facts: DoctorFacts, sources: FactSources) -> DoctorFacts:
     try:
-        admin = instruments.open_admin()
+        admin = sources.open_admin()
         try:
-            visit = replace(visit, cluster=admin.cluster())
+            facts = replace(facts, cluster=admin.cluster())
         finally:
             admin.close()
     except KafkakitError as error:
-        visit = replace(visit, cluster_error=error.message)
+        facts = replace(facts, cluster_error=error.message)
     try:
-        visit = replace(visit, data_brokers=instruments.open_data().reach(PROBE_TIMEOUT_S))
+        facts = replace(facts, data_brokers=sources.open_data().reach(PROBE_TIMEOUT_S))
     except KafkakitError as error:
-        visit = replace(visit, data_error=error.message)
-    if visit.cluster_error is not None or visit.data_error is not None:
-        return visit
+        facts = replace(facts, data_error=error.message)
+    if facts.cluster_error is not None or facts.data_error is not None:
+        return facts
     try:
-        with closing(instruments.open_control()) as store:
+        with closing(sources.open_control()) as store:
             store.children("clusters")
     except KafkakitError as error:
-        visit = replace(visit, control_error=str(error))
-    return visit
+        facts = replace(facts, control_error=str(error))
+    return facts

@@ -1,15 +1,10 @@
 """`kafkakit doctor`."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
-from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
-
-if TYPE_CHECKING:
-    from kafkakit.doctor.act import Instruments
 
 app = new_group("Check versions, configuration, reachability and rights.")
 
@@ -20,12 +15,23 @@ def doctor(ctx: typer.Context) -> None:
 
     Exits 0 without a failure, 75 when the cluster cannot be reached, 1 for any other failure.
     """
-    from kafkakit.doctor.act import make_visit
+    from kafkakit import wiring
+    from kafkakit.doctor.act import FactSources, collect_facts, configured
     from kafkakit.doctor.decide import exit_code_of, judge
 
     kit = kit_of(ctx)
+    sources = FactSources(
+        versions=wiring.installed_versions(),
+        extras=wiring.missing_packages(),
+        find_java=wiring.describe_java,
+        load_configuration=lambda: configured(kit.settings, lambda: wiring.usable_security(kit.settings)),
+        probe=wiring.probe_listener,
+        open_admin=lambda: wiring.open_admin(kit.settings, read_only=True, check_pin=False),
+        open_data=lambda: wiring.open_data(kit.settings),
+        open_control=lambda: wiring.open_control(kit.settings),
+    )
     with kit.output.progress("looking at the installation and the cluster"):
-        checks = judge(make_visit(_instruments(kit)))
+        checks = judge(collect_facts(sources))
     columns = ("status", "check", "found", "hint")
     rows = tuple((str(check.status), check.name, check.detail, check.hint) for check in checks)
     lines = [text_table(columns[:3], [row[:3] for row in rows])]
@@ -41,31 +47,3 @@ def doctor(ctx: typer.Context) -> None:
         )
     )
     raise typer.Exit(int(code))
-
-
-def _instruments(kit: Kit) -> "Instruments":
-    from kafkakit import wiring
-    from kafkakit.doctor.act import Configured, Instruments
-
-    def load_configuration() -> Configured:
-        settings = kit.settings
-        profile = f"profile {settings.profile} (from {settings.choice.origin})" if settings.profile else "no profile"
-        address = settings.origin_of("bootstrap_server")
-        return Configured(
-            origin=f"{profile}; address from {address}" if address else profile,
-            bootstrap_servers=settings.bootstrap_servers,
-            pinned_cluster=settings.cluster_id,
-            load_security=lambda: wiring.usable_security(settings),
-            control_store=settings.control_store,
-        )
-
-    return Instruments(
-        versions=wiring.installed_versions(),
-        extras=wiring.missing_packages(),
-        find_java=wiring.describe_java,
-        load_configuration=load_configuration,
-        probe=wiring.probe_listener,
-        open_admin=lambda: wiring.open_admin(kit.settings, read_only=True, check_pin=False),
-        open_data=lambda: wiring.open_data(kit.settings),
-        open_control=lambda: wiring.open_control(kit.settings),
-    )

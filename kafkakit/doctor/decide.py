@@ -1,4 +1,4 @@
-"""Judging a visit: one check a question, each with what was found and what to do about it."""
+"""Judging what was found: one check a question, each with what was found and what to do about it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import BrokerState
-from kafkakit.doctor.visit import Visit
+from kafkakit.doctor.facts import DoctorFacts
 
 # What an operator needs on the cluster for snapshot, plan and apply (Kafka's AclOperation names).
 NEEDED_OPERATIONS = ("describe", "describe_configs", "alter", "alter_configs")
@@ -16,7 +16,7 @@ OLDEST_PYTHON = (3, 11)
 
 
 class Status(StrEnum):
-    """How a check ended; only `fail` makes the visit fail."""
+    """How a check ended; only `fail` makes the command fail."""
 
     OK = "ok"
     WARN = "warn"
@@ -34,9 +34,9 @@ class Check:
     unreachable: bool = False
 
 
-def judge(visit: Visit) -> tuple[Check, ...]:
-    """All checks in the order in which a person would ask, without those that an earlier failure rules out."""
-    return tuple(_judge(visit))
+def judge(facts: DoctorFacts) -> tuple[Check, ...]:
+    """All checks, from the installation to the cluster, without those that an earlier failure rules out."""
+    return tuple(_judge(facts))
 
 
 def exit_code_of(checks: tuple[Check, ...]) -> ExitCode:
@@ -47,35 +47,35 @@ def exit_code_of(checks: tuple[Check, ...]) -> ExitCode:
     return ExitCode.TRY_LATER if all(check.unreachable for check in failed) else ExitCode.FAILED
 
 
-def _judge(visit: Visit) -> Iterator[Check]:
-    yield from _installation(visit)
-    if visit.config_error is not None:
-        yield _fail("configuration", visit.config_error, "correct it, then run this again")
+def _judge(facts: DoctorFacts) -> Iterator[Check]:
+    yield from _installation(facts)
+    if facts.config_error is not None:
+        yield _fail("configuration", facts.config_error, "correct it, then run this again")
         return
-    yield Check(name="configuration", status=Status.OK, detail=visit.config_origin)
-    if visit.security is None:
+    yield Check(name="configuration", status=Status.OK, detail=facts.config_origin)
+    if facts.security is None:
         yield _fail(
-            "security settings", visit.security_error or "unknown", "kafkakit profile show tells where each is set"
+            "security settings", facts.security_error or "unknown", "kafkakit profile show prints where each is set"
         )
         return
-    if not visit.bootstrap_servers:
+    if not facts.bootstrap_servers:
         hint = "pass --profile NAME or --bootstrap-server HOST:PORT to check a cluster"
         yield Check(name="address", status=Status.WARN, detail="none is configured", hint=hint)
         return
     # One address that answers is enough to connect, so a dead one beside it is no more than a warning.
-    enough = any(listener.speaks_kafka for listener in visit.listeners)
-    yield from (_reachable(listener, Status.WARN if enough else Status.FAIL) for listener in visit.listeners)
+    enough = any(listener.speaks_kafka for listener in facts.listeners)
+    yield from (_reachable(listener, Status.WARN if enough else Status.FAIL) for listener in facts.listeners)
     if not enough:
         return
-    yield from _protocol(visit.listeners, visit.security)
-    yield from _cluster(visit)
-    yield from _data(visit)
-    if visit.cluster is not None and visit.data_brokers is not None:
-        yield _control(visit)
+    yield from _protocol(facts.listeners, facts.security)
+    yield from _cluster(facts)
+    yield from _data(facts)
+    if facts.cluster is not None and facts.data_brokers is not None:
+        yield _control(facts)
 
 
-def _installation(visit: Visit) -> Iterator[Check]:
-    versions = visit.versions
+def _installation(facts: DoctorFacts) -> Iterator[Check]:
+    versions = facts.versions
     python = tuple(int(part) for part in versions.python.split(".")[:2] if part.isdecimal())
     status = Status.OK if python >= OLDEST_PYTHON else Status.FAIL
     yield Check(name="python", status=status, detail=versions.python)
@@ -87,14 +87,14 @@ def _installation(visit: Visit) -> Iterator[Check]:
         yield _fail("packages", "confluent-kafka is installed but cannot be loaded", "reinstall confluent-kafka")
     else:
         yield Check(name="packages", status=Status.OK, detail=f"{known}, librdkafka {versions.librdkafka}")
-    complete = [extra for extra, absent in visit.extras.items() if not absent]
-    partial = [extra for extra, absent in visit.extras.items() if absent]
+    complete = [extra for extra, absent in facts.extras.items() if not absent]
+    partial = [extra for extra, absent in facts.extras.items() if absent]
     detail = f"installed: {', '.join(complete) or 'none'}; not installed: {', '.join(partial) or 'none'}"
     yield Check(name="extras", status=Status.OK, detail=detail)
-    if visit.java is not None:
-        yield Check(name="sandbox java", status=Status.OK, detail=visit.java)
+    if facts.java is not None:
+        yield Check(name="sandbox java", status=Status.OK, detail=facts.java)
     else:
-        detail = visit.java_error or "unknown"
+        detail = facts.java_error or "unknown"
         hint = "only kafkakit sandbox needs it; pip install 'kafkakit[sandbox]' brings one"
         yield Check(name="sandbox java", status=Status.WARN, detail=detail, hint=hint)
 
@@ -106,7 +106,7 @@ def _reachable(listener: Listener, otherwise: Status) -> Check:
         return Check(name=name, status=otherwise, detail=listener.refused, hint=hint, unreachable=True)
     if not listener.speaks_kafka:
         return Check(
-            name=name, status=otherwise, detail="something listens, but it does not speak Kafka", hint="check the port"
+            name=name, status=otherwise, detail="a process listens there, but it is not Kafka", hint="check the port"
         )
     logins = f" with {', '.join(listener.mechanisms)}" if listener.mechanisms else ""
     wants = ", wants a client certificate" if listener.wants_certificate else ""
@@ -142,16 +142,16 @@ def _misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]
         yield detail, "set security.tls.cert_file and security.tls.key_file"
 
 
-def _cluster(visit: Visit) -> Iterator[Check]:
-    info = visit.cluster
+def _cluster(facts: DoctorFacts) -> Iterator[Check]:
+    info = facts.cluster
     if info is None:
-        yield _fail("admin client", visit.cluster_error or "unknown", _login_hint(visit))
+        yield _fail("admin client", facts.cluster_error or "unknown", _login_hint(facts))
         return
     version = f", Kafka {info.kafka_version}" if info.kafka_version else ""
     detail = f"cluster {info.cluster_id}, {len(info.brokers)} brokers{version}"
     yield Check(name="admin client", status=Status.OK, detail=detail)
-    if visit.pinned_cluster not in (None, info.cluster_id):
-        detail = f"the profile pins {visit.pinned_cluster}, this is {info.cluster_id}"
+    if facts.pinned_cluster not in (None, info.cluster_id):
+        detail = f"the profile pins {facts.pinned_cluster}, this is {info.cluster_id}"
         yield _fail("cluster id", detail, "check the address and the profile's cluster_id")
     away = [broker.id for broker in info.brokers if broker.state is not BrokerState.ALIVE]
     if away:
@@ -164,7 +164,7 @@ def _cluster(visit: Visit) -> Iterator[Check]:
 
 def _rights(operations: frozenset[str] | None) -> Check:
     if operations is None:
-        return Check(name="rights", status=Status.WARN, detail="the cluster does not tell what this user may do")
+        return Check(name="rights", status=Status.WARN, detail="the cluster does not report what this user may do")
     missing = [name for name in NEEDED_OPERATIONS if name not in operations]
     if not missing:
         return Check(name="rights", status=Status.OK, detail=f"on the cluster: {', '.join(NEEDED_OPERATIONS)}")
@@ -173,28 +173,28 @@ def _rights(operations: frozenset[str] | None) -> Check:
     return Check(name="rights", status=Status.FAIL, detail=f"missing on the cluster: {names}", hint=hint)
 
 
-def _data(visit: Visit) -> Iterator[Check]:
-    if visit.data_brokers is not None:
-        yield Check(name="data client", status=Status.OK, detail=f"sees {len(visit.data_brokers)} brokers")
+def _data(facts: DoctorFacts) -> Iterator[Check]:
+    if facts.data_brokers is not None:
+        yield Check(name="data client", status=Status.OK, detail=f"sees {len(facts.data_brokers)} brokers")
     else:
-        yield _fail("data client", visit.data_error or "unknown", _login_hint(visit))
+        yield _fail("data client", facts.data_error or "unknown", _login_hint(facts))
 
 
-def _control(visit: Visit) -> Check:
-    if visit.control_error is not None:
+def _control(facts: DoctorFacts) -> Check:
+    if facts.control_error is not None:
         return _fail(
             "control store",
-            f"{visit.control_store}: {visit.control_error}",
+            f"{facts.control_store}: {facts.control_error}",
             "correct it, or set control_store to another one",
         )
-    reach = "this host only" if visit.control_store == "file" else "all hosts that use it"
-    return Check(name="control store", status=Status.OK, detail=f"{visit.control_store}, for {reach}")
+    reach = "this host only" if facts.control_store == "file" else "all hosts that use it"
+    return Check(name="control store", status=Status.OK, detail=f"{facts.control_store}, for {reach}")
 
 
-def _login_hint(visit: Visit) -> str:
-    security = visit.security
+def _login_hint(facts: DoctorFacts) -> str:
+    security = facts.security
     fits = security is not None and not any(
-        True for listener in visit.listeners if listener.speaks_kafka for _ in _misfits(listener, security)
+        True for listener in facts.listeners if listener.speaks_kafka for _ in _misfits(listener, security)
     )
     if fits and security is not None and (security.protocol.uses_sasl or security.cert_file):
         return "address and protocol fit, so check the credentials (user name, password, client certificate)"

@@ -16,16 +16,16 @@ from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, T
 
 
 class ClusterAdmin(Protocol):
-    """Control of one Kafka cluster. Cost: one request each unless said otherwise."""
+    """Control of one Kafka cluster. Cost: one request each unless stated otherwise."""
 
     def cluster(self) -> ClusterInfo:
-        """Read identity, registered brokers (fenced ones too, where told) and the caller's rights."""
+        """Read identity, registered brokers (fenced ones too, where reported) and the caller's rights."""
         ...
 
     def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
-        """Read brokers, topics (all when None), ISR, configs, reassignments and, if asked, sizes.
+        """Read brokers, topics (all when None), ISR, configs, reassignments and, if requested, sizes.
 
-        Log dirs are asked of all brokers side by side; one that does not answer within the adapter's
+        Log dirs are requested of all brokers side by side; one that does not answer within the adapter's
         limit is named in `unanswered_brokers`. Unknown topic names are left out.
         """
         ...
@@ -73,7 +73,7 @@ class ClusterAdmin(Protocol):
     def move_log_dirs(
         self, moves: Mapping[TopicPartitionReplica, str]
     ) -> Mapping[TopicPartitionReplica, ItemError | None]:
-        """Ask brokers to hold a copy in the named absolute dir; before the copy exists it is a wish (None)."""
+        """Have brokers hold a copy in the named absolute dir; before the copy exists it assigns the dir (None)."""
         ...
 
     def create_topic(

@@ -1,4 +1,4 @@
-"""The reading half of a `ClusterAdmin` that stands before another one: every read goes straight through."""
+"""The reading half of a `ClusterAdmin` that wraps another one: every read is passed on."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -9,7 +9,7 @@ from kafkakit.ports.admin import ClusterAdmin
 
 
 class AdminReads:
-    """Hands reads, and the closing, to `inner`; what becomes of changes is for the class built on it to say."""
+    """Passes reads and the closing on to `inner`; the class built on it decides about changes."""
 
     def __init__(self, inner: ClusterAdmin) -> None:
         self._inner = inner

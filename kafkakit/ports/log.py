@@ -28,7 +28,7 @@ class LogReader(Protocol):
     def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:
         """First, stable and end offsets; three requests to each leader (for 20,000 partitions), side by side.
 
-        A leader that is silent costs the caller 3 s once, and nothing until it speaks again.
+        A leader that is silent costs the caller 3 s once, and nothing until it answers again.
         """
         ...
 
@@ -42,9 +42,9 @@ class LogReader(Protocol):
         """Read from these offsets on: one request to each leader, side by side, back at the latest after `wait_ms`.
 
         Comes back earlier when a leader has brought records: other leaders' partitions may then be unanswered
-        (`Fetched.answered`), and a leader that is slow or gone holds up nobody. `max_bytes` bounds each leader's
+        (`Fetched.answered`), and a leader that is slow or gone delays no other. `max_bytes` bounds each leader's
         answer and `partition_bytes` each partition's, but the first whole batch always comes. OFFSET_OUT_OF_RANGE,
-        a leader that is gone, a topic that was created again (UNKNOWN_TOPIC_ID, once) stand in `Fetched.error`.
+        a leader that is gone, a topic that was created again (UNKNOWN_TOPIC_ID, once) are in `Fetched.error`.
         """
         ...
 
@@ -54,7 +54,7 @@ class LogReader(Protocol):
         """Send what a `fetch` with these arguments would send, and come back at once.
 
         A later `fetch` from the same offsets takes the answers; so brokers work while the caller decodes. What cannot
-        be asked is left to that fetch to tell.
+        be requested is reported by that fetch.
         """
         ...
 

@@ -6,7 +6,7 @@ from kafkakit.core.storage_reading import StorageReading
 
 
 class StorageMetrics(Protocol):
-    """Sizes and free bytes that somebody else collected, such as kafka-kit's metricsfetcher.
+    """Sizes and free bytes that another program collected, such as kafka-kit's metricsfetcher.
 
     Calls raise `TryLaterError` when the place cannot be reached or holds nothing yet, and `InputError` when
     what it holds makes no sense.

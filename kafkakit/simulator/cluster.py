@@ -39,10 +39,10 @@ class SimBroker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimPartition:
-    """One partition with its full copies; the first living one of `replicas` leads unless `leader` says otherwise.
+    """One partition with its full copies; the first living one of `replicas` leads unless `leader` names another.
 
     `isr` None: all. `ingest_bytes_per_s` is what producers write, before the day's curve; retention deletes nothing.
-    `dirs` says where each copy is, by broker; a copy without a dir is in its broker's first.
+    `dirs` is the place of each copy, by broker; a copy without a dir is in its broker's first.
     """
 
     key: TopicPartition

@@ -1,4 +1,4 @@
-"""What the simulated controller does: takes and cancels moves, ends them, elects leaders, sees brokers come and go."""
+"""What the simulated controller does: takes, cancels and ends moves, elects leaders, notes brokers that start or stop."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.cluster import SimCluster, SimMove
-from kafkakit.simulator.state import NOBODY, State
+from kafkakit.simulator.state import ABSENT, State
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ _ROUNDED_S = 5
 
 
 class Controller:
-    """Changes who holds what in a `State`; `changed` says that the flows must be worked out anew.
+    """Changes who holds what in a `State`; `changed` means that the flows must be worked out anew.
 
     `finished` holds the second in which each move ended, a later move of the same partition included.
     """
@@ -59,10 +59,10 @@ class Controller:
         for broker in move.target:
             where = state.index_of[broker]
             slot = state.slot_of(row, where)
-            if slot == NOBODY:
+            if slot == ABSENT:
                 slot = self._new_copy(row, where, move.dirs.get(broker))
             state.wanted[row, slot] = True
-        holders = [state.broker_ids[b] for b in state.broker[row].tolist() if b != NOBODY]
+        holders = [state.broker_ids[b] for b in state.broker[row].tolist() if b != ABSENT]
         state.order[row] = (*move.target, *(b for b in holders if b not in move.target))
         state.moving[row] = True
         self.changed = True
@@ -71,8 +71,8 @@ class Controller:
 
     def _new_copy(self, row: int, broker: int, path: str | None) -> int:
         state = self._state
-        slot = state.slot_of(row, NOBODY)
-        if slot == NOBODY:
+        slot = state.slot_of(row, ABSENT)
+        if slot == ABSENT:
             state.widen()
             slot = state.broker.shape[1] - 1
         state.broker[row, slot] = broker
@@ -89,9 +89,9 @@ class Controller:
         state.untally([row])
         for slot in state.adding[row].nonzero()[0].tolist():
             self._drop(row, slot)
-        left = {state.broker_ids[b] for b in state.broker[row].tolist() if b != NOBODY}
+        left = {state.broker_ids[b] for b in state.broker[row].tolist() if b != ABSENT}
         state.order[row] = tuple(b for b in state.order[row] if b in left)
-        state.wanted[row] = state.broker[row] != NOBODY
+        state.wanted[row] = state.broker[row] != ABSENT
         state.moving[row] = False
         state.elect(row, state.order[row])
         state.tally([row])
@@ -107,7 +107,7 @@ class Controller:
         state = self._state
         full = state.log_end if state.tracking[row, slot] else state.have[:, slot]
         self.delete_later(int(state.disk[row, slot]), float(full[row]))
-        state.broker[row, slot] = state.disk[row, slot] = NOBODY
+        state.broker[row, slot] = state.disk[row, slot] = ABSENT
         state.have[row, slot] = 0.0
         for marks in (state.tracking, state.in_isr, state.adding, state.wanted):
             marks[row, slot] = False
@@ -150,10 +150,10 @@ class Controller:
             return
         state.untally([row])
         target = tuple(b for b in state.order[row] if state.wanted[row, state.slot_of(row, state.index_of[b])])
-        leaving = ((state.broker[row] != NOBODY) & ~state.wanted[row]).nonzero()[0].tolist()
+        leaving = ((state.broker[row] != ABSENT) & ~state.wanted[row]).nonzero()[0].tolist()
         for slot in leaving:
             if state.leader[row] == slot:
-                state.leader[row] = NOBODY
+                state.leader[row] = ABSENT
             if not state.tracking[row, slot]:  # a copy of the move before this one, still on its way
                 self.changed = True
             self._drop(row, slot)
@@ -163,7 +163,7 @@ class Controller:
         state.factor[row] = len(target)
         state.elect(row, target)
         state.tally([row])
-        if state.leader[row] == NOBODY or not bool((state.tracking[row] | (state.broker[row] == NOBODY)).all()):
+        if state.leader[row] == ABSENT or not bool((state.tracking[row] | (state.broker[row] == ABSENT)).all()):
             self.changed = True
         self.finished[state.keys[row]] = self._now_s
 
@@ -178,7 +178,7 @@ class Controller:
         synced = state.tracking[rows, slots]
         state.have[rows[synced], slots[synced]] = state.log_end[rows[synced]]
         state.tracking[rows, slots] = False
-        state.leader[rows[state.leader[rows] == slots]] = NOBODY
+        state.leader[rows[state.leader[rows] == slots]] = ABSENT
         state.tally(rows)
         self._expiries.append((self._now_s + self._cluster.session_timeout_s, broker))
         self.changed = True
@@ -227,7 +227,7 @@ class Controller:
         synced = state.tracking[rows, slots]
         state.have[rows[synced], slots[synced]] = state.log_end[rows[synced]]
         state.tracking[rows, slots] = False
-        state.leader[rows[state.leader[rows] == slots]] = NOBODY
+        state.leader[rows[state.leader[rows] == slots]] = ABSENT
         state.tally(rows)
         state.disk_failed[disk] = True
         state.disk_other[disk] = 0.0

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Self
 
-from kafkakit.simulator.state import NOBODY, State
+from kafkakit.simulator.state import ABSENT, State
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,8 @@ class Flows:
 
     def __init__(self, state: State, *, wildcard: bool) -> None:
         self._state = state
-        behind = (state.broker != NOBODY) & ~state.tracking
-        behind[state.leader == NOBODY] = False
+        behind = (state.broker != ABSENT) & ~state.tracking
+        behind[state.leader == ABSENT] = False
         rows, slots = behind.nonzero()
         target = state.broker[rows, slots]
         disk = state.disk[rows, slots]
@@ -35,7 +35,7 @@ class Flows:
         self.disk: Ints = disk[works]
         self.source: Ints = state.broker[self.rows, state.leader[self.rows]]
         self.throttled: Bools = state.adding[self.rows, self.slots] | wildcard
-        self.intake: Floats = state.ingest * (state.leader != NOBODY)
+        self.intake: Floats = state.ingest * (state.leader != ABSENT)
         self._tell()
 
     def _tell(self) -> None:

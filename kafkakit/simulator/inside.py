@@ -8,7 +8,7 @@ from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.simulator.cluster import SimCluster
 from kafkakit.simulator.control import Controller
 from kafkakit.simulator.quota import UNLIMITED
-from kafkakit.simulator.state import NOBODY, State
+from kafkakit.simulator.state import ABSENT, State
 
 _NOTHING = 0.5
 
@@ -42,8 +42,8 @@ class InsideMoves:
         """Start a move, or replace the running one of this copy."""
         state = self._state
         row = state.row_of.get(TopicPartition(replica.topic, replica.partition))
-        broker = state.index_of.get(replica.broker, NOBODY)
-        if row is None or broker == NOBODY or state.slot_of(row, broker) == NOBODY:
+        broker = state.index_of.get(replica.broker, ABSENT)
+        if row is None or broker == ABSENT or state.slot_of(row, broker) == ABSENT:
             raise UsageError(f"{replica.topic}-{replica.partition} has no copy on broker {replica.broker}")
         disk = next((d for d in state.disks_of[broker] if state.disk_path[d] == path), None)
         if disk is None:
@@ -71,7 +71,7 @@ class InsideMoves:
     def _missing(self, move: _DirMove) -> float:
         state = self._state
         slot = state.slot_of(move.row, move.broker)
-        if slot == NOBODY:
+        if slot == ABSENT:
             return 0.0
         whole = state.log_end[move.row] if state.tracking[move.row, slot] else state.have[move.row, slot]
         return float(whole - move.have)
@@ -88,7 +88,7 @@ class InsideMoves:
         for replica, speed in self._speeds().items():
             move = self._moves[replica]
             slot = self._state.slot_of(move.row, move.broker)
-            if slot == NOBODY:  # the copy itself is gone
+            if slot == ABSENT:  # the copy itself is gone
                 del self._moves[replica]
                 self._control.delete_later(move.disk, move.have)
                 continue

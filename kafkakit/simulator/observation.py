@@ -8,13 +8,12 @@ from kafkakit.core.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySeen:
-    """One copy of a partition that moves; `log_end_bytes` is what a full copy has now."""
+    """One copy of a partition that moves."""
 
     key: TopicPartition
     broker: int
     log_dir: str
     bytes: int
-    log_end_bytes: int
     in_isr: bool
     adding: bool
 
@@ -24,7 +23,7 @@ class BrokerSeen:
     """One broker; rates are bytes per second in the last tick.
 
     `moved_into` and `moved_out` are copying alone, `use_into` and `use_out` the share of the line that all traffic
-    takes. `queue` stands for produce latency: how far what wants through the fuller direction is above the line
+    takes. `queue` stands for produce latency: how far the demand in the fuller direction is above the line
     (0: everything fits at once).
     """
 

@@ -41,7 +41,7 @@ class QuotaWindows:
     def allowance(self, now_s: float, flows: "Ints") -> "Floats":
         """Bytes that each broker may pass in the second from `now_s`, with so many throttled flows each.
 
-        Quantised in lumps: a broker looks at its quota, then asks for a piece of every partition. O(brokers).
+        Quantised in lumps: a broker looks at its quota, then fetches a piece of every partition. O(brokers).
         """
         import numpy as np
 

@@ -35,6 +35,6 @@ def share(wanted: "Floats", source: "Ints", target: "Ints", out: "Floats", into:
         got[live] += more
         left_out = np.maximum(0.0, left_out - np.bincount(s, more, brokers))
         left_into = np.maximum(0.0, left_into - np.bincount(t, more, brokers))
-        room = np.minimum(left_out[s], left_into[t])
-        live = live[(room > _ENOUGH * (1 + got[live])) & (wanted[live] - got[live] > _ENOUGH)]
+        spare = np.minimum(left_out[s], left_into[t])
+        live = live[(spare > _ENOUGH * (1 + got[live])) & (wanted[live] - got[live] > _ENOUGH)]
     return got

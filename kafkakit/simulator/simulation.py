@@ -50,7 +50,7 @@ class Simulation:
         self._unsettled_until = 0
         self._flows = Flows(self._state, wildcard=cluster.wildcard)
         self._speeds: tuple[float, Floats] | None = None
-        self._traffic = Traffic(into=np.zeros(brokers), out=np.zeros(brokers), wished=np.zeros((2, brokers)))
+        self._traffic = Traffic(into=np.zeros(brokers), out=np.zeros(brokers), demand=np.zeros((2, brokers)))
         self.received: Floats = np.zeros(brokers)
         self.sent: Floats = np.zeros(brokers)
         self.under_replicated_s = 0
@@ -98,7 +98,7 @@ class Simulation:
         return self._control.lists()
 
     def submit(self, moves: Iterable[SimMove]) -> None:
-        """Ask for moves; raises `UsageError` for an unknown partition or broker. What runs is replaced."""
+        """Request moves; raises `UsageError` for an unknown partition or broker. What runs is replaced."""
         for move in moves:
             self._control.submit(move)
 
@@ -213,7 +213,7 @@ class Simulation:
         flows, brokers = self._flows, len(line[0])
         held = flows.throttled
         caps = np.minimum(line[0], quota[0]), np.minimum(line[1], quota[1])
-        self._traffic.wished = np.vstack(
+        self._traffic.demand = np.vstack(
             [np.where(flows.held_into, quota[1], 0), np.where(flows.held_out, quota[0], 0)]
         )
         if flows.all_throttled:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-NOBODY = -1
+ABSENT = -1
 
 
 class State:
     """Mutable arrays: `(b,)` by broker, `(d,)` by disk, `(p,)` by partition, `(p, slot)` by copy.
 
     An empty slot has broker -1. A *tracking* copy has all of its partition's bytes and gets each new one; any other
-    has `have` of `log_end` bytes and must fetch the rest. `in_isr` is what the controller believes. What tracking
+    has `have` of `log_end` bytes and must fetch the rest. `in_isr` is what the controller holds. What tracking
     copies take in is summed up in `produce_into`, `follow_into`, `follow_out` and `disk_growth`, all before the day's
     curve; partitions that are `under_replicated`, `under_min_isr` or `offline` (no leader) are counted. For all that,
     `untally` rows (each once) before they change, and `tally` them after.
@@ -44,9 +44,9 @@ class State:
         self.ingest: Floats = np.array([p.ingest_bytes_per_s for p in cluster.partitions], dtype=float)
         self.min_isr: Ints = np.array([p.min_isr for p in cluster.partitions], dtype=np.intp)
         self.factor: Ints = np.array([len(p.replicas) for p in cluster.partitions], dtype=np.intp)
-        self.leader: Ints = np.full(count, NOBODY, dtype=np.intp)
-        self.broker: Ints = np.full((count, slots), NOBODY, dtype=np.intp)
-        self.disk: Ints = np.full((count, slots), NOBODY, dtype=np.intp)
+        self.leader: Ints = np.full(count, ABSENT, dtype=np.intp)
+        self.broker: Ints = np.full((count, slots), ABSENT, dtype=np.intp)
+        self.disk: Ints = np.full((count, slots), ABSENT, dtype=np.intp)
         self.have: Floats = np.zeros((count, slots))
         self.tracking: Bools = np.zeros((count, slots), dtype=bool)
         self.in_isr: Bools = np.zeros((count, slots), dtype=bool)
@@ -94,7 +94,7 @@ class State:
             self.wanted[row, slot] = True
             if partition.isr is not None and broker not in partition.isr:
                 self.have[row, slot] = 0.0
-            if self.in_isr[row, slot] and (broker == partition.leader or self.leader[row] == NOBODY):
+            if self.in_isr[row, slot] and (broker == partition.leader or self.leader[row] == ABSENT):
                 self.leader[row] = slot
 
     def dir_of(self, broker: int, path: str | None) -> int:
@@ -112,13 +112,13 @@ class State:
         for slot, where in enumerate(self.broker[row].tolist()):
             if where == broker:
                 return slot
-        return NOBODY
+        return ABSENT
 
     def widen(self) -> None:
-        """Room for one more copy of every partition."""
+        """Space for one more copy of every partition."""
         import numpy as np
 
-        for name, empty in (("broker", NOBODY), ("disk", NOBODY), ("have", 0.0)):
+        for name, empty in (("broker", ABSENT), ("disk", ABSENT), ("have", 0.0)):
             old = getattr(self, name)
             setattr(self, name, np.column_stack([old, np.full(len(old), empty, dtype=old.dtype)]))
         for name in ("tracking", "in_isr", "adding", "wanted"):
@@ -140,8 +140,8 @@ class State:
         in_sync = self.in_isr[picked].sum(axis=1)
         self.under_replicated += int(sign) * int((in_sync < self.factor[picked]).sum())
         self.under_min_isr += int(sign) * int((in_sync < self.min_isr[picked]).sum())
-        self.offline += int(sign) * int((self.leader[picked] == NOBODY).sum())
-        picked = picked[(self.ingest[picked] > 0) & (self.leader[picked] != NOBODY)]
+        self.offline += int(sign) * int((self.leader[picked] == ABSENT).sum())
+        picked = picked[(self.ingest[picked] > 0) & (self.leader[picked] != ABSENT)]
         if not len(picked):
             return
         ingest = sign * self.ingest[picked]
@@ -157,12 +157,12 @@ class State:
     def elect(self, row: int, order: tuple[int, ...]) -> None:
         """Keep the leader if it lives and is in sync, else take the first in `order` that is; tally is the caller's."""
         now = int(self.leader[row])
-        if now != NOBODY and self._may_lead(row, now):
+        if now != ABSENT and self._may_lead(row, now):
             return
-        self.leader[row] = NOBODY
+        self.leader[row] = ABSENT
         for broker in order:
             slot = self.slot_of(row, self.index_of[broker])
-            if slot != NOBODY and self._may_lead(row, slot):
+            if slot != ABSENT and self._may_lead(row, slot):
                 self.leader[row] = slot
                 return
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.simulator.observation import BrokerSeen, CopySeen, DiskSeen, Observation
-from kafkakit.simulator.state import NOBODY, State
+from kafkakit.simulator.state import ABSENT, State
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ class Traffic:
 
     into: "Floats"
     out: "Floats"
-    wished: "Floats"
+    demand: "Floats"
 
 
 def observe(
@@ -49,7 +49,7 @@ def disks_of(state: State, inside: Mapping[int, float]) -> tuple[DiskSeen, ...]:
     """Every log dir, by broker; `inside` is what comes from other dirs of its broker. O(dirs + copies)."""
     import numpy as np
 
-    behind = (state.broker != NOBODY) & ~state.tracking
+    behind = (state.broker != ABSENT) & ~state.tracking
     missing = (state.log_end[:, None] - state.have)[behind]
     arriving = np.bincount(state.disk[behind], missing, len(state.disk_used))
     for disk, left in inside.items():
@@ -79,7 +79,7 @@ def _copies(state: State) -> tuple[CopySeen, ...]:
     seen = []
     for row in state.moving.nonzero()[0].tolist():
         end = float(state.log_end[row])
-        for slot in (state.broker[row] != NOBODY).nonzero()[0].tolist():
+        for slot in (state.broker[row] != ABSENT).nonzero()[0].tolist():
             tracking = bool(state.tracking[row, slot])
             seen.append(
                 CopySeen(
@@ -87,7 +87,6 @@ def _copies(state: State) -> tuple[CopySeen, ...]:
                     broker=state.broker_ids[state.broker[row, slot]],
                     log_dir=state.disk_path[state.disk[row, slot]],
                     bytes=round(end if tracking else float(state.have[row, slot])),
-                    log_end_bytes=round(end),
                     in_isr=bool(state.in_isr[row, slot]),
                     adding=bool(state.adding[row, slot]),
                 )
@@ -102,10 +101,10 @@ def _brokers(state: State, traffic: Traffic, factor: float) -> tuple[BrokerSeen,
     other_out = state.background_out + state.follow_out * factor
     use_into = (other_into + traffic.into) / state.line_into
     use_out = (other_out + traffic.out) / state.line_out
-    # Copying wants what its quota lets through; without one it takes what others leave.
-    wished = np.where(np.isfinite(traffic.wished), traffic.wished, np.vstack([traffic.into, traffic.out]))
-    over_into = (other_into + wished[0]) / state.line_into - 1
-    over_out = (other_out + wished[1]) / state.line_out - 1
+    # The demand of copying is what its quota lets through; without one it takes what others leave.
+    demand = np.where(np.isfinite(traffic.demand), traffic.demand, np.vstack([traffic.into, traffic.out]))
+    over_into = (other_into + demand[0]) / state.line_into - 1
+    over_out = (other_out + demand[1]) / state.line_out - 1
     queue = np.maximum(0.0, np.maximum(over_into, over_out))
     return tuple(
         BrokerSeen(

@@ -65,7 +65,7 @@ class FileControl:
             if found != expected:
                 raise conflict(path, expected, found)
             file = self._file(parts)
-            with _told(str(file)):
+            with _described(str(file)):
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _sync_folders(self._root, file.parent)
             self._write_file(file, b"%d\n%b" % (version + 1, value), 0o600)
@@ -96,7 +96,7 @@ class FileControl:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         lock = self._root / _LOCK_FILE
-        with _told(str(lock)):
+        with _described(str(lock)):
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -134,7 +134,7 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _sync_folders(root: Path, folder: Path) -> None:
-    """Bring the names of new folders to disk, from the innermost to the root and the folder it stands in."""
+    """Bring the names of new folders to disk, from the innermost to the root and the folder above it."""
     for place in (folder, *folder.parents):
         descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -146,7 +146,7 @@ def _sync_folders(root: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
+def _described(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

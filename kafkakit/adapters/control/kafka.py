@@ -1,8 +1,8 @@
 """A control store in a compacted Kafka topic of one partition: no ZooKeeper, no file that hosts would share.
 
-What the records mean, and why compaction does not change it, is told in `control/log.py`. A write appends a change
+`kafka_records.py` describes what the records mean, and why compaction does not change it. A write appends a change
 and reads up to it; a read appends a mark first, so that it sees everything that was acknowledged before, also
-when a broker that was deposed still believes to lead. So reading needs the right to write to the topic, too.
+when a broker that was deposed still acts as leader. So reading needs the right to write to the topic, too.
 """
 
 import secrets
@@ -102,7 +102,7 @@ class KafkaControl:
             if expected is None:
                 self._is_up_to_date()
             elif expected < 0 or self._view.head(path) > expected:
-                self._is_up_to_date()  # only to tell what is there now
+                self._is_up_to_date()  # only to report what is there now
                 raise conflict(path, expected, _version(self._view.document(path)))
             present = self._view.document(path)
             if expected is None and present is not None:
@@ -155,7 +155,7 @@ class KafkaControl:
     def _read_up_to(self, offset: int, path: str | None) -> bool:
         """Read until `offset` is in the view; True when the change there is the head of `path` at that point."""
         if offset < self._next_offset:
-            self._forget()  # the topic was deleted and made anew, nothing of what we know holds
+            self._forget()  # the topic was deleted and made anew, the view is of no use any more
         if self._consumer is None:
             self._consumer = self._data.consumer([self._partition])
         won = False
@@ -177,7 +177,7 @@ class KafkaControl:
         return won
 
     def _tidy(self, path: str, version: int) -> None:
-        """Confirm our change and end what nobody needs; all of this may be lost, then a later write does it."""
+        """Confirm our change and end those that are not needed; where this is lost, a later write does it."""
         producer, change = self._producer, self._view.change(path, version)
         if producer is None:
             return

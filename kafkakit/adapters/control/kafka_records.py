@@ -12,11 +12,11 @@ won. The partition's leader puts all changes in one order, a writer knows the ou
 change, and that is the compare-and-set: its change is the head of the chain exactly there, or never.
 
 **Compaction** drops a record only when a later one has its key. Losers have keys of their own, so they never hide
-a winner. A confirmation says everything that its change said, so nothing is lost with the change. Confirmed
+a winner. A confirmation holds everything that its change held, so nothing is lost with the change. Confirmed
 versions are in the chain for certain, so the chain may be followed from the highest confirmed one, and what is
-below it is not needed. Hence the rule for tombstones: a key may be ended only by somebody who has *read* the
-confirmation of a higher version of its path. That confirmation stands earlier in the log than the tombstone, so
-whoever misses the ended record (it is compacted away only with the tombstone written) finds the confirmation, or,
+below it is not needed. Hence the rule for tombstones: a key may be ended only by a process that has *read* the
+confirmation of a higher version of its path. That confirmation is earlier in the log than the tombstone, so
+a reader that misses the ended record (it is compacted away only with the tombstone written) finds the confirmation, or,
 where that was ended in turn, a higher one. By induction every reader that has read up to some offset follows the
 same chain to the same head, compacted or not. A crash between these steps leaves records that are not needed, no more.
 
@@ -63,15 +63,15 @@ def encode_change(path: str, parent: int, value: bytes) -> bytes:
 
 
 def encode_confirmation(change: Change) -> bytes:
-    """The record that says that a change has won, to be written under the change's key."""
+    """The record that a change has won, to be written under the change's key."""
     header = _Header(path=change.path, parent=change.parent, version=change.version)
     return encode_document(RECORD_KIND, header) + change.value
 
 
 class LogView:
-    """What the records of the partition's log say, read in order from its beginning up to some offset.
+    """What the records of the partition's log mean, read in order from its beginning up to some offset.
 
-    Memory is that of the documents and of the changes that nobody has ended yet.
+    Memory is that of the documents and of the changes that are not ended yet.
     """
 
     def __init__(self, source: str) -> None:
@@ -127,7 +127,7 @@ class LogView:
         return tuple(sorted(path for path in self._changes if self.document(path) is not None))
 
     def ended(self, path: str) -> tuple[bytes, ...]:
-        """The keys that nobody needs any more: of changes below the highest confirmed version, oldest first."""
+        """Keys that are not needed any more: those of changes below the highest confirmed version, oldest first."""
         confirmed = self._confirmed.get(path, NEVER)
         changes = self._changes.get(path, {})
         return tuple(changes[version].key for version in sorted(changes) if version < confirmed)

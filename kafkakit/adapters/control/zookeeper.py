@@ -1,7 +1,7 @@
 """A control store in ZooKeeper, through kazoo: one znode a path below `/kafkakit`.
 
 A version is the znode's own plus one. A deleted document leaves an empty znode behind, as do the folders above a
-document, so that versions never begin again. A read asks the server to catch up with the leader first (`sync`):
+document, so that versions never begin again. A read makes the server catch up with the leader first (`sync`):
 without it, ZooKeeper may answer from the past.
 """
 
@@ -125,7 +125,7 @@ class ZooKeeperControl:
         return "/".join((self._root, *parts))
 
     def _ask(self, call: Callable[[Any], Any], znode: str) -> Any:
-        """Send one request and wait; lets through what says that the request was refused for its version or path."""
+        """Send one request and wait; lets through the errors of a refused version or path."""
         client = self._connected()
         try:
             return call(client).get(timeout=self._answer_limit_s)
@@ -138,7 +138,7 @@ class ZooKeeperControl:
             ) from None
         except (KazooException, client.handler.timeout_exception) as error:
             self._drop()
-            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_told(error)})", hint=_HINT) from None
+            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_text(error)})", hint=_HINT) from None
         except BaseException:
             self._drop()  # interrupted: what was sent must not be taken for what is sent next
             raise
@@ -154,7 +154,7 @@ class ZooKeeperControl:
                     client.start(timeout=self._answer_limit_s)
             except (KazooException, client.handler.timeout_exception, OSError) as error:
                 raise TryLaterError(
-                    f"Failed to connect to ZooKeeper {self._hosts} within {self._answer_limit_s:g} s ({_told(error)})",
+                    f"Failed to connect to ZooKeeper {self._hosts} within {self._answer_limit_s:g} s ({_text(error)})",
                     hint=_HINT,
                 ) from None
             self._client = client
@@ -167,5 +167,5 @@ class ZooKeeperControl:
             client.close()
 
 
-def _told(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__

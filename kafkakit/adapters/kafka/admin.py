@@ -34,7 +34,7 @@ class KafkaAdmin:
     """Admin client of one cluster; connects on first use.
 
     `request_timeout_s` bounds each request to one broker; `bootstrap_timeout_s` the first contact, after
-    which `TryLaterError` is raised. Every call survives the loss of the broker it talked to: it goes on
+    which `TryLaterError` is raised. Every call survives the loss of the broker it was connected to: it goes on
     with another one. Not for use by two threads at once.
     """
 
@@ -60,7 +60,7 @@ class KafkaAdmin:
         from kafka.protocol.admin import DescribeClusterRequest
 
         request = DescribeClusterRequest(include_cluster_authorized_operations=True, include_fenced_brokers=True)
-        response = self._session.ask("describe cluster", request)
+        response = self._session.request("describe cluster", request)
         return read.cluster_info(response, self._version())
 
     def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
@@ -103,7 +103,7 @@ class KafkaAdmin:
                 grouped.setdefault(key.topic, []).append(key.partition)
             topics = list(grouped.items())
         requests = {broker: DescribeLogDirsRequest(topics=topics) for broker in sorted(set(brokers))}
-        answers = self._session.ask_brokers(requests)
+        answers = self._session.request_brokers(requests)
         return {broker: read.log_dirs_of(broker, answers[broker]) for broker in requests}
 
     def reassignments(self) -> tuple[Reassignment, ...]:
@@ -111,7 +111,7 @@ class KafkaAdmin:
         from kafka.protocol.admin import ListPartitionReassignmentsRequest
 
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
-        return read.reassignments_of(self._session.ask("list reassignments", request, errors=_top_code))
+        return read.reassignments_of(self._session.request("list reassignments", request, errors=_top_code))
 
     def reassign(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> Mapping[TopicPartition, ItemResult]:
         """See `ports.ClusterAdmin`; above 10,000 changes Kafka takes the first and refuses the rest one by one."""
@@ -130,7 +130,7 @@ class KafkaAdmin:
         return resource_configs.read_settings(self._session, brokers, keys)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
-        """See `ports.ClusterAdmin`; changes of one resource stand or fall together within a request."""
+        """See `ports.ClusterAdmin`; changes of one resource succeed or fail together within a request."""
         return resource_configs.alter_configs(self._session, changes)
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
@@ -138,12 +138,14 @@ class KafkaAdmin:
         if not partitions:
             return {}
         request = write.elect_request(partitions, self._timeout_ms)
-        return write.elect_results(self._session.ask("elect leaders", request, errors=write.elect_codes), partitions)
+        return write.elect_results(
+            self._session.request("elect leaders", request, errors=write.elect_codes), partitions
+        )
 
     def move_log_dirs(self, moves: Mapping[TopicPartitionReplica, str]) -> Mapping[TopicPartitionReplica, ItemResult]:
         """See `ports.ClusterAdmin`; one request to each broker, side by side."""
         told: dict[TopicPartitionReplica, ItemResult] = {}
-        answers = self._session.ask_brokers(write.dir_requests(moves)) if moves else {}
+        answers = self._session.request_brokers(write.dir_requests(moves)) if moves else {}
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
                 told |= dict.fromkeys([k for k in moves if k.broker == broker], error_from(answer))
@@ -156,7 +158,7 @@ class KafkaAdmin:
     ) -> ItemResult:
         """See `ports.ClusterAdmin`; waits up to 10 s for the leaders, so that the topic can be used at once."""
         request = write.create_request(name, assignments, configs, self._timeout_ms)
-        response = self._session.ask("create topic", request, errors=_topic_codes, repeat=False)
+        response = self._session.request("create topic", request, errors=_topic_codes, repeat=False)
         error = error_of(response.topics[0].error_code, response.topics[0].error_message)
         deadline = time.monotonic() + CREATION_WAIT_S
         while error is None and time.monotonic() < deadline:
@@ -169,7 +171,7 @@ class KafkaAdmin:
     def delete_topic(self, name: str) -> ItemResult:
         """See `ports.ClusterAdmin`; metadata may show the topic for a moment more."""
         request = write.delete_request(name, self._timeout_ms)
-        response = self._session.ask("delete topic", request, errors=_response_codes, repeat=False)
+        response = self._session.request("delete topic", request, errors=_response_codes, repeat=False)
         answer = response.responses[0]
         return error_of(answer.error_code, getattr(answer, "error_message", None))
 
@@ -184,7 +186,7 @@ class KafkaAdmin:
         for batch in batches:
             wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in batch]
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-            found += self._session.ask("describe topics", request).topics
+            found += self._session.request("describe topics", request).topics
         return [t for t in found if t.error_code != UNKNOWN_TOPIC]
 
     def _hidden_topics(self, answers: Mapping[int, BrokerLogDirs], seen: set[str]) -> list[Any]:
@@ -201,7 +203,7 @@ class KafkaAdmin:
         if not targets:
             return {}
         request = write.reassign_request(targets, self._timeout_ms)
-        return write.reassign_results(self._session.ask("move replicas", request, errors=_top_code), targets)
+        return write.reassign_results(self._session.request("move replicas", request, errors=_top_code), targets)
 
     def _version(self) -> str | None:
         version = self._session.version

@@ -25,7 +25,7 @@ def read_configs(session: KafkaSession, kind: ResourceKind, names: Collection[st
     results: list[Any] = []
     if kind is ResourceKind.BROKER:
         requests = {int(n): DescribeConfigsRequest(resources=[(code, n, None)]) for n in wanted if n.isdigit()}
-        for answer in (session.ask_brokers(requests) if requests else {}).values():
+        for answer in (session.request_brokers(requests) if requests else {}).values():
             results += [] if isinstance(answer, Exception) else answer.results
     else:
         for start in range(0, len(wanted), NAMES_PER_REQUEST):
@@ -41,7 +41,7 @@ def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collect
     names = sorted(set(keys))
     requests = {b: DescribeConfigsRequest(resources=[(code, str(b), names)]) for b in sorted(set(brokers))}
     found: dict[int, dict[str, str]] = {}
-    for broker, answer in (session.ask_brokers(requests) if requests and names else {}).items():
+    for broker, answer in (session.request_brokers(requests) if requests and names else {}).items():
         if not isinstance(answer, Exception):
             found[broker] = {
                 entry.name: entry.value
@@ -54,7 +54,7 @@ def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collect
 
 
 def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
-    """Apply changes in order; one answer each. Changes of one resource in a request stand or fall together."""
+    """Apply changes in order; one answer each. Changes of one resource in a request succeed or fail together."""
     told: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
     for wanted in write.config_rounds([c for c in changes if c not in told]):
         overgrown = _overgrown(session, wanted)
@@ -62,7 +62,7 @@ def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dic
         to_brokers: dict[int, tuple[Any, dict[tuple[int, str], write.Changes]]] = {}
         for broker, request, groups in write.config_batches([c for c in wanted if c not in overgrown]):
             if broker is None:
-                response = session.ask("change configurations", request)
+                response = session.request("change configurations", request)
                 told |= write.config_results(response, groups)
             else:
                 to_brokers[broker] = (request, groups)
@@ -74,7 +74,7 @@ def _alter_brokers(
     session: KafkaSession, batches: Mapping[int, tuple[Any, dict[tuple[int, str], write.Changes]]]
 ) -> dict[ConfigChange, ItemResult]:
     told: dict[ConfigChange, ItemResult] = {}
-    answers = session.ask_brokers({b: request for b, (request, _) in batches.items()}) if batches else {}
+    answers = session.request_brokers({b: request for b, (request, _) in batches.items()}) if batches else {}
     for broker, answer in answers.items():
         groups = batches[broker][1]
         if isinstance(answer, Exception):
@@ -89,7 +89,7 @@ def _topic_results(session: KafkaSession, names: list[str]) -> list[Any]:
 
     code = write.RESOURCE_CODE[ResourceKind.TOPIC]
     request = DescribeConfigsRequest(resources=[(code, name, None) for name in names])
-    results = list(session.ask("read configurations", request).results)
+    results = list(session.request("read configurations", request).results)
     if len(names) > 1 and any(result.error_code == read.UNKNOWN_FAULT for result in results):
         # On Kafka 3.9 one topic with a value above 32,767 bytes spoils the answer for all of them.
         middle = len(names) // 2

@@ -25,7 +25,7 @@ def assemble(
 ) -> ClusterSnapshot:
     """Merge metadata's topics, configurations, moves and, unless None, the brokers' log dirs; O(replicas).
 
-    Ids that only replica lists name become brokers in state `missing`. A broker that gave no sizes is
+    Ids that only replica lists name become brokers in state `missing`. A broker that reported no sizes is
     in `unanswered_brokers` and has no entry in any `replica_bytes`. A move that began or ended between
     the two requests is left out.
     """

@@ -39,7 +39,7 @@ def reassign_request(targets: Mapping[TopicPartition, tuple[int, ...] | None], t
 
 
 def reassign_results(response: Any, keys: Collection[TopicPartition]) -> dict[TopicPartition, ItemResult]:
-    """Per partition, in the order asked; a move that was not running is done."""
+    """Per partition, in the order requested; a move that was not running is done."""
     if response.error_code:
         raise OperationFailedError(f"move replicas: {error_of(response.error_code, response.error_message)}")
     told: dict[TopicPartition, ItemResult] = {}
@@ -60,7 +60,7 @@ def elect_request(keys: Collection[TopicPartition], timeout_ms: int) -> Any:
 
 
 def elect_results(response: Any, keys: Collection[TopicPartition]) -> dict[TopicPartition, ItemResult]:
-    """Per partition, in the order asked; one that leads already is done."""
+    """Per partition, in the order requested; one that leads already is done."""
     code = getattr(response, "error_code", 0) or 0
     if code:
         raise OperationFailedError(f"elect leaders: {error_of(code)}")
@@ -100,7 +100,7 @@ def dir_requests(moves: Mapping[TopicPartitionReplica, str]) -> dict[int, Any]:
 
 
 def dir_results(broker: int, response: Any) -> Iterator[tuple[TopicPartitionReplica, ItemResult]]:
-    """Per copy; ReplicaNotAvailable means that the wish is stored for the copy to come."""
+    """Per copy; ReplicaNotAvailable means that the log dir assignment is stored for the copy to come."""
     for topic in response.results:
         for p in topic.partitions:
             error = error_of(p.error_code)

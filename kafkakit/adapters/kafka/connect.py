@@ -56,7 +56,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
             try:
                 return _new_client(server, security, request_timeout_s, min(left, max(2.0, bootstrap_timeout_s / 3)))
             except (KafkaError, OSError, ValueError) as error:
-                reason = f"{server}: {words.reason or told(error)}"
+                reason = f"{server}: {words.reason or described(error)}"
                 if security.protocol.uses_sasl and "socket disconnected" in reason:
                     reason = f"{server}: the broker ended the login, as it does for a wrong user name or password"
                 if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
@@ -92,7 +92,7 @@ def _new_client(server: str, security: Security, request_timeout_s: float, timeo
     return client
 
 
-def told(error: Exception | None) -> str:
+def described(error: Exception | None) -> str:
     """An exception in one short line."""
     return re.sub(r"\s+", " ", str(error) or type(error).__name__)[:160]
 

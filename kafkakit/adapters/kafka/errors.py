@@ -27,5 +27,5 @@ def error_from(exception: Exception) -> ItemError:
 
 
 def refused(what: str, right: str) -> OperationFailedError:
-    """The failure of a read for want of a right, which Kafka would rather show as empty data."""
+    """The failure of a read for a missing right, which Kafka would otherwise report as empty data."""
     return OperationFailedError(f"{what}: not permitted", hint=f"grant {right} to this user")

@@ -25,7 +25,7 @@ Describer = Callable[[Collection[str]], Mapping[str, Described]]
 class KafkaGroups:
     """Groups of one cluster; connects on first use, not for use by two threads at once.
 
-    `describe_newer` describes groups of the KIP-848 protocol, which kafka-python does not know. A coordinator
+    `describe_newer` describes groups of the KIP-848 protocol, which kafka-python does not support. A coordinator
     that moves is followed for up to `request_timeout_s`. Reading never creates the offsets topic.
     """
 
@@ -50,7 +50,7 @@ class KafkaGroups:
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        brokers = [broker.node_id for broker in self._session.ask("list brokers", request).brokers]
+        brokers = [broker.node_id for broker in self._session.request("list brokers", request).brokers]
         listed = self._listed(brokers)
         for broker, answer in sorted(listed.items()):
             if isinstance(answer, ItemError):
@@ -101,7 +101,7 @@ class KafkaGroups:
         """See `streams.ports.GroupAdmin`; many partitions go in several requests, one after the other.
 
         A retriable error of a connection leaves open whether the commit was written: read it back. A coordinator that
-        moved since it was last asked for this group is not followed, for others may have committed there.
+        moved since it was last requested for this group is not followed, for others may have committed there.
         """
         told: dict[TopicPartition, ItemResult] = {}
         usable: dict[TopicPartition, CommittedOffset] = {}
@@ -138,14 +138,14 @@ class KafkaGroups:
         return dict.fromkeys(wanted, error) if error is not None else read.results_of(answer.topics, wanted)
 
     def _listed(self, brokers: Collection[int]) -> dict[int, list[GroupListing] | ItemError]:
-        """The groups of each coordinator, asked side by side; one that still loads is waited for."""
+        """The groups of each coordinator, requested side by side; one that still loads is waited for."""
         from kafka.protocol.admin import ListGroupsRequest
 
         deadline = time.monotonic() + self._session.request_timeout_s
         found: dict[int, list[GroupListing] | ItemError] = {}
         left = sorted(set(brokers))
         while left:
-            for broker, answer in self._session.ask_brokers(
+            for broker, answer in self._session.request_brokers(
                 {broker: ListGroupsRequest(states_filter=[], types_filter=[]) for broker in left}
             ).items():
                 if isinstance(answer, Exception):
@@ -199,7 +199,7 @@ class KafkaGroups:
             for broker, names in by_broker.items()
         }
         found: dict[str, Described] = {}
-        for broker, answer in self._session.ask_brokers(asked).items() if asked else ():
+        for broker, answer in self._session.request_brokers(asked).items() if asked else ():
             if isinstance(answer, Exception):
                 found |= dict.fromkeys(by_broker[broker], error_from(answer))
             else:
@@ -208,7 +208,7 @@ class KafkaGroups:
 
 
 def _joined(told: Described, listing: GroupListing) -> Described:
-    """What the newer client says, mended by the listing where it does not know a state."""
+    """What the newer client reports, with the state from the listing where that client does not know it."""
     if isinstance(told, ItemError):
         return told
     if told.state is GroupState.DEAD and listing.state is not GroupState.DEAD:

@@ -31,7 +31,7 @@ class Coordinators(KafkaSession):
         if not self._topic_seen:
             topics = [MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)]
             request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-            answer = self.ask("look for the offsets topic", request)
+            answer = self.request("look for the offsets topic", request)
             # Who may not see the topic may see groups, so only a topic that is not there counts.
             self._topic_seen = all(topic.error_code != UNKNOWN_TOPIC for topic in answer.topics)
         return self._topic_seen
@@ -45,7 +45,7 @@ class Coordinators(KafkaSession):
         for at in range(0, len(missing), KEYS_PER_REQUEST):
             part = missing[at : at + KEYS_PER_REQUEST]
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=part, min_version=4)
-            for answer in self.ask("find coordinators", request).coordinators:
+            for answer in self.request("find coordinators", request).coordinators:
                 error = error_of(answer.error_code, answer.error_message)
                 found[answer.key] = error or answer.node_id
                 if error is None:

@@ -1,4 +1,4 @@
-"""Descriptions of KIP-848 groups, which kafka-python cannot ask for, through confluent-kafka's admin client."""
+"""Descriptions of KIP-848 groups, which kafka-python cannot request, through confluent-kafka's admin client."""
 
 import logging
 from collections.abc import Collection

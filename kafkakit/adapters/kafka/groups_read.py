@@ -17,7 +17,7 @@ from kafkakit.core.group_facts import (
 from kafkakit.core.model import TopicPartition
 
 NOT_FOUND = 69
-"""GROUP_ID_NOT_FOUND, which from DescribeGroups v6 on also stands for "no classic group"."""
+"""GROUP_ID_NOT_FOUND, which from DescribeGroups v6 on also means "no classic group"."""
 
 _STATES = {
     "stable": GroupState.STABLE,

@@ -11,7 +11,7 @@ COMMIT_BYTES = 400_000
 LAST_FOR_ONE_GROUP = 7
 """OffsetFetch from version 8 on is for many groups at once."""
 LAST_WITH_NAMES = 9
-"""OffsetCommit from version 10 on names topics by id, which would ask for their metadata first."""
+"""OffsetCommit from version 10 on names topics by id, which would need their metadata first."""
 
 
 def fetch_request(group: str, partitions: Collection[TopicPartition] | None, *, stable: bool) -> Any:

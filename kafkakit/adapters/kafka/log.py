@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka.log_fetch_connection import Courier, Letter
+from kafkakit.adapters.kafka.log_fetch_connection import FetchConnections, PendingRequest
 from kafkakit.adapters.kafka.log_requests import (
     EARLIEST,
     LATEST,
@@ -27,18 +27,18 @@ MARGIN_S = 0.05
 GRACE_S = 0.005
 """How long the answers of other leaders are waited for when one has brought records."""
 KEPT_S = 5.0
-"""An answer that nobody took for this long is asked for again: its end offsets are too old."""
+"""An answer that no fetch took for this long is requested again: its end offsets are too old."""
 ANSWER_LIMIT = 64 * 1024 * 1024
 PARTITIONS_PER_REQUEST = 20_000
 
 
-class _Ask:
-    """A fetch on its way: what was asked of one leader, and what its answer said, once read."""
+class _PendingFetch:
+    """A fetch under way: what was requested of one leader, and its answer once that is decoded."""
 
-    __slots__ = ("ids", "letter", "offsets", "parts")
+    __slots__ = ("ids", "offsets", "parts", "pending")
 
-    def __init__(self, letter: Letter, offsets: dict[TopicPartition, int], ids: Mapping[str, bytes]) -> None:
-        self.letter = letter
+    def __init__(self, pending: PendingRequest, offsets: dict[TopicPartition, int], ids: Mapping[str, bytes]) -> None:
+        self.pending = pending
         self.offsets = offsets
         self.ids = ids
         self.parts: dict[TopicPartition, Fetched] | None = None
@@ -59,23 +59,23 @@ class KafkaLog:
         request_timeout_s: float = 30,
         bootstrap_timeout_s: float = 10,
     ) -> None:
-        self._courier = Courier(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
-        self._routes = Routes(self._courier)
-        self._asked: dict[TopicPartition, _Ask] = {}
+        self._connections = FetchConnections(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
+        self._routes = Routes(self._connections)
+        self._fetches: dict[TopicPartition, _PendingFetch] = {}
         self._served: dict[TopicPartition, int] = {}
         self._round = 0
 
     def close(self) -> None:
         """See `streams.ports.LogReader`."""
-        self._asked.clear()
-        self._courier.close()
+        self._fetches.clear()
+        self._connections.close()
 
     def cluster_id(self) -> str:
         """See `streams.ports.LogReader`."""
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        return str(self._courier.ask("describe the cluster", request).cluster_id)
+        return str(self._connections.request("describe the cluster", request).cluster_id)
 
     def places(self, topics: Collection[str] | None = None) -> Mapping[str, TopicPlaces]:
         """See `streams.ports.LogReader`; one request for each 500 names."""
@@ -83,9 +83,9 @@ class KafkaLog:
 
     def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:
         """See `streams.ports.LogReader`."""
-        # In this order on one connection: an end asked for after the stable offset is never below it.
-        asked = [(EARLIEST, False), (LATEST, True), (LATEST, False)]
-        rounds = [(dict.fromkeys(sorted(set(partitions)), when), committed) for when, committed in asked]
+        # In this order on one connection: an end requested after the stable offset is never below it.
+        order = [(EARLIEST, False), (LATEST, True), (LATEST, False)]
+        rounds = [(dict.fromkeys(sorted(set(partitions)), when), committed) for when, committed in order]
         found = self._offsets(rounds)
         return {key: _span(*values) for key, values in found.items()}
 
@@ -100,21 +100,21 @@ class KafkaLog:
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> Mapping[TopicPartition, Fetched]:
         """See `streams.ports.LogReader`."""
-        found = self._ask(offsets, max_bytes, wait_ms, partition_bytes)
+        found = self._send(offsets, max_bytes, wait_ms, partition_bytes)
         for key, refused in found.items():
             if refused.error is RECREATED:
                 self._routes.accept(key)
-        asks = {id(ask): ask for ask in (self._asked[key] for key in offsets if key not in found)}
+        fetches = {id(fetch): fetch for fetch in (self._fetches[key] for key in offsets if key not in found)}
         limit_s = wait_ms / 1000 + MARGIN_S
-        if asks:
-            self._courier.wait([ask.letter for ask in asks.values()], limit_s, _has_records, GRACE_S)
-        for ask in asks.values():
-            self._read(ask)
+        if fetches:
+            self._connections.wait([fetch.pending for fetch in fetches.values()], limit_s, _has_records, GRACE_S)
+        for fetch in fetches.values():
+            self._read(fetch)
         for key in offsets:
             if key not in found:
                 found[key] = self._claim(key)
         if found and all(answer.error is not None for answer in found.values()):
-            # Nothing else limits how often a caller asks again.
+            # Nothing else limits how often a caller fetches again.
             time.sleep(min(limit_s, 0.1))
         return dict(sorted(found.items()))
 
@@ -122,13 +122,13 @@ class KafkaLog:
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> None:
         """See `streams.ports.LogReader`."""
-        self._ask(offsets, max_bytes, wait_ms, partition_bytes)
+        self._send(offsets, max_bytes, wait_ms, partition_bytes)
 
-    def _ask(
+    def _send(
         self, offsets: Mapping[TopicPartition, int], max_bytes: int, wait_ms: int, partition_bytes: int | None
     ) -> dict[TopicPartition, Fetched]:
-        """Send what is not on its way yet; returns the partitions that cannot be asked for, with the reason."""
-        missing = [key for key, offset in offsets.items() if not self._on_its_way(key, offset)]
+        """Send what is not under way yet; returns the partitions that cannot be requested, with the reason."""
+        missing = [key for key, offset in offsets.items() if not self._is_under_way(key, offset)]
         refused: dict[TopicPartition, Fetched] = {}
         wanted: dict[int, list[TopicPartition]] = {}
         for key, leader in self._routes.leaders(missing).items():
@@ -136,40 +136,40 @@ class KafkaLog:
                 refused[key] = _failed(leader)
             elif self._routes.recreated(key):
                 refused[key] = _failed(RECREATED)
-            elif self._courier.silent(leader):
+            elif self._connections.silent(leader):
                 refused[key] = _failed(_silence(leader))
                 self._routes.forget([key.topic])
             else:
                 wanted.setdefault(leader, []).append(key)
         limit = min(max_bytes, ANSWER_LIMIT)
-        asks = []
+        fetches = []
         for leader, keys in sorted(wanted.items()):
-            # Who was served last comes last, or one busy partition could starve the others.
+            # The partition served last comes last, or one busy partition could starve the others.
             keys.sort(key=lambda key: (self._served.get(key, 0), key))
             part = {key: offsets[key] for key in keys}
             ids = self._routes.ids({key.topic for key in keys})
             request = fetch_request(part, ids, limit, wait_ms, min(partition_bytes or limit, limit))
-            asks.append(_Ask(Letter(leader, request, wait_ms / 1000), part, ids))
-        self._courier.post([ask.letter for ask in asks])
-        for ask in asks:
-            self._asked |= dict.fromkeys(ask.offsets, ask)
+            fetches.append(_PendingFetch(PendingRequest(leader, request, wait_ms / 1000), part, ids))
+        self._connections.send([fetch.pending for fetch in fetches])
+        for fetch in fetches:
+            self._fetches |= dict.fromkeys(fetch.offsets, fetch)
         return refused
 
-    def _on_its_way(self, key: TopicPartition, offset: int) -> bool:
-        ask = self._asked.get(key)
-        return ask is not None and ask.offsets[key] == offset and ask.letter.age_s < KEPT_S
+    def _is_under_way(self, key: TopicPartition, offset: int) -> bool:
+        fetch = self._fetches.get(key)
+        return fetch is not None and fetch.offsets[key] == offset and fetch.pending.age_s < KEPT_S
 
-    def _read(self, ask: _Ask) -> None:
-        if ask.parts is None and ask.letter.answer is not None:
-            ask.parts, stale = fetched_of(ask.letter.answer, ask.offsets, ask.ids)
+    def _read(self, fetch: _PendingFetch) -> None:
+        if fetch.parts is None and fetch.pending.answer is not None:
+            fetch.parts, stale = fetched_of(fetch.pending.answer, fetch.offsets, fetch.ids)
             self._routes.forget(stale)
 
     def _claim(self, key: TopicPartition) -> Fetched:
-        ask = self._asked[key]
-        if ask.parts is None:
-            return _failed(_silence(ask.letter.broker)) if ask.letter.overdue else UNANSWERED
-        del self._asked[key]
-        answer = ask.parts.pop(key)
+        fetch = self._fetches[key]
+        if fetch.parts is None:
+            return _failed(_silence(fetch.pending.broker)) if fetch.pending.overdue else UNANSWERED
+        del self._fetches[key]
+        answer = fetch.parts.pop(key)
         if answer.records:
             self._round += 1
             self._served[key] = self._round
@@ -178,7 +178,7 @@ class KafkaLog:
     def _offsets(
         self, rounds: list[tuple[dict[TopicPartition, int], bool]]
     ) -> dict[TopicPartition, tuple[int | ItemError, ...]]:
-        """Ask every leader for each round's partitions; the answers of a partition in the order of the rounds."""
+        """Request each round's partitions of their leaders; the answers of a partition in the order of the rounds."""
         keys = list(rounds[0][0])
         leaders = self._routes.leaders(keys)
         found: dict[TopicPartition, list[int | ItemError]] = {key: [] for key in keys}
@@ -186,13 +186,13 @@ class KafkaLog:
         for key, leader in leaders.items():
             if isinstance(leader, ItemError):
                 found[key] = [leader] * len(rounds)
-            elif self._courier.silent(leader):
+            elif self._connections.silent(leader):
                 found[key] = [_silence(leader)] * len(rounds)
                 self._routes.forget([key.topic])
             else:
                 placed.setdefault(leader, []).append(key)
-        timeout_ms = int(self._courier.request_timeout_s * 800)
-        sent: list[tuple[Letter, list[TopicPartition]]] = []
+        timeout_ms = int(self._connections.request_timeout_s * 800)
+        sent: list[tuple[PendingRequest, list[TopicPartition]]] = []
         for times, committed in rounds:
             for leader, here in sorted(placed.items()):
                 for at in range(0, len(here), PARTITIONS_PER_REQUEST):
@@ -200,14 +200,14 @@ class KafkaLog:
                     request = list_offsets_request(
                         {key: times[key] for key in part}, committed=committed, timeout_ms=timeout_ms
                     )
-                    sent.append((Letter(leader, request), part))
-        self._courier.post([letter for letter, _ in sent])
-        limit_s = max((letter.due - letter.sent for letter, _ in sent), default=0.0)
-        self._courier.wait([letter for letter, _ in sent], limit_s, _never)
-        for letter, part in sent:
-            answer = letter.answer
+                    sent.append((PendingRequest(leader, request), part))
+        self._connections.send([pending for pending, _ in sent])
+        limit_s = max((pending.due - pending.sent for pending, _ in sent), default=0.0)
+        self._connections.wait([pending for pending, _ in sent], limit_s, _never)
+        for pending, part in sent:
+            answer = pending.answer
             if answer is None:
-                answer = TryLaterError(f"broker {letter.broker} does not answer")
+                answer = TryLaterError(f"broker {pending.broker} does not answer")
             values, stale = offsets_of(answer, part)
             self._routes.forget(stale)
             for key, value in values.items():
@@ -223,15 +223,15 @@ def _span(start: int | ItemError, stable: int | ItemError, end: int | ItemError)
     return end if isinstance(end, ItemError) else LogSpan(start=start, stable=stable, end=end)
 
 
-def _has_records(letter: Letter) -> bool:
-    answer: Any = letter.answer
+def _has_records(pending: PendingRequest) -> bool:
+    answer: Any = pending.answer
     if isinstance(answer, Exception):
         return True
     return any(place.records or place.error_code for topic in answer.responses for place in topic.partitions)
 
 
-def _never(letter: Letter) -> bool:
-    del letter
+def _never(pending: PendingRequest) -> bool:
+    del pending
     return False
 
 

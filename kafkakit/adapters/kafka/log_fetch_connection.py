@@ -1,7 +1,7 @@
-"""Requests to brokers that nobody waits for longer than asked: the base of the log reader.
+"""Requests to brokers whose answers are waited for no longer than the caller allows: the base of the log reader.
 
 kafka-python's public calls wait for each answer; its connection manager, used here as in `KafkaSession`, does
-not. An answer that comes late is kept for whoever holds its letter.
+not. An answer that comes late is kept in its `PendingRequest`.
 """
 
 import ssl
@@ -14,13 +14,13 @@ from kafkakit.adapters.kafka.session import Errors, KafkaSession
 from kafkakit.core.errors import TryLaterError
 
 PATIENCE_S = 3.0
-"""A broker that owes an answer for this long counts as silent: it gets no more requests until it speaks."""
-LETTER_LIMIT_S = 30.0
-"""After this long a connection is given up: an answer of many megabytes may take a while on a slow line."""
+"""A broker that owes an answer for this long counts as silent: it gets no more requests until it answers."""
+REQUEST_LIMIT_S = 30.0
+"""After this long a connection is closed: an answer of many megabytes may take a while on a slow line."""
 READ_BYTES = 1 << 20
 
 
-class Letter:
+class PendingRequest:
     """A request on its way to one broker; `answer` is the response or the exception, None while there is neither."""
 
     __slots__ = ("answer", "answered", "broker", "due", "request", "sent")
@@ -44,99 +44,103 @@ class Letter:
         return self.answer is None and time.monotonic() > self.due
 
 
-class Courier(KafkaSession):
-    """A session that also sends letters; its client reads large answers in large pieces."""
+class FetchConnections(KafkaSession):
+    """A session that also sends requests without waiting; its client reads large answers in large pieces."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._news = threading.Condition()
-        self._owed: dict[int, list[Letter]] = {}
-        self._carrier: Any = None
+        self._answered = threading.Condition()
+        self._owed: dict[int, list[PendingRequest]] = {}
+        self._prepared: Any = None
 
     def silent(self, broker: int) -> bool:
         """Whether the broker owes an answer for too long."""
-        with self._news:
-            return any(letter.overdue for letter in self._owed.get(broker, ()))
+        with self._answered:
+            return any(pending.overdue for pending in self._owed.get(broker, ()))
 
-    def post(self, letters: Collection[Letter]) -> None:
-        """Send letters, side by side and to each broker in order; `TryLaterError` when no broker can be reached."""
-        if not letters:
+    def send(self, requests: Collection[PendingRequest]) -> None:
+        """Send requests, side by side and to each broker in order; `TryLaterError` when no broker can be reached."""
+        if not requests:
             return
         manager = self._manager()
-        with self._news:
-            for letter in letters:
-                self._owed.setdefault(letter.broker, []).append(letter)
+        with self._answered:
+            for pending in requests:
+                self._owed.setdefault(pending.broker, []).append(pending)
         try:
-            manager.run(self._posting, manager, letters)
+            manager.run(self._sending_all, manager, requests)
         except Exception as error:
             self.close()
             raise TryLaterError(f"the connection to the cluster broke ({error})") from None
 
-    def ask(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
-        """See `KafkaSession`; a broker that is known to be silent is not the one asked."""
+    def request(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
+        """See `KafkaSession`; a broker that is known to be silent gets no request."""
         if self._home is not None and self.silent(self._home):
             connections = self._manager()._conns
-            speaking = [b for b, one in sorted(connections.items()) if one.connected and not self.silent(b)]
-            self._home = next(iter(speaking), None)
-        return super().ask(what, request, errors=errors, repeat=repeat)
+            answering = [b for b, one in sorted(connections.items()) if one.connected and not self.silent(b)]
+            self._home = next(iter(answering), None)
+        return super().request(what, request, errors=errors, repeat=repeat)
 
     def wait(
-        self, letters: Iterable[Letter], limit_s: float, enough: Callable[[Letter], bool], grace_s: float = 0.0
+        self,
+        requests: Iterable[PendingRequest],
+        limit_s: float,
+        enough: Callable[[PendingRequest], bool],
+        grace_s: float = 0.0,
     ) -> None:
-        """Wait until all letters are answered, `limit_s` has passed, or `grace_s` after one that is `enough`."""
+        """Wait until all requests are answered, `limit_s` has passed, or `grace_s` after one that is `enough`."""
         deadline = time.monotonic() + limit_s
-        waiting = list(letters)
+        waiting = list(requests)
         cut = False
-        with self._news:
+        with self._answered:
             while True:
-                answered = [letter for letter in waiting if letter.answer is not None]
-                waiting = [letter for letter in waiting if letter.answer is None]
-                if not cut and any(enough(letter) for letter in answered):
+                answered = [pending for pending in waiting if pending.answer is not None]
+                waiting = [pending for pending in waiting if pending.answer is None]
+                if not cut and any(enough(pending) for pending in answered):
                     deadline, cut = min(deadline, time.monotonic() + grace_s), True
                 left = deadline - time.monotonic()
                 if not waiting or left <= 0:
                     return
-                self._news.wait(left)
+                self._answered.wait(left)
 
     def close(self) -> None:
-        """Drop the client and give up its letters."""
+        """Drop the client and fail the requests under way."""
         super().close()
-        self._carrier = None
-        for letter in [letter for owed in self._owed.values() for letter in owed]:
-            self._settle(letter, ConnectionError("the connection was given up"))
+        self._prepared = None
+        for pending in [pending for owed in self._owed.values() for pending in owed]:
+            self._settle(pending, ConnectionError("the connection was closed"))
 
     def _manager(self) -> Any:
         manager = self._connected()._manager
-        if manager is not self._carrier:
+        if manager is not self._prepared:
             _read_in_large_pieces(manager)
-            self._carrier = manager
+            self._prepared = manager
         return manager
 
-    async def _posting(self, manager: Any, letters: Collection[Letter]) -> None:
-        for letter in letters:
-            limit_ms = (letter.due - letter.sent + max(LETTER_LIMIT_S, self.request_timeout_s)) * 1000
+    async def _sending_all(self, manager: Any, requests: Collection[PendingRequest]) -> None:
+        for pending in requests:
+            limit_ms = (pending.due - pending.sent + max(REQUEST_LIMIT_S, self.request_timeout_s)) * 1000
             try:
-                future = manager.send(letter.request, node_id=letter.broker, request_timeout_ms=limit_ms)
+                future = manager.send(pending.request, node_id=pending.broker, request_timeout_ms=limit_ms)
             except Exception as error:
-                self._settle(letter, error)
+                self._settle(pending, error)
                 continue
             # Both see the same end of a future: one of them is called, and only once.
-            future.add_callback(lambda answer, letter=letter: self._settle(letter, answer))
-            future.add_errback(lambda error, letter=letter: self._settle(letter, error))
+            future.add_callback(lambda answer, pending=pending: self._settle(pending, answer))
+            future.add_errback(lambda error, pending=pending: self._settle(pending, error))
 
-    def _settle(self, letter: Letter, answer: Any) -> None:
-        with self._news:
-            owed = self._owed.get(letter.broker, [])
-            if letter in owed:
-                owed.remove(letter)
-                letter.answer, letter.answered = answer, time.monotonic()
-                self._news.notify_all()
+    def _settle(self, pending: PendingRequest, answer: Any) -> None:
+        with self._answered:
+            owed = self._owed.get(pending.broker, [])
+            if pending in owed:
+                owed.remove(pending)
+                pending.answer, pending.answered = answer, time.monotonic()
+                self._answered.notify_all()
 
 
 def _read_in_large_pieces(manager: Any) -> None:
     """Make connections read up to 1 MB at once instead of 4 KB.
 
-    Each read gives up the interpreter's lock, and a thread that decodes meanwhile keeps it for 5 ms:
+    Each read releases the interpreter's lock, and a thread that decodes meanwhile keeps it for 5 ms:
     reads of 4 KB would come to less than 1 MB/s.
     """
     build = manager._build_transport

@@ -12,7 +12,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.identity import NO_TOPIC_ID
 
 EARLIEST, LATEST = -2, -1
-FIRST_WITH_IDS, LAST_WITH_NAMES, NEWEST = 13, 12, 17
+LAST_WITH_NAMES, NEWEST = 12, 17
 """Versions of Fetch: from 13 on a topic is named by its id only."""
 UNTOLD = LogSpan(start=-1, stable=-1, end=-1)
 UNANSWERED = Fetched(records=b"", span=UNTOLD)

@@ -1,4 +1,4 @@
-"""Where partitions are led and under which topic id, remembered between requests and mended by errors."""
+"""Where partitions are led and under which topic id, remembered between requests and corrected by errors."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from kafkakit.streams.formats.identity import NO_TOPIC_ID
 
 NAMES_PER_REQUEST = 500
 STALE = frozenset({3, 5, 6, 9, 56, 74, 75, 78, 100, 103})
-"""Kafka's errors that say the leader or the topic is another one now (Errors.java)."""
+"""Kafka's errors for a leader or a topic that is another one now (Errors.java)."""
 UNKNOWN = ItemError(name="UnknownTopicOrPartitionError", retriable=True)
 HIDDEN = ItemError(name="TopicAuthorizationFailedError", message="grant DESCRIBE on the topic to this user")
 LEADERLESS = ItemError(name="LeaderNotAvailableError", retriable=True)
@@ -20,10 +20,10 @@ RECREATED = ItemError(name="UnknownTopicIdError", message="the topic was deleted
 
 
 class Routes:
-    """The leaders of the partitions that were asked for.
+    """The leaders of the partitions that were requested.
 
     Topics that are not remembered are looked up with one request before they are used. Of a topic whose id
-    changed every partition that was in use answers once with `RECREATED`, so that nobody reads on without
+    changed every partition that was in use answers once with `RECREATED`, so that no caller reads on without
     noticing.
     """
 
@@ -36,7 +36,7 @@ class Routes:
         self._recreated: set[TopicPartition] = set()
 
     def look_up(self, topics: Collection[str] | None) -> dict[str, TopicPlaces]:
-        """Ask for topics (None: all), remember and return them, sorted; absent: those that do not exist or are hidden.
+        """Request topics (None: all), remember and return them, sorted; absent: those that do not exist or are hidden.
 
         Raises `OperationFailedError` when all that there is of them is hidden.
         """
@@ -57,7 +57,7 @@ class Routes:
         for batch in batches:
             wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in batch]
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-            for topic in self._session.ask("describe topics", request).topics:
+            for topic in self._session.request("describe topics", request).topics:
                 if topic.error_code == TOPIC_DENIED:
                     hidden.add(topic.name)
                 elif topic.error_code != UNKNOWN_TOPIC:
@@ -71,7 +71,7 @@ class Routes:
         return dict(sorted(found.items()))
 
     def leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | ItemError]:
-        """The leader of each partition, or why there is none; asks for topics that are not remembered."""
+        """The leader of each partition, or why there is none; requests topics that are not remembered."""
         missing = {key.topic for key in partitions} - self._known.keys()
         if missing:
             self._ask(missing)
@@ -89,11 +89,11 @@ class Routes:
         return partition in self._recreated
 
     def accept(self, partition: TopicPartition) -> None:
-        """Read the new topic: whoever reads the partition has been told."""
+        """Read the new topic: its error was returned once."""
         self._recreated.discard(partition)
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Ask again for these topics before the next use."""
+        """Request these topics again before the next use."""
         for name in topics:
             self._known.pop(name, None)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from kafkakit.adapters.kafka.connect import connect, told
+from kafkakit.adapters.kafka.connect import connect, described
 from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 
@@ -43,11 +43,11 @@ class KafkaSession:
 
     @property
     def version(self) -> tuple[int, ...] | None:
-        """The newest Kafka release whose protocol the broker speaks, as far as the client knows releases."""
+        """The newest Kafka release whose protocol the broker supports, as far as the client knows releases."""
         version = self._connected()._manager.broker_version
         return tuple(version) if version else None
 
-    def ask(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
+    def request(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
         """Send to a broker that answers, or with `errors` (codes in a response) to the controller.
 
         Retries on a new client while the fault looks passing; `repeat` False only where the request
@@ -70,13 +70,13 @@ class KafkaSession:
                 self.close()
                 if not repeat and not _never_sent(error):
                     break
-        raise TryLaterError(f"{what}: the cluster gave no answer ({told(fault)})", hint="is the cluster healthy?")
+        raise TryLaterError(f"{what}: the cluster gave no answer ({described(fault)})", hint="is the cluster healthy?")
 
-    def ask_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
+    def request_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         """Send one request to each named broker, side by side; a value is the response or the exception.
 
         Takes at most about `request_timeout_s`: a broker that hangs costs the others nothing. Brokers
-        that look unknown or in backoff are asked once more with a new client.
+        that look unknown or in backoff get the request once more with a new client.
         """
         answers = self._fan_out(requests)
         stale = {b: requests[b] for b, answer in answers.items() if isinstance(answer, Exception) and _stale(answer)}
@@ -96,9 +96,9 @@ class KafkaSession:
 
     def _fan_out(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         client = self._connected()
-        return dict(client._manager.run(self._asking_all, client._manager, requests))
+        return dict(client._manager.run(self._requesting_all, client._manager, requests))
 
-    async def _asking_all(self, manager: Any, requests: Mapping[int, Any]) -> dict[int, Any]:
+    async def _requesting_all(self, manager: Any, requests: Mapping[int, Any]) -> dict[int, Any]:
         from kafka.errors import KafkaTimeoutError
 
         deadline = time.monotonic() + self.request_timeout_s
@@ -136,7 +136,7 @@ class KafkaSession:
         return self._client
 
     async def _first_ready(self, manager: Any) -> int | None:
-        # A stopped process accepts connections and says nothing, so take the broker that speaks first.
+        # A stopped process accepts connections and never answers, so take the broker that answers first.
         connections = {}
         for broker in manager.cluster.brokers():
             try:
@@ -159,10 +159,10 @@ class KafkaSession:
             raise error
         if isinstance(error, AuthorizationError):
             raise OperationFailedError(
-                f"{what}: refused ({told(error)})", hint="see the rights the docs list"
+                f"{what}: refused ({described(error)})", hint="see the rights the docs list"
             ) from None
         if isinstance(error, IncompatibleBrokerVersion):
-            raise OperationFailedError(f"{what}: this Kafka is too old ({told(error)})") from None
+            raise OperationFailedError(f"{what}: this Kafka is too old ({described(error)})") from None
         if not isinstance(error, KafkaError | OSError):
             raise error
 

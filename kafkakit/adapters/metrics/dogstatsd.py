@@ -1,4 +1,4 @@
-"""Sending metrics to a Datadog agent: DogStatsD datagrams over UDP, which nobody acknowledges.
+"""Sending metrics to a Datadog agent: DogStatsD datagrams over UDP, which are not acknowledged.
 
 https://docs.datadoghq.com/developers/dogstatsd/datagram_shell/
 """

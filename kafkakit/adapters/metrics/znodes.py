@@ -14,7 +14,7 @@ from kafkakit.core.metrics_znodes import BROKER_STORAGE, PARTITION_SIZES, decode
 from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.zookeeper_address import parse_zookeeper_address, znode_path
 
-CONNECT_TIMEOUT_S = 5.0  # kafka-kit gives up after 0.25 s, which a busy ensemble does not meet
+CONNECT_TIMEOUT_S = 5.0  # kafka-kit stops after 0.25 s, which a busy ensemble does not meet
 REQUEST_TIMEOUT_S = 5.0
 
 
@@ -37,7 +37,7 @@ class ZooKeeperMetrics:
         return f"ZooKeeper {self._hosts}{self._chroot}{self._prefix}"
 
     def read(self) -> StorageReading:
-        """Read both znodes; their ages are their modification times, as nothing in them tells.
+        """Read both znodes; their ages are their modification times, as they hold no time themselves.
 
         Raises `TryLaterError` when no server answers or a znode does not exist yet, `InputError` when one
         holds something else, `OperationFailedError` when reading it is not allowed.
@@ -73,12 +73,12 @@ class ZooKeeperMetrics:
                 f"not allowed to read {source}", hint="its ACL must let anyone read it"
             ) from None
         except (KazooException, client.handler.timeout_exception) as error:
-            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_told(error)})", hint=_HINT) from None
+            raise TryLaterError(f"ZooKeeper {self._hosts} gave no answer ({_text(error)})", hint=_HINT) from None
         return decode(data, source), _time(stat.mtime, source)
 
     def _connected(self) -> Any:
         if self._client is None:
-            # kazoo tells of each failed attempt; the one line at the end is enough.
+            # kazoo logs each failed attempt; the one line at the end is enough.
             logger = logging.getLogger("kafkakit.zookeeper")
             logger.addHandler(logging.NullHandler())
             logger.propagate = False
@@ -88,7 +88,7 @@ class ZooKeeperMetrics:
                     client.start(timeout=self._timeout_s)
             except (KazooException, client.handler.timeout_exception, OSError) as error:
                 raise TryLaterError(
-                    f"Failed to connect to ZooKeeper {self._hosts} within {self._timeout_s:g} s ({_told(error)})",
+                    f"Failed to connect to ZooKeeper {self._hosts} within {self._timeout_s:g} s ({_text(error)})",
                     hint=_HINT,
                 ) from None
             self._client = client
@@ -105,6 +105,6 @@ def _time(milliseconds: int, source: str) -> datetime:
         raise InputError(source, f"was changed at {milliseconds} ms, which is no date") from None
 
 
-def _told(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Finding and reading configuration files, and the note that says which profile is current."""
+"""Finding and reading configuration files, and the note that names the current profile."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ConfigFiles:
     _read: dict[Path, ConfigFile] = field(default_factory=dict)
 
     def read(self, source: Source) -> ConfigFile:
-        """Parse one file; its warnings are told once."""
+        """Parse one file; its warnings are given once."""
         from kafkakit.adapters.files import read_input
         from kafkakit.config.yaml_text import parse_config, parse_profile
 
@@ -87,7 +87,7 @@ class ConfigFiles:
         return Choice(name=None)
 
     def layers(self, profile: str) -> list[Layer]:
-        """What each file says of a profile; `UsageError` when none of them knows it."""
+        """What each file holds of a profile; `UsageError` when none has it."""
         from kafkakit.config.keys import did_you_mean
 
         found = [

@@ -17,7 +17,7 @@ class Folders:
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
-    """Derive the folders from the environment; relative XDG values are ignored, as the standard says."""
+    """Derive the folders from the environment; relative XDG values are ignored, as the standard requires."""
     home = Path(environment.get("HOME") or "~").expanduser()
     state = _first(environment, "KAFKAKIT_STATE_DIR", "STATE_DIRECTORY") or _xdg(
         environment, "XDG_STATE_HOME", home / ".local/state"

@@ -1,4 +1,4 @@
-"""Fetching secrets from where a profile says they are: a file, the environment, systemd's credentials, a terminal."""
+"""Fetching secrets from where a profile names them: a file, the environment, systemd's credentials, a terminal."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SECRET_LIMIT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretReader:
-    """What is needed to fetch a secret; `input_allowed` False means that nobody can be asked."""
+    """What is needed to fetch a secret; `input_allowed` False means that there is no terminal to prompt on."""
 
     environment: Mapping[str, str]
     warn: Callable[[str], None]
@@ -75,7 +75,7 @@ class SecretReader:
             return None
         if not self.input_allowed:
             raise UsageError(
-                f"{name} must be asked for (from {origin}), and nobody can be asked here",
+                f"{name} must be typed in (from {origin}), and there is no terminal to prompt on",
                 hint=f"use {name}_file, {name}_env or {name}_credential",
             )
         from getpass import getpass

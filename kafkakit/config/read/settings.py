@@ -39,7 +39,7 @@ _FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the command line gave: values by key with their origin, `-X` items, and the files and profile to use."""
+    """What the command line holds: values by key with their origin, `-X` items, and the files and profile to use."""
 
     flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
@@ -88,13 +88,8 @@ class Settings:
         return self._text("zookeeper.addr")
 
     @property
-    def zookeeper_prefix(self) -> str:
-        """Path under which Kafka lives in ZooKeeper."""
-        return self._text("zookeeper.prefix") or ""
-
-    @property
     def control_store(self) -> ControlStoreKind:
-        """Where lease and wishes are kept."""
+        """Where the lease and control requests are kept."""
         return ControlStoreKind(self._text("control_store") or ControlStoreKind.FILE)
 
     @property
@@ -119,7 +114,7 @@ class Settings:
 
     @cached_property
     def security(self) -> Security:
-        """How to connect; fetches the secrets, asking on the terminal where a profile says so.
+        """How to connect; fetches the secrets, prompting on the terminal where a profile is set so.
 
         Raises `UsageError` when parts do not fit together or a named file is missing.
         """

@@ -34,7 +34,7 @@ class Script(Coordinators):
         self._coordinators |= dict.fromkeys(missing, self.found)
         return {group: self._coordinators[group] for group in groups}
 
-    def ask_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
+    def request_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         return self._fan_out(requests)
 
     def _fan_out(self, requests: Mapping[int, Any]) -> dict[int, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
-from kafkakit.adapters.kafka.log_fetch_connection import Letter
+from kafkakit.adapters.kafka.log_fetch_connection import PendingRequest
 from kafkakit.adapters.kafka.log_routes import Routes
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
@@ -20,20 +20,20 @@ TP = TopicPartition
 A, B, C = (TP("t", number) for number in range(3))
 
 
-class Post:
-    """Letters that a test answers itself; brokers 1 and 2 lead the partitions of topic `t` in turn."""
+class Fake:
+    """Requests that a test answers itself; brokers 1 and 2 lead the partitions of topic `t` in turn."""
 
     request_timeout_s = 30.0
 
     def __init__(self) -> None:
         self.topic_id = 7
         self.leaders = [1, 2, 1]
-        self.sent: list[Letter] = []
+        self.sent: list[PendingRequest] = []
         self.mute: set[int] = set()
         self.lookups = 0
         self.on_wait: Callable[[], object] = lambda: None
 
-    def ask(self, what: str, request: Any) -> Any:
+    def request(self, what: str, request: Any) -> Any:
         del what, request
         self.lookups += 1
         places = [SimpleNamespace(partition_index=p, leader_id=leader) for p, leader in enumerate(self.leaders)]
@@ -43,25 +43,29 @@ class Post:
     def silent(self, broker: int) -> bool:
         return broker in self.mute
 
-    def post(self, letters: Collection[Letter]) -> None:
-        self.sent += letters
+    def send(self, requests: Collection[PendingRequest]) -> None:
+        self.sent += requests
 
     def wait(
-        self, letters: Iterable[Letter], limit_s: float, enough: Callable[[Letter], bool], grace_s: float = 0
+        self,
+        requests: Iterable[PendingRequest],
+        limit_s: float,
+        enough: Callable[[PendingRequest], bool],
+        grace_s: float = 0,
     ) -> None:
         del limit_s, enough, grace_s
-        list(letters)
+        list(requests)
         self.on_wait()
 
     def close(self) -> None:
         self.sent.clear()
 
-    def asked(self, letter: Letter) -> dict[TopicPartition, int]:
-        topics = letter.request.topics
+    def asked(self, pending: PendingRequest) -> dict[TopicPartition, int]:
+        topics = pending.request.topics
         return {TP(topic.topic, p.partition): p.fetch_offset for topic in topics for p in topic.partitions}
 
-    def answer(self, letter: Letter, *, error: int = 0, whole: int = 0, **records: bytes) -> None:
-        """Answer every partition of a letter: `p0=b"..."` are the records of partition 0."""
+    def answer(self, pending: PendingRequest, *, error: int = 0, whole: int = 0, **records: bytes) -> None:
+        """Answer every partition of a request: `p0=b"..."` are the records of partition 0."""
         parts = [
             SimpleNamespace(
                 partition_index=key.partition,
@@ -71,26 +75,26 @@ class Post:
                 log_start_offset=0,
                 records=records.get(f"p{key.partition}"),
             )
-            for key in self.asked(letter)
+            for key in self.asked(pending)
         ]
         topic = SimpleNamespace(topic="", topic_id=uuid.UUID(int=self.topic_id), partitions=parts)
-        letter.answer, letter.answered = SimpleNamespace(error_code=whole, responses=[topic]), time.monotonic()
+        pending.answer, pending.answered = SimpleNamespace(error_code=whole, responses=[topic]), time.monotonic()
 
     def answer_all(self, *, error: int = 0, **records: bytes) -> None:
-        for letter in self.sent:
-            if letter.answer is None:
-                self.answer(letter, error=error, whole=0, **records)
+        for pending in self.sent:
+            if pending.answer is None:
+                self.answer(pending, error=error, whole=0, **records)
 
 
 @pytest.fixture
-def post() -> Post:
-    return Post()
+def send() -> Fake:
+    return Fake()
 
 
 @pytest.fixture
-def log(post: Post) -> KafkaLog:
+def log(fake: Fake) -> KafkaLog:
     reader: Any = KafkaLog("nowhere:1", Security())
-    reader._courier, reader._routes = post, Routes(post)  # type: ignore[arg-type]
+    reader._connections, reader._routes = fake, Routes(fake)  # type: ignore[arg-type]
     assert isinstance(reader, KafkaLog)
     return reader
 
@@ -104,96 +108,103 @@ def error_name(answer: Fetched) -> str | None:
     return answer.error.name if isinstance(answer.error, ItemError) else None
 
 
-def test_each_leader_gets_one_request(post: Post, log: KafkaLog) -> None:
-    post.on_wait = lambda: post.answer_all(p0=b"a", p1=b"b")
+def test_each_leader_gets_one_request(fake: Fake, log: KafkaLog) -> None:
+    fake.on_wait = lambda: fake.answer_all(p0=b"a", p1=b"b")
     found = fetch(log, p0=4, p1=5, p2=6)
-    assert [(letter.broker, post.asked(letter)) for letter in post.sent] == [(1, {A: 4, C: 6}), (2, {B: 5})]
+    assert [(one.broker, fake.asked(one)) for one in fake.sent] == [
+        (1, {A: 4, C: 6}),
+        (2, {B: 5}),
+    ]
     assert [found[key].records for key in (A, B, C)] == [b"a", b"b", b""]
     assert all(answer.answered for answer in found.values())
 
 
-def test_who_was_served_last_is_asked_for_last(post: Post, log: KafkaLog) -> None:
-    post.on_wait = lambda: post.answer_all(p0=b"a")
+def test_who_was_served_last_is_asked_for_last(fake: Fake, log: KafkaLog) -> None:
+    fake.on_wait = lambda: fake.answer_all(p0=b"a")
     fetch(log, p0=0, p2=0)
     fetch(log, p0=1, p2=0)
-    assert [list(post.asked(letter)) for letter in post.sent] == [[A, C], [C, A]]
+    assert [list(fake.asked(one)) for one in fake.sent] == [[A, C], [C, A]]
 
 
-def test_a_late_answer_is_taken_by_the_next_fetch_from_the_same_offset(post: Post, log: KafkaLog) -> None:
-    post.on_wait = lambda: post.answer(post.sent[0], p0=b"a")
+def test_a_late_answer_is_taken_by_the_next_fetch_from_the_same_offset(fake: Fake, log: KafkaLog) -> None:
+    fake.on_wait = lambda: fake.answer(fake.sent[0], p0=b"a")
     first = fetch(log, p0=0, p1=0)
     assert (first[A].answered, first[B].answered) == (True, False)
-    post.on_wait = lambda: post.answer_all(p0=b"more", p1=b"late")
+    fake.on_wait = lambda: fake.answer_all(p0=b"more", p1=b"late")
     second = fetch(log, p0=3, p1=0)
     assert (second[A].records, second[B].records) == (b"more", b"late")
-    assert [(letter.broker, post.asked(letter)) for letter in post.sent] == [(1, {A: 0}), (2, {B: 0}), (1, {A: 3})]
+    assert [(one.broker, fake.asked(one)) for one in fake.sent] == [
+        (1, {A: 0}),
+        (2, {B: 0}),
+        (1, {A: 3}),
+    ]
 
 
-def test_an_answer_for_another_offset_is_not_used(post: Post, log: KafkaLog) -> None:
+def test_an_answer_for_another_offset_is_not_used(fake: Fake, log: KafkaLog) -> None:
     assert not fetch(log, p0=0)[A].answered
-    post.on_wait = lambda: post.answer_all(p0=b"x")
-    post.sent[0].answer = None
+    fake.on_wait = lambda: fake.answer_all(p0=b"x")
+    fake.sent[0].answer = None
     found = fetch(log, p0=5)
     assert found[A].records == b"x"
-    assert [post.asked(letter) for letter in post.sent] == [{A: 0}, {A: 5}]
+    assert [fake.asked(one) for one in fake.sent] == [{A: 0}, {A: 5}]
 
 
-def test_what_is_asked_ahead_is_not_asked_again(post: Post, log: KafkaLog) -> None:
+def test_what_is_asked_ahead_is_not_asked_again(fake: Fake, log: KafkaLog) -> None:
     log.ask_ahead({A: 0, C: 0}, max_bytes=1000, wait_ms=0)
-    post.answer_all(p0=b"a", p2=b"c")
+    fake.answer_all(p0=b"a", p2=b"c")
     assert fetch(log, p0=0)[A].records == b"a"
     assert fetch(log, p2=0)[C].records == b"c"
-    assert len(post.sent) == 1
+    assert len(fake.sent) == 1
 
 
-def test_a_moved_leader_is_looked_up_and_its_error_is_retriable(post: Post, log: KafkaLog) -> None:
-    post.on_wait = lambda: post.answer_all(error=6)
+def test_a_moved_leader_is_looked_up_and_its_error_is_retriable(fake: Fake, log: KafkaLog) -> None:
+    fake.on_wait = lambda: fake.answer_all(error=6)
     found = fetch(log, p0=0)
     assert error_name(found[A]) == "NotLeaderForPartitionError"
     error = found[A].error
     assert error is not None
     assert error.retriable
-    post.leaders[0] = 2
-    post.on_wait = lambda: post.answer_all(p0=b"a")
+    fake.leaders[0] = 2
+    fake.on_wait = lambda: fake.answer_all(p0=b"a")
     assert fetch(log, p0=0)[A].records == b"a"
-    assert (post.sent[-1].broker, post.lookups) == (2, 2)
+    assert (fake.sent[-1].broker, fake.lookups) == (2, 2)
 
 
-def test_a_broken_connection_and_an_error_of_the_whole_answer_reach_every_partition(post: Post, log: KafkaLog) -> None:
+def test_a_broken_connection_and_an_error_of_the_whole_answer_reach_every_partition(fake: Fake, log: KafkaLog) -> None:
     def broken() -> None:
-        post.sent[-1].answer = ConnectionError("broke")
+        fake.sent[-1].answer = ConnectionError("broke")
 
-    post.on_wait = broken
+    fake.on_wait = broken
     assert [error_name(answer) for answer in fetch(log, p0=0, p2=0).values()] == ["ConnectionError"] * 2
-    post.on_wait = lambda: post.answer(post.sent[-1], whole=71)
+    fake.on_wait = lambda: fake.answer(fake.sent[-1], whole=71)
     assert [error_name(answer) for answer in fetch(log, p0=0, p2=0).values()] == ["InvalidFetchSessionEpochError"] * 2
 
 
-def test_a_silent_leader_is_not_asked(post: Post, log: KafkaLog) -> None:
-    post.mute.add(2)
-    post.on_wait = lambda: post.answer_all(p0=b"a")
+def test_a_silent_leader_is_not_asked(fake: Fake, log: KafkaLog) -> None:
+    fake.mute.add(2)
+    fake.on_wait = lambda: fake.answer_all(p0=b"a")
     found = fetch(log, p0=0, p1=0)
     assert (found[A].records, error_name(found[B])) == (b"a", "KafkaTimeoutError")
-    assert [letter.broker for letter in post.sent] == [1]
+    assert [one.broker for one in fake.sent] == [1]
     spans = log.spans([B])
     assert isinstance(spans[B], ItemError)
 
 
-def test_a_topic_created_again_is_told_though_it_was_asked_ahead(post: Post, log: KafkaLog) -> None:
-    post.on_wait = lambda: post.answer_all(p0=b"a")
+def test_a_topic_created_again_is_told_though_it_was_asked_ahead(fake: Fake, log: KafkaLog) -> None:
+    fake.on_wait = lambda: fake.answer_all(p0=b"a")
     fetch(log, p0=0)
-    post.topic_id = 8
+    fake.topic_id = 8
     log.places(["t"])
     log.ask_ahead({A: 1}, max_bytes=1000, wait_ms=0)
     assert error_name(fetch(log, p0=1)[A]) == "UnknownTopicIdError"
     assert fetch(log, p0=0)[A].records == b"a"
 
 
-def test_a_partition_that_the_answer_leaves_out_is_unanswered(post: Post, log: KafkaLog) -> None:
+def test_a_partition_that_the_answer_leaves_out_is_unanswered(fake: Fake, log: KafkaLog) -> None:
     def nothing() -> None:
-        post.sent[-1].answer = SimpleNamespace(error_code=0, responses=[])
+        fake.sent[-1].answer = SimpleNamespace(error_code=0, responses=[])
 
-    post.on_wait = nothing
+    fake.on_wait = nothing
     assert not fetch(log, p0=0)[A].answered
-    post.on_wait = lambda: post.answer_all(p0=b"a")
+    fake.on_wait = lambda: fake.answer_all(p0=b"a")
     assert fetch(log, p0=0)[A].records == b"a"

@@ -23,7 +23,7 @@ class Cluster:
         self.denied: set[str] = set()
         self.asked: list[list[str] | None] = []
 
-    def ask(self, what: str, request: Any) -> Any:
+    def request(self, what: str, request: Any) -> Any:
         del what
         names = None if request.topics is None else [topic.name for topic in request.topics]
         self.asked.append(names)

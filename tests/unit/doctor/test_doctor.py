@@ -1,4 +1,4 @@
-"""The doctor's judgement as a pure function, its visit over fakes, and the listener probe on real sockets."""
+"""The doctor's judgement as a pure function, its facts over fakes, and the listener probe on real sockets."""
 
 import socket
 import ssl
@@ -19,9 +19,9 @@ from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.errors import ExitCode, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState
 from kafkakit.core.versions import Versions
-from kafkakit.doctor.act import Configured, Instruments, make_visit
+from kafkakit.doctor.act import Configured, FactSources, collect_facts
 from kafkakit.doctor.decide import Check, Status, exit_code_of, judge
-from kafkakit.doctor.visit import Visit
+from kafkakit.doctor.facts import DoctorFacts
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
 from tests.fakes.control import FakeControlStore
@@ -33,7 +33,7 @@ PLAIN = Listener(host="a", port=1, speaks_kafka=True)
 SCRAM = Security(
     protocol=Protocol.SASL_SSL, sasl_mechanism=Mechanism.SCRAM_SHA_256, username="u", password=Secret("hunter2")
 )
-HEALTHY = Visit(
+HEALTHY = DoctorFacts(
     versions=VERSIONS,
     extras={"sandbox": (), "spark": ("pyspark",)},
     java="Java 17",
@@ -50,12 +50,12 @@ HEALTHY = Visit(
 )
 
 
-def faults(visit: Visit) -> list[tuple[str, str]]:
-    return [(check.name, check.detail) for check in judge(visit) if check.status is Status.FAIL]
+def faults(facts: DoctorFacts) -> list[tuple[str, str]]:
+    return [(check.name, check.detail) for check in judge(facts) if check.status is Status.FAIL]
 
 
-def check_of(visit: Visit, name: str) -> Check:
-    return next(check for check in judge(visit) if check.name == name)
+def check_of(facts: DoctorFacts, name: str) -> Check:
+    return next(check for check in judge(facts) if check.name == name)
 
 
 def test_a_healthy_visit_has_only_good_checks() -> None:
@@ -69,25 +69,25 @@ def test_a_healthy_visit_has_only_good_checks() -> None:
 
 
 def test_nothing_that_listens_may_pass_by_itself() -> None:
-    visit = replace(HEALTHY, listeners=(replace(PLAIN, speaks_kafka=False, refused="Connection refused"),))
-    assert faults(visit) == [("reach a:1", "Connection refused")]
-    assert exit_code_of(judge(visit)) is ExitCode.TRY_LATER
+    facts = replace(HEALTHY, listeners=(replace(PLAIN, speaks_kafka=False, refused="Connection refused"),))
+    assert faults(facts) == [("reach a:1", "Connection refused")]
+    assert exit_code_of(judge(facts)) is ExitCode.TRY_LATER
 
 
 def test_one_dead_address_beside_a_live_one_is_told_and_the_rest_still_checked() -> None:
     dead = Listener(host="b", port=2, refused="Connection refused")
-    visit = replace(HEALTHY, listeners=(PLAIN, dead))
-    assert faults(visit) == []
-    assert check_of(visit, "reach b:2").status is Status.WARN
-    assert check_of(visit, "reach b:2").detail == "Connection refused"
-    assert exit_code_of(judge(visit)) is ExitCode.DONE
-    assert check_of(visit, "data client").status is Status.OK
+    facts = replace(HEALTHY, listeners=(PLAIN, dead))
+    assert faults(facts) == []
+    assert check_of(facts, "reach b:2").status is Status.WARN
+    assert check_of(facts, "reach b:2").detail == "Connection refused"
+    assert exit_code_of(judge(facts)) is ExitCode.DONE
+    assert check_of(facts, "data client").status is Status.OK
 
 
 def test_something_else_that_listens_is_a_failure() -> None:
-    visit = replace(HEALTHY, listeners=(Listener(host="a", port=1),))
-    assert faults(visit) == [("reach a:1", "something listens, but it does not speak Kafka")]
-    assert exit_code_of(judge(visit)) is ExitCode.FAILED
+    facts = replace(HEALTHY, listeners=(Listener(host="a", port=1),))
+    assert faults(facts) == [("reach a:1", "a process listens there, but it is not Kafka")]
+    assert exit_code_of(judge(facts)) is ExitCode.FAILED
 
 
 @pytest.mark.parametrize(
@@ -123,25 +123,25 @@ def test_something_else_that_listens_is_a_failure() -> None:
     ],
 )
 def test_network_protocol_and_credentials_are_told_apart(listener: Listener, security: Security, detail: str) -> None:
-    visit = replace(HEALTHY, listeners=(listener,), security=security, cluster=None, cluster_error="no")
-    assert ("protocol", detail) in faults(visit)
-    assert check_of(visit, "admin client").hint == "see the checks above"
-    assert exit_code_of(judge(visit)) is ExitCode.FAILED
+    facts = replace(HEALTHY, listeners=(listener,), security=security, cluster=None, cluster_error="no")
+    assert ("protocol", detail) in faults(facts)
+    assert check_of(facts, "admin client").hint == "see the checks above"
+    assert exit_code_of(judge(facts)) is ExitCode.FAILED
 
 
 def test_where_address_and_protocol_fit_the_credentials_are_suspected() -> None:
     listener = replace(PLAIN, speaks_tls=True, mechanisms=("SCRAM-SHA-256",))
-    visit = replace(HEALTHY, listeners=(listener,), security=SCRAM, cluster=None, cluster_error="cannot connect")
-    assert check_of(visit, "protocol").status is Status.OK
-    hint = check_of(visit, "admin client").hint
+    facts = replace(HEALTHY, listeners=(listener,), security=SCRAM, cluster=None, cluster_error="cannot connect")
+    assert check_of(facts, "protocol").status is Status.OK
+    hint = check_of(facts, "admin client").hint
     assert hint is not None
     assert "check the credentials" in hint
 
 
 def test_missing_rights_are_named() -> None:
     assert HEALTHY.cluster is not None
-    visit = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=frozenset({"describe"})))
-    assert faults(visit) == [("rights", "missing on the cluster: DESCRIBE_CONFIGS, ALTER, ALTER_CONFIGS")]
+    facts = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=frozenset({"describe"})))
+    assert faults(facts) == [("rights", "missing on the cluster: DESCRIBE_CONFIGS, ALTER, ALTER_CONFIGS")]
     silent = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=None))
     assert check_of(silent, "rights").status is Status.WARN
     assert exit_code_of(judge(silent)) is ExitCode.DONE
@@ -174,9 +174,9 @@ def test_an_old_python_and_a_missing_package_fail() -> None:
 
 
 def test_without_an_address_the_cluster_is_left_alone() -> None:
-    visit = replace(HEALTHY, bootstrap_servers="", listeners=(), cluster=None)
-    assert check_of(visit, "address").status is Status.WARN
-    assert exit_code_of(judge(visit)) is ExitCode.DONE
+    facts = replace(HEALTHY, bootstrap_servers="", listeners=(), cluster=None)
+    assert check_of(facts, "address").status is Status.WARN
+    assert exit_code_of(judge(facts)) is ExitCode.DONE
 
 
 class Cluster:
@@ -196,7 +196,7 @@ class Data:
         raise TryLaterError("cannot reach the cluster")
 
 
-def instruments(listener: Listener, cluster: Cluster) -> Instruments:
+def sources(listener: Listener, cluster: Cluster) -> FactSources:
     def no_java() -> str:
         raise UsageError("found no Java")
 
@@ -206,7 +206,7 @@ def instruments(listener: Listener, cluster: Cluster) -> Instruments:
     def data() -> DataPlane:
         return Data()  # type: ignore[return-value]
 
-    return Instruments(
+    return FactSources(
         versions=VERSIONS,
         extras={},
         find_java=no_java,
@@ -222,12 +222,12 @@ def instruments(listener: Listener, cluster: Cluster) -> Instruments:
 
 def test_a_visit_turns_failures_into_facts_and_lets_go() -> None:
     cluster = Cluster()
-    visit = make_visit(instruments(PLAIN, cluster))
-    assert (visit.java, visit.java_error) == (None, "found no Java")
-    assert visit.cluster == HEALTHY.cluster
-    assert visit.data_error == "cannot reach the cluster"
+    facts = collect_facts(sources(PLAIN, cluster))
+    assert (facts.java, facts.java_error) == (None, "found no Java")
+    assert facts.cluster == HEALTHY.cluster
+    assert facts.data_error == "cannot reach the cluster"
     assert cluster.closed
-    assert visit.control_error is None
+    assert facts.control_error is None
 
 
 def test_a_control_store_that_is_away_is_a_finding() -> None:
@@ -238,28 +238,28 @@ def test_a_control_store_that_is_away_is_a_finding() -> None:
     store = FakeControlStore()
     store.away = True
     asking = replace(
-        instruments(PLAIN, Cluster()),
+        sources(PLAIN, Cluster()),
         open_data=Willing,  # type: ignore[arg-type]
         open_control=lambda: store,
     )
-    assert make_visit(asking).control_error == "the control store is away"
+    assert collect_facts(asking).control_error == "the control store is away"
     store.away = False
-    assert make_visit(asking).control_error is None
+    assert collect_facts(asking).control_error is None
 
 
 def test_where_nobody_speaks_kafka_no_client_is_made() -> None:
     dead = Listener(host="", port=0, refused="no")
-    visit = make_visit(replace(instruments(dead, Cluster()), open_admin=lambda: pytest.fail("a client was made")))
-    assert visit.listeners == (Listener(host="a", port=1, refused="no"),)
+    facts = collect_facts(replace(sources(dead, Cluster()), open_admin=lambda: pytest.fail("a client was made")))
+    assert facts.listeners == (Listener(host="a", port=1, refused="no"),)
 
 
 def test_a_configuration_that_cannot_be_loaded_is_a_finding() -> None:
     def broken() -> Configured:
         raise UsageError("bad file", hint="mend it")
 
-    visit = make_visit(replace(instruments(PLAIN, Cluster()), load_configuration=broken))
-    assert faults(visit) == [("configuration", "bad file; mend it")]
-    assert exit_code_of(judge(visit)) is ExitCode.FAILED
+    facts = collect_facts(replace(sources(PLAIN, Cluster()), load_configuration=broken))
+    assert faults(facts) == [("configuration", "bad file; mend it")]
+    assert exit_code_of(judge(facts)) is ExitCode.FAILED
 
 
 def test_addresses() -> None:

@@ -1,4 +1,4 @@
-"""What a doctor's visit finds, before anything is judged."""
+"""What `kafkakit doctor` finds, before anything is judged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from kafkakit.core.versions import Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
-    """All that was found; a `*_error` says why the fact beside it is missing.
+class DoctorFacts:
+    """All that was found; a `*_error` is why the fact beside it is missing.
 
     `extras` maps each extra to the packages of it that are missing.
     """
