@@ -198,7 +198,7 @@ class ClusterShares:
         living = self._living()
         known = set(reached).union(*(set(o.reaches) | set(o.carries) for o in living.values()))
         share = fair_share(len(known), 1 + len(living))
-        # Every cluster that we do not have is looked at, so that the time of a silent holder runs from now on.
+        # Every cluster of others is looked at, so that the time of a holder that stopped renewing runs from now on.
         for cluster_id in in_own_order(self._name, set(reached) - self._held):
             lease = self._lease(cluster_id)
             try:

@@ -20,7 +20,7 @@ NAP_S = 0.05
 
 
 def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = ROUNDS) -> Look:
-    """Wait until all commits, `rounds` samples of all ends, and the records that tell times are known; then measure.
+    """Wait until all commits, `rounds` samples of all ends and the times of records are known; then measure.
 
     A cluster that does not answer for `UNREACHABLE_S`, or is not ready after `wait_s`, is given up: its figures, if
     there are any, carry their age. Raises `UsageError` where a cluster can never be read as it is configured.

@@ -14,11 +14,12 @@ from kafkakit.ports.log import LogReader
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.act.record_reads import RecordReader
 from kafkakit.streams.lag.act.sampling import EndSampler
-from kafkakit.streams.lag.act.schedule import Schedule
+from kafkakit.streams.lag.act.schedule import Schedule, WallClockSteps
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
 from kafkakit.streams.lag.act.topic_settings import FactsOf, TopicSettings
-from kafkakit.streams.lag.decide.condition import MAX_LISTED, BlindSpot, HeldBack, MonitorCondition, MonitorPhase
-from kafkakit.streams.lag.decide.cursors import LogCursor, progress_of, resume_points_of
+from kafkakit.streams.lag.decide.commit_origins import commits_as_of
+from kafkakit.streams.lag.decide.condition import MAX_LISTED, MonitorCondition, MonitorPhase, blind_spots, held_back
+from kafkakit.streams.lag.decide.cursors import progress_of, resume_points_of
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.past_lags import set_past_lags
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from kafkakit.streams.formats.offsets_log.facts import CommitColumns
 
-CLOCK_STEP_MS = 1_000
 BUSY_SHARE = 4
 """After a round that took long, the next one waits so many times as long: a quarter of the time at most."""
 
@@ -86,8 +86,7 @@ class ClusterMonitor:
         self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()
         self._schedule = Schedule(clock)
         self._round_began_s = 0.0
-        self._ratio = clock.monotonic() - clock.now().timestamp()
-        self._clock_steps = 0
+        self._wall_clock = WallClockSteps(clock)
         self._warm_since_ms = -1
         self._reads_idle = False
 
@@ -115,21 +114,8 @@ class ClusterMonitor:
             )
 
     def _commits_as_of_ms(self) -> "NDArray[np.int64]":
-        """By row: until when its commits are known; a commit that came in an answer is newer than the request.
-
-        Not so while a partition is being caught up with: then newer commits than those at hand are still to be read.
-        """
-        import numpy as np
-
-        as_of = self._tail.as_of_ms()
-        rows = max(len(as_of), self.book.keys.capacity, len(self.book.seen_ms))
-        found = np.full(rows, -1, np.int64)
-        found[: len(as_of)] = as_of
-        seen = np.full(rows, -1, np.int64)
-        seen[: len(self.book.seen_ms)] = self.book.seen_ms
-        is_whole = np.zeros(rows, bool)
-        is_whole[: len(as_of)] = self._tail.is_whole()
-        return np.where((found >= 0) & is_whole, np.maximum(found, seen), found)
+        rows = max(self.book.keys.capacity, len(self.book.seen_ms))
+        return commits_as_of(self._tail.as_of_ms(), self._tail.is_whole(), self.book.seen_ms, rows)
 
     @property
     def is_live(self) -> bool:
@@ -150,9 +136,7 @@ class ClusterMonitor:
         """How the monitor is doing."""
         with self._guard:
             cursors = [c for _, c in sorted(self._tail.cursors.items())]
-            blind = [_blind(c) for c in cursors if c.next is None or c.error is not None]
-            held = [HeldBack(partition=c.partition, transaction=t) for c in cursors for t in c.open_transactions]
-            held.sort(key=lambda h: (h.transaction.since_ms, h.partition, h.transaction.producer_id))
+            blind, held = blind_spots(cursors), held_back(cursors)
             as_of = [c.as_of_ms for c in cursors]
             done, total = progress_of(cursors)
             return MonitorCondition(
@@ -181,7 +165,7 @@ class ClusterMonitor:
                 refused_partitions=self.book.rows_without_partition,
                 record_reads=self._records.reads,
                 record_failures=self._records.failures,
-                clock_steps=self._clock_steps,
+                clock_steps=self._wall_clock.count,
                 warm_since_ms=self._warm_since_ms,
                 totals=self._tail.totals,
             )
@@ -255,12 +239,9 @@ class ClusterMonitor:
     def _check_clock(self) -> None:
         """A wall clock that was set: samples of later times would be taken for the newest for as long, and those of
         before a step ahead would make records older than they are."""
-        ratio = self._clock.monotonic() - self._clock.now().timestamp()
-        if abs(ratio - self._ratio) * 1000 > CLOCK_STEP_MS:
-            self._clock_steps += 1
+        if self._wall_clock.was_set():
             self._sampler.drop()
             self._schedule.set_due("ends", 0)
-        self._ratio = ratio
 
     def _enter(self, phase: MonitorPhase, reason: str) -> None:
         if phase is not self._phase:
@@ -269,8 +250,3 @@ class ClusterMonitor:
 
     def _now_ms(self) -> int:
         return int(self._clock.now().timestamp() * 1000)
-
-
-def _blind(cursor: LogCursor) -> BlindSpot:
-    reason = "its ends are not known" if cursor.error is None else str(cursor.error)
-    return BlindSpot(partition=cursor.partition, reason=reason, as_of_ms=cursor.as_of_ms)

@@ -52,7 +52,7 @@ class RecordReader:
         self.failures = 0
 
     def step(self) -> int:
-        """Read for some rows; returns how many partitions were asked for, 0 when nothing needs a read."""
+        """Read for some rows; returns how many partitions were read, 0 when nothing needs a read."""
         alone, self._alone = self._alone[:ALONE_AT_ONCE], self._alone[ALONE_AT_ONCE:]
         for place, offset, rows in alone:
             self._fetch({place: (offset, rows)}, is_alone=True)

@@ -1,6 +1,8 @@
-"""When each of several things is due again."""
+"""When each of several things is due again, and whether the wall clock was set meanwhile."""
 
 from kafkakit.ports.clock import Clock
+
+CLOCK_STEP_S = 1.0
 
 
 class Schedule:
@@ -25,3 +27,22 @@ class Schedule:
     def bring_forward(self, what: str, in_s: float) -> None:
         """Make it due so long from now at the latest."""
         self._due_s[what] = min(self._due_s.get(what, float("inf")), self._clock.monotonic() + in_s)
+
+
+class WallClockSteps:
+    """Notices that the wall clock was set, by its distance from the monotonic one. For one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._distance_s = self._measured()
+        self.count = 0
+
+    def was_set(self) -> bool:
+        """True when the wall clock moved by more than `CLOCK_STEP_S` against the monotonic one since the last call."""
+        before_s, self._distance_s = self._distance_s, self._measured()
+        is_step = abs(self._distance_s - before_s) > CLOCK_STEP_S
+        self.count += is_step
+        return is_step
+
+    def _measured(self) -> float:
+        return self._clock.monotonic() - self._clock.now().timestamp()

@@ -125,7 +125,7 @@ class OffsetsTail:
         return self.origins.by_key({p: int(cursor.is_whole) for p, cursor in self.cursors.items()}) > 0
 
     def _half(self, behind: list[LogCursor]) -> list[LogCursor]:
-        """A half of the partitions in turn, the other half being asked for ahead: brokers work while we decode."""
+        """A half of the partitions in turn; the other half is requested ahead, so that brokers work while we decode."""
         if len(behind) < 2:
             return behind
         self._turn = 1 - self._turn

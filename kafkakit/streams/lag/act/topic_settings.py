@@ -22,7 +22,7 @@ def read_topic_facts(open_admin: Callable[[], ClusterAdmin], topics: Sequence[st
 
 
 class TopicSettings:
-    """Settings of new topics at once, of all topics when asked. `facts_of` None reads none. For one thread."""
+    """Settings of new topics at once, of all topics on request. `facts_of` None reads none. For one thread."""
 
     def __init__(self, facts_of: FactsOf | None) -> None:
         self._facts_of = facts_of

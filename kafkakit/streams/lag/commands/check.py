@@ -28,8 +28,8 @@ def check(
 ) -> int:
     """Judge the lag of groups by thresholds, for cron and monitoring: one line with performance data.
 
-    Exit 0 when all is within limits, 1 on a warning or worse, 75 when the lag is not known (a cluster that does not
-    answer, say). With --nagios the codes are those of monitoring plugins.
+    Exit 0 when all is within limits, 1 on a warning or worse, 75 when the lag is not known (for example, a cluster
+    does not answer). With --nagios the codes are those of monitoring plugins.
 
     Examples:
 

@@ -58,7 +58,7 @@ class LimitOptions:
     ] = "stopped,lost"
     judge: Annotated[
         JudgedBound,
-        typer.Option("--judge", help="Which end of a time lag's interval counts; low never calls anybody for nothing."),
+        typer.Option("--judge", help="Which end of a time lag's interval counts; low gives no false alarms."),
     ] = JudgedBound.LOW
 
     def thresholds(self) -> Thresholds:

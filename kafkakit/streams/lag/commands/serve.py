@@ -19,7 +19,9 @@ def serve(
     which: ClusterChoice,
     listen: Annotated[
         str,
-        typer.Option("--listen", metavar="HOST:PORT", help="Answer HTTP here; it is neither encrypted nor guarded."),
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Answer HTTP here; it is neither encrypted nor authenticated."
+        ),
     ] = DEFAULT_LISTEN,
     dogstatsd: Annotated[
         str | None,
@@ -42,7 +44,7 @@ def serve(
     Several instances with the same control store share the clusters: each carries its part, the clusters of one that
     ends are taken over within seconds, and one that lost its lease publishes nothing of that cluster any more. The
     state is saved every minute and at the end, so that a restart need not read the whole commit log again. SIGTERM
-    ends it with exit 143 after everything was put away.
+    ends it with exit 143, after the states are saved and the clusters given back.
 
     Examples:
 
@@ -79,7 +81,9 @@ def serve(
         pages = service_pages(service.published, service.is_healthy, series)
         server = stack.enter_context(closing(LagServer(listen, pages)))
         if host not in ("127.0.0.1", "::1", "localhost"):
-            kit.output.warn(f"{server.address} can be reached from other machines, by anybody and without encryption")
+            kit.output.warn(
+                f"{server.address} can be reached from other machines, without authentication or encryption"
+            )
         kit.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
         run_service(
             service,

@@ -58,3 +58,18 @@ class CommitOrigins:
 
     def _reserve(self, rows: int) -> None:
         self.partition, self._pass = grown(self.partition, rows, -1), grown(self._pass, rows, -1)
+
+
+def commits_as_of(read_ms: "Ints", is_whole: "NDArray[np.bool_]", seen_ms: "Ints", rows: int) -> "Ints":
+    """By row, until when its commits are known: a commit that came in an answer is newer than the request.
+
+    `read_ms` is by key number until when all commits were read, `is_whole` whether that answer went to the end of the
+    log: while it does not, newer commits than those at hand are still to be read. `seen_ms` is by row when its newest
+    commit came. Rows without a value get -1.
+    """
+    import numpy as np
+
+    rows = max(rows, len(read_ms))
+    found, seen, whole = np.full(rows, -1, np.int64), np.full(rows, -1, np.int64), np.zeros(rows, bool)
+    found[: len(read_ms)], seen[: len(seen_ms)], whole[: len(is_whole)] = read_ms, seen_ms, is_whole
+    return np.where((found >= 0) & whole, np.maximum(found, seen), found)

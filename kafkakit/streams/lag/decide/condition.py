@@ -1,11 +1,11 @@
 """How the monitor of one cluster is doing: what it knows, until when, and what it does not know."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
-from kafkakit.streams.lag.decide.cursors import ReadTotals
+from kafkakit.streams.lag.decide.cursors import LogCursor, ReadTotals
 
 MAX_LISTED = 20
 
@@ -50,7 +50,7 @@ class MonitorCondition:
     without an answer about their end, by reason; `missing_topics` have commits, yet do not exist or are hidden.
 
     Beyond the limits: `refused_rows` commits of more group-partitions than are held, `refused_metadata` commits whose
-    metadata is too large to be kept (what they name as done counts as pending), `refused_partitions` group-partitions
+    metadata is too large (the offsets that it names as done count as pending), `refused_partitions` group-partitions
     of more partitions than are sampled (their end stays unknown). `record_reads` and `record_failures` count reads of
     records for their times. `warm_since_ms` is when the state that the monitor began with was saved, -1 for none.
     """
@@ -146,3 +146,22 @@ def _limit_notes(c: MonitorCondition) -> list[str]:
     if c.clock_steps:
         found.append(f"this machine's clock was set {c.clock_steps} times; samples from before were dropped")
     return found
+
+
+def blind_spots(cursors: Collection[LogCursor]) -> list[BlindSpot]:
+    """The partitions that cannot be read now."""
+    return [
+        BlindSpot(
+            partition=c.partition,
+            reason="its ends are not known" if c.error is None else str(c.error),
+            as_of_ms=c.as_of_ms,
+        )
+        for c in cursors
+        if c.next is None or c.error is not None
+    ]
+
+
+def held_back(cursors: Collection[LogCursor]) -> list[HeldBack]:
+    """The open transactions in all partitions, the oldest first."""
+    found = [HeldBack(partition=c.partition, transaction=t) for c in cursors for t in c.open_transactions]
+    return sorted(found, key=lambda h: (h.transaction.since_ms, h.partition, h.transaction.producer_id))

@@ -1,7 +1,7 @@
 """What a lag monitor knows of one cluster, as bytes: so that a restart need not read the whole commit log again.
 
 The file is one line of JSON (kind, schema, cluster, the sections with their shapes, the digest of the rest), then the
-sections, compressed. The digest tells a file that was cut or changed; sizes are checked before anything is unpacked.
+sections, compressed. The digest shows that a file was cut or changed; sizes are checked before anything is unpacked.
 """
 
 from collections.abc import Mapping, Sequence

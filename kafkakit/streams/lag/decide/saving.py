@@ -1,7 +1,7 @@
-"""Between a book of commits and the state file: what is kept over a restart, and what is found out anew.
+"""Between a book of commits and the state file: what is saved over a restart, and what is read again.
 
-Kept: each key's newest commit with the times at which it was made and seen, the window of its last commits, and the
-newest sample of each log's end. Records read are not kept: they are read again within seconds.
+Saved: each key's newest commit with the times at which it was made and seen, the window of its last commits, and the
+newest sample of each log's end. Records read are not saved: they are read again within seconds.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def state_of(
     slots = np.flatnonzero(ends.end[: table.slot_count] >= 0)
     arrays = {
         **{f"commit.{name}": getattr(book, name)[rows] for name in COMMIT_COLUMNS},
-        **{f"window.{name}": getattr(book.window, name)[rows] for name in WINDOW_COLUMNS},
+        **{f"window.{name}": column for name, column in book.window.saved(rows).items()},
         **{f"end.{name}": getattr(ends, name)[slots] for name in END_COLUMNS},
         "commit.source": sources[rows],
         "commit.topic_id": np.array([_id_of(book, int(n)) for n in book.id_number[rows]], np.uint8).reshape(-1, 16),

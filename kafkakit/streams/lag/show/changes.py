@@ -1,4 +1,4 @@
-"""What changed between two looks, for people who read lines instead of a screen."""
+"""What changed between two looks, as lines."""
 
 from collections.abc import Mapping
 

@@ -31,7 +31,7 @@ escape."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesRules:
-    """How many lines get series: group-topics always, group-partitions only where asked for."""
+    """How many lines get series: group-topics always, group-partitions only `with_partitions`."""
 
     max_group_topics: int = 5_000
     with_partitions: bool = False
@@ -93,8 +93,8 @@ def datagrams(
     for family in found:
         name = (PREFIX + family.name).replace("_", ".", 2)
         for labels, value in family.samples:
-            told = ",".join([*tags, *(_tag(key, word) for key, word in labels)])
-            line = f"{name}:{_number(value)}|g{'|#' + told if told else ''}".encode()
+            joined = ",".join([*tags, *(_tag(key, word) for key, word in labels)])
+            line = f"{name}:{_number(value)}|g{'|#' + joined if joined else ''}".encode()
             if len(line) > max_bytes:
                 continue
             if packet and len(packet) + 1 + len(line) > max_bytes:
@@ -215,8 +215,8 @@ def _labels(labels: Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    told = _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", value)
-    return told.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    visible = _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", value)
+    return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _help(text: str) -> str:

@@ -44,7 +44,7 @@ class BookLimits:
 
 
 class LagBook:
-    """State by key number: the last commit, when it was made and seen, and what its metadata says. Single-threaded.
+    """State by key number: the last commit, when it was made and seen, and what its metadata holds. Single-threaded.
 
     `offset` is -1 for rows without a commit. `committed_ms` is the coordinator's clock, `seen_ms` the monitor's;
     `quiet_ms` is the time of the last end sample that a commit, since replaced, had reached. `slot` leads to the
@@ -143,7 +143,7 @@ class LagBook:
             self.metadata.take(row, int(self.offset[row]), self.reading(row), topic_id)
 
     def reading(self, row: int) -> Reading:
-        """All that one row's metadata says."""
+        """All that is in one row's metadata."""
         from kafkakit.streams.formats.dialects.sniff import read_metadata
 
         text = self.metadata.text[row].decode("utf-8", "replace")
@@ -171,7 +171,7 @@ class LagBook:
         """True where the commit belongs to an earlier topic of the name, or may do so.
 
         A commit that names its topic's id is judged by it; another one by its time where the topic was made anew
-        under the monitor's eyes: it counts as of the old topic unless it came after the new id was seen.
+        while the monitor ran: it counts as of the old topic unless it came after the new id was seen.
         """
         import numpy as np
 
@@ -181,9 +181,9 @@ class LagBook:
         if not topics.slot_count:
             return np.zeros(len(rows), dtype=bool)
         topic = np.where(has_slot, topics.topic_of[slot], 0)
-        said, now = self.id_number[rows], topics.id_number[topic]
-        other_id = (said != NONE) & (now != NONE) & (said != now)
-        too_early = (said == NONE) & (topics.since_ms[topic] > self.committed_ms[rows] - skew_ms)
+        named, now = self.id_number[rows], topics.id_number[topic]
+        other_id = (named != NONE) & (now != NONE) & (named != now)
+        too_early = (named == NONE) & (topics.since_ms[topic] > self.committed_ms[rows] - skew_ms)
         is_other: Bools = has_slot & (other_id | too_early)
         return is_other
 

@@ -107,7 +107,7 @@ class EndSamples:
     ) -> None:
         """Take a sample of each slot (each once). One that began before the last, or took an hour, is ignored; an end
         or a start that went back means another log, and clears the slot first."""
-        # An answer that took longer than that says too little about when it was true.
+        # Of an answer that took longer than that, the moment is too uncertain.
         fresh = (before_ms >= self.before_ms[slots]) & (end >= 0) & (after_ms - before_ms <= MAX_TOOK_MS)
         slots, before_ms, after_ms = slots[fresh], before_ms[fresh], after_ms[fresh]
         end, stable, start = end[fresh], stable[fresh], start[fresh]

@@ -1,4 +1,4 @@
-"""All that is known of many group-partitions at one moment, as columns: the input of the ladder of sources."""
+"""All that is known of many group-partitions at one moment, as columns: the input of the sources of time lag."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ class Evidence:
     Of the commit: `committed`, `committed_ms` (coordinator's clock), `seen_ms` and `commits_as_of_ms` (monitor's
     clock: when this commit arrived, and until when surely all commits had arrived), `quiet_ms` (the moment of the
     newest end sample that an older commit had reached before it), `position` (the first offset not done at or above
-    the log's start), `done_end` (one past the highest done), and what the metadata says: `oldest_ms`,
+    the log's start), `done_end` (one past the highest done), and what the metadata holds: `oldest_ms`,
     `newest_done_ms`, `stream_ms`.
 
     Of the log: `start`, `stable`, `end` at a moment between `before_ms` and `after_ms` (monitor's clock),

@@ -115,8 +115,8 @@ class Figures:
         )
 
     @classmethod
-    def joined(cls, parts: "Sequence[Figures]") -> "Figures":
-        """One below the other."""
+    def stacked(cls, parts: "Sequence[Figures]") -> "Figures":
+        """The rows of all parts, one part below the other."""
         import numpy as np
 
         return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})

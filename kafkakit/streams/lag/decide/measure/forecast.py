@@ -63,8 +63,8 @@ class Forecast:
     basis: "Ints"
 
     @classmethod
-    def joined(cls, parts: "Sequence[Forecast]") -> "Forecast":
-        """One below the other."""
+    def stacked(cls, parts: "Sequence[Forecast]") -> "Forecast":
+        """The rows of all parts, one part below the other."""
         import numpy as np
 
         return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})

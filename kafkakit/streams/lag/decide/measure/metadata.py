@@ -24,7 +24,7 @@ COLUMNS: Columns = {
 
 
 class CommitMetadata:
-    """Metadata as bytes, and after reading it what it says; before, what a plain commit says. Single-threaded.
+    """Metadata as bytes, and after reading it what it holds; before, what a plain commit means. Single-threaded.
 
     `done_end` is one past the highest done offset, `pending` how many offsets below it are not done; `oldest_ms`,
     `newest_done_ms` and `stream_ms` are -1 where not given; `dialect` and `problem` are places in DIALECTS and

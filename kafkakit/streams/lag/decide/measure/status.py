@@ -12,10 +12,10 @@ partition, each with its offset, its time and the lag when it was seen:
    consumer is in error, and the partition STOPPED; but not when the offset is that of the broker, so that there is
    nothing to do.
 5. Lag that is unknown counts as no lag. Not so here: after a restart it is unknown for all commits of the past, and a
-   group that died before would be OK for ever. It is only that growth to and from an unknown lag is not judged.
+   group that died before would stay OK without an end. It is only that growth to and from an unknown lag is not judged.
 
 Its program adds REWIND, when an offset is lower than the one before it, and looks in the order OK, REWIND, STOPPED,
-STALLED, WARNING; so do we. Two or three commits in a row tell little: a window that is shorter than nine steps counts
+STALLED, WARNING; so do we. Two or three commits in a row prove little: a window that is shorter than nine steps counts
 as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did
 them), and UNKNOWN (no end of the log, one too old to judge by, or one below the commit), which never passes for OK.
 """
@@ -69,9 +69,9 @@ def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", fl
     whole_ms = window.step_ms * (SAMPLES - 1)
     stopped = now_ms - last_ms > np.maximum(last_ms - first_ms, whole_ms)
     is_fixed = ~(pairs & (step != 0)).any(axis=1)
-    is_told = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
+    is_known = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
     never_less = (count > 1) & (last_ms - first_ms >= whole_ms)
-    never_less &= ~(pairs & ((growth < 0) | ~is_told)).any(axis=1)
+    never_less &= ~(pairs & ((growth < 0) | ~is_known)).any(axis=1)
     rules = [
         (lost > 0, LagStatus.LOST),
         (

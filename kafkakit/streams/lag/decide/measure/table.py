@@ -107,9 +107,9 @@ def measure(
         topics=topics,
         group=group[order],
         topic=topic[order],
-        backlog=Figures.joined([part.backlog for part in parts]),
-        live=Figures.joined([part.live for part in parts]),
-        forecast=Forecast.joined([part.forecast for part in parts]),
+        backlog=Figures.stacked([part.backlog for part in parts]),
+        live=Figures.stacked([part.live for part in parts]),
+        forecast=Forecast.stacked([part.forecast for part in parts]),
         **columns,
     )
 

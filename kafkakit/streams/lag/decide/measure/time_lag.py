@@ -1,17 +1,17 @@
-"""How far behind in time each group-partition is: the ladder of sources, and the interval that holds the truth.
+"""How far behind in time each group-partition is: the sources in their order, and the interval that holds the truth.
 
 Time is what the records carry. The truth of the *backlog* lag at a moment is that moment minus the time of the oldest
 record not done: the one with the lowest offset that is not done and is in the log, or is held by the group as its
-commit says. Of the *live* lag it is the moment minus the latest time among the done records, or 0 when no record lies
+commit states. Of the *live* lag it is the moment minus the latest time among the done records, or 0 when no record lies
 beyond the highest done one. Neither is below 0.
 
 What each source proves:
 
-* Caught up: the commit was seen before the request that told the end, and lies at or beyond the (effective) end. Its
+* Caught up: the commit was seen before the request that brought the end, and lies at or beyond the (effective) end. Its
   own time would not do: a commit in a transaction takes effect later than that.
 * A KKM1 watermark names the record at base exactly if the writer held that record: when something above base is done,
   or when the two times differ. A writer that holds none has only the time of its newest done record to give, and
-  gives it twice; that says nothing of the record at base, except where times rise with offsets (LogAppendTime). That
+  gives it twice; that proves nothing of the record at base, except where times rise with offsets (LogAppendTime). That
   an end sample shows an end above base proves no more: the writer need not have fetched the record, and what stands
   at base may be a marker.
 * A record read at the position is exact if it surely is data. Where the cleaner works it may be gone a moment later,
@@ -19,7 +19,7 @@ What each source proves:
   reading.
 * Kafka Streams' stream time is the latest time among done records: the live lag exactly. The record after it may be
   of any time, so it bounds the backlog only with LogAppendTime.
-* End samples tell when a record was appended: with LogAppendTime that is its time, give or take `skew_ms`. With
+* End samples show when a record was appended: with LogAppendTime that is its time, give or take `skew_ms`. With
   CreateTime a record may be older than its appending, yet not younger: a low bound. Both need a record at the
   position, thus a dense topic.
 
@@ -55,9 +55,9 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     has_end = (e.end >= 0) & ~e.is_other_topic
     is_at_tail = has_end & (e.position >= limit)
     is_pending = has_end & ~is_at_tail
-    ladder = _Ladder(e)
+    estimates = _Estimates(e)
     is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
-    ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
+    estimates.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
     holds = (e.oldest_ms > 0) & (e.position == e.committed) & ~e.is_other_topic
     holds &= (e.done_end > e.committed) | (e.oldest_ms != e.newest_done_ms)
     holds &= ~is_quiet
@@ -68,8 +68,8 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     may_be_gone = found & (e.is_compacted | (e.record_offset > e.position)) & ~holds
     was_read_since = (e.seen_ms <= e.record_read_ms) & (e.record_read_ms <= e.commits_as_of_ms)
     moves = may_be_gone & was_read_since
-    ladder.as_of[moves] = e.record_read_ms[moves]
-    at = ladder.as_of
+    estimates.as_of[moves] = e.record_read_ms[moves]
+    at = estimates.as_of
     hidden = (e.stable >= 0) & (e.stable < e.end)
     existed = (e.record_offset == e.position) & (e.at_position.high_after_ms >= 0)
     existed &= e.at_position.high_after_ms <= at
@@ -79,29 +79,29 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     high = np.where(e.record_low_ms >= 0, at - e.record_low_ms, UNBOUNDED)
     visible = ~(hidden & (e.record_offset >= e.stable))
 
-    ladder.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
-    ladder.offer(holds, EstimateSource.WATERMARK, at - e.oldest_ms, low=at - e.oldest_ms, high=at - e.oldest_ms)
+    estimates.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
+    estimates.offer(holds, EstimateSource.WATERMARK, at - e.oldest_ms, low=at - e.oldest_ms, high=at - e.oldest_ms)
     record_low = np.where(existed & visible & (e.record_high_ms >= 0), at - e.record_high_ms, 0)
-    ladder.offer(proven, EstimateSource.RECORD, at - e.record_ms, low=record_low, high=high)
+    estimates.offer(proven, EstimateSource.RECORD, at - e.record_ms, low=record_low, high=high)
     rising = found & e.is_log_append & (e.record_low_ms >= 0) & (was_read_since | (e.record_offset == e.position))
-    ladder.bound(rising, high=at - e.record_low_ms + skew_ms)
-    ladder.offer(has_time & ~proven, EstimateSource.RECORD, at - e.record_ms)
-    ladder.offer(is_pending & (e.stream_ms > 0), EstimateSource.STREAM_TIME, at - e.stream_ms)
+    estimates.bound(rising, high=at - e.record_low_ms + skew_ms)
+    estimates.offer(has_time & ~proven, EstimateSource.RECORD, at - e.record_ms)
+    estimates.offer(is_pending & (e.stream_ms > 0), EstimateSource.STREAM_TIME, at - e.stream_ms)
     rises = is_pending & e.is_log_append
     for earlier in (e.stream_ms, np.where(e.done_end <= e.position, e.newest_done_ms, -1)):
-        ladder.bound(rises & (earlier > 0), high=at - earlier + skew_ms)
+        estimates.bound(rises & (earlier > 0), high=at - earlier + skew_ms)
     exists = is_pending & e.is_dense & ~hidden & ~moves
-    _offer_samples(ladder, e.at_position, e.position, is_pending, rises, exists, skew_ms)
-    ladder.offer(is_pending, EstimateSource.BOUNDS, ladder.low)
+    _offer_samples(estimates, e.at_position, e.position, is_pending, rises, exists, skew_ms)
+    estimates.offer(is_pending, EstimateSource.BOUNDS, estimates.low)
     is_unsure = is_at_tail & ~is_quiet
-    ladder.bound(is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
-    ladder.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
+    estimates.bound(is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
+    estimates.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
     flags = int(FigureFlag.HELD_BACK) * (hidden & has_end & (limit > e.position)) + int(FigureFlag.AHEAD) * (
         is_quiet & (e.committed > e.end)
     )
-    ladder.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
-    ladder.widen(~is_quiet, e.seen_ms)
-    return ladder.figures(flags)
+    estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
+    estimates.widen(~is_quiet, e.seen_ms)
+    return estimates.figures(flags)
 
 
 def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
@@ -113,10 +113,10 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     has_end = (e.end >= 0) & ~e.is_other_topic
     is_at_tail = has_end & (np.maximum(e.done_end, e.start) >= limit)
     is_behind = has_end & ~is_at_tail
-    ladder = _Ladder(e)
+    estimates = _Estimates(e)
     is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
-    ladder.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
-    at = ladder.as_of
+    estimates.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
+    at = estimates.as_of
     has_done = (e.done_end > 0) & ~e.is_other_topic & ~is_quiet
     hidden = (e.stable >= 0) & (e.stable < e.end)
     newer = is_behind & ~hidden & (e.is_dense | e.effective_end_is_data)
@@ -124,45 +124,51 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
         (e.at_done_end.high_after_ms >= 0) & (e.at_done_end.high_after_ms <= at) & e.is_dense
     )
 
-    ladder.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
+    estimates.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
     for source, time_ms in ((EstimateSource.WATERMARK, e.newest_done_ms), (EstimateSource.STREAM_TIME, e.stream_ms)):
-        told = has_done & (time_ms > 0)
-        ladder.offer(told, source, at - time_ms, low=np.where(newer, at - time_ms, 0), high=at - time_ms)
-    ladder.bound(has_done & newer, low=at - e.committed_ms - skew_ms)
-    told = has_done & (e.done_record_ms > 0)
-    ladder.bound(told, high=at - e.done_record_ms)
+        is_given = has_done & (time_ms > 0)
+        estimates.offer(is_given, source, at - time_ms, low=np.where(newer, at - time_ms, 0), high=at - time_ms)
+    estimates.bound(has_done & newer, low=at - e.committed_ms - skew_ms)
+    is_given = has_done & (e.done_record_ms > 0)
+    estimates.bound(is_given, high=at - e.done_record_ms)
     rises = has_done & e.is_log_append & e.is_dense
-    # What is done was done by the commit: a first sample that came later tells less.
+    # What is done was done by the commit: a first sample that came later proves less.
     is_late = (e.at_last_done.low_before_ms < 0) & (e.committed_ms < e.at_last_done.high_after_ms)
-    ladder.offer(has_done & is_behind & is_late, EstimateSource.BOUNDS, at - e.committed_ms)
-    _offer_samples(ladder, e.at_last_done, e.done_end - 1, has_done & is_behind, rises, has_done & newer, skew_ms)
-    ladder.offer(has_done & is_behind, EstimateSource.BOUNDS, at - e.committed_ms)
-    ladder.offer(is_at_tail & ~is_quiet, EstimateSource.CAUGHT_UP, 0 * at)
-    ladder.widen(~is_quiet, e.seen_ms)
-    return ladder.figures(int(FigureFlag.HELD_BACK) * (hidden & is_behind))
+    estimates.offer(has_done & is_behind & is_late, EstimateSource.BOUNDS, at - e.committed_ms)
+    _offer_samples(estimates, e.at_last_done, e.done_end - 1, has_done & is_behind, rises, has_done & newer, skew_ms)
+    estimates.offer(has_done & is_behind, EstimateSource.BOUNDS, at - e.committed_ms)
+    estimates.offer(is_at_tail & ~is_quiet, EstimateSource.CAUGHT_UP, 0 * at)
+    estimates.widen(~is_quiet, e.seen_ms)
+    return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & is_behind))
 
 
 def _offer_samples(
-    ladder: "_Ladder", near: "Bracket", offset: "Ints", asked: "Bools", rises: "Bools", exists: "Bools", skew_ms: int
+    estimates: "_Estimates",
+    near: "Bracket",
+    offset: "Ints",
+    wanted: "Bools",
+    rises: "Bools",
+    exists: "Bools",
+    skew_ms: int,
 ) -> None:
-    """What two end samples say of the record at `offset`: `rises` where its time is that of its appending, `exists`
+    """What two end samples prove of the record at `offset`: `rises` where its time is that of its appending, `exists`
     where there surely is such a record (or, of done records, none later)."""
     import numpy as np
 
-    at = ladder.as_of
+    at = estimates.as_of
     has_low, has_high = near.low_before_ms >= 0, near.high_after_ms >= 0
     came_before = exists & has_high & (near.high_after_ms <= at)
-    ladder.bound(came_before, low=at - near.high_after_ms - skew_ms)
-    ladder.bound(rises & has_low, high=at - near.low_before_ms + skew_ms)
+    estimates.bound(came_before, low=at - near.high_after_ms - skew_ms)
+    estimates.bound(rises & has_low, high=at - near.low_before_ms + skew_ms)
     span = np.maximum(1, near.high_end - near.low_end)
     # Without both samples the numbers mean nothing, and their product may pass 64 bits.
     part = np.where(has_low & has_high, (offset - near.low_end) / span, 0.0)
     between = near.low_before_ms + ((near.high_after_ms - near.low_before_ms) * part).astype(np.int64)
-    ladder.offer(asked & has_low & has_high, EstimateSource.INTERPOLATED, at - between)
-    ladder.offer(asked & has_high, EstimateSource.BOUNDS, at - near.high_after_ms)
+    estimates.offer(wanted & has_low & has_high, EstimateSource.INTERPOLATED, at - between)
+    estimates.offer(wanted & has_high, EstimateSource.BOUNDS, at - near.high_after_ms)
 
 
-class _Ladder:
+class _Estimates:
     """The columns of the answer while sources are offered, best first: bounds are intersected, and the first source
     that has an estimate gives it."""
 

@@ -19,7 +19,7 @@ BROKER_KEYS = (
 def facts_of(configs: Mapping[str, Mapping[str, str]], defaults: Mapping[str, str]) -> "dict[str, TopicFacts]":
     """The facts of each topic from the values set on it and, for the rest, those in force on the brokers.
 
-    A value that is no number counts as unknown. That every offset is a record cannot be told from settings.
+    A value that is no number counts as unknown. `is_dense` stays False: no setting states it.
     """
     return {topic: _facts(values, defaults) for topic, values in sorted(configs.items())}
 

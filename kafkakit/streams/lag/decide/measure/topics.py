@@ -33,7 +33,7 @@ class TopicFacts:
 
 
 class TopicTable:
-    """Numbers for topics and for topic-partitions (slots), each given once and for ever; O(1) to look up.
+    """Numbers for topics and for topic-partitions (slots), each given once and never again; O(1) to look up.
 
     `id_number` is the number of the topic's present id, NONE while unknown; `since_ms` the moment by which a second
     id had taken the place of the first, NONE while there was only one. `changes` counts ids that became known.

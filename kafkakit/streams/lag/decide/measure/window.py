@@ -1,6 +1,6 @@
 """The last commits of every group-partition, for Burrow's rules: a ring of samples on arrays."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 
@@ -56,6 +56,15 @@ class CommitWindow:
         """Forget what these rows held."""
         self.count[rows] = 0
         self.head[rows] = 0
+
+    def saved(self, rows: "Ints") -> "dict[str, NDArray[Any]]":
+        """Copies of all columns of these rows by name; places without a sample hold 0."""
+        import numpy as np
+
+        age = (self.head[rows, None] - np.arange(SAMPLES)) % SAMPLES
+        is_sample = age < self.count[rows, None]
+        found = {name: np.where(is_sample, getattr(self, name)[rows], 0) for name in RING_COLUMNS}
+        return {**found, "count": self.count[rows], "head": self.head[rows]}
 
     def ordered(self, rows: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
         """Offsets, commit times and lags of the rows with the oldest first, and how many samples each row has.

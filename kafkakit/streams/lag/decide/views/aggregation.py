@@ -68,7 +68,7 @@ class LineSums:
     retention_left_ms: "Ints"
 
 
-def join(tables: "Sequence[LagTable]") -> TableRows:
+def stack(tables: "Sequence[LagTable]") -> TableRows:
     """Put tables below one another, with common codes for names."""
     import numpy as np
 
@@ -121,19 +121,19 @@ def join(tables: "Sequence[LagTable]") -> TableRows:
     )
 
 
-def line_numbers(joined: TableRows, kinds: tuple[str, ...]) -> "tuple[Ints, int]":
-    """For each row the number of its line, where lines are told apart by these kinds of names (and `partition`)."""
+def line_numbers(all_rows: TableRows, kinds: tuple[str, ...]) -> "tuple[Ints, int]":
+    """For each row the number of its line; a line is identified by these kinds of names (and `partition`)."""
     import numpy as np
 
-    number = np.zeros(len(joined), dtype=np.int64)
+    number = np.zeros(len(all_rows), dtype=np.int64)
     for kind in kinds:
-        column = joined.partition if kind == "partition" else joined.codes[kind]
+        column = all_rows.partition if kind == "partition" else all_rows.codes[kind]
         number = number * (int(column.max(initial=0)) + 1) + column
         number = np.unique(number, return_inverse=True)[1].reshape(-1)
     return number, int(number.max(initial=-1)) + 1
 
 
-def summed(joined: TableRows, number: "Ints", lines: int) -> LineSums:
+def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
     """Sum up rows by line; O(rows log rows)."""
     import numpy as np
 
@@ -148,50 +148,50 @@ def summed(joined: TableRows, number: "Ints", lines: int) -> LineSums:
         return np.bincount(number, np.nan_to_num(column), minlength=lines).astype(np.float64)
 
     def worst(figures: Figures) -> "Ints":
-        rank = np.lexsort((joined.lag, figures.low_ms, figures.estimate_ms, number))
-        last: Ints = rank[np.append(starts[1:], len(joined)) - 1]
+        rank = np.lexsort((all_rows.lag, figures.low_ms, figures.estimate_ms, number))
+        last: Ints = rank[np.append(starts[1:], len(all_rows)) - 1]
         return last
 
-    left = joined.retention_left_ms
+    left = all_rows.retention_left_ms
     soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
     statuses = len(LagStatus)
-    counts = np.bincount(number * statuses + joined.status, minlength=lines * statuses).reshape(lines, statuses)
+    counts = np.bincount(number * statuses + all_rows.status, minlength=lines * statuses).reshape(lines, statuses)
     return LineSums(
         first=order[starts],
-        worst=worst(joined.backlog),
-        worst_live=worst(joined.live),
+        worst=worst(all_rows.backlog),
+        worst_live=worst(all_rows.live),
         partitions=np.bincount(number, minlength=lines),
-        unknown=np.bincount(number, joined.lag < 0, minlength=lines).astype(np.int64),
-        stale=each(np.add, (joined.backlog.flags & int(FigureFlag.STALE) != 0).astype(np.int64)),
-        lag=each(np.add, np.maximum(0, joined.lag)),
-        pending=each(np.add, np.maximum(0, joined.pending)),
-        lost=each(np.add, joined.lost),
-        max_lag=each(np.maximum, np.maximum(0, joined.lag)),
-        max_low_ms=each(np.maximum, joined.backlog.low_ms),
-        status=each(np.maximum, joined.status),
+        unknown=np.bincount(number, all_rows.lag < 0, minlength=lines).astype(np.int64),
+        stale=each(np.add, (all_rows.backlog.flags & int(FigureFlag.STALE) != 0).astype(np.int64)),
+        lag=each(np.add, np.maximum(0, all_rows.lag)),
+        pending=each(np.add, np.maximum(0, all_rows.pending)),
+        lost=each(np.add, all_rows.lost),
+        max_lag=each(np.maximum, np.maximum(0, all_rows.lag)),
+        max_low_ms=each(np.maximum, all_rows.backlog.low_ms),
+        status=each(np.maximum, all_rows.status),
         counts=counts,
-        consumed_per_s=each_rate(joined.consumed_per_s),
-        produced_per_s=each_rate(joined.produced_per_s),
-        eta_ms=np.where(each(np.minimum, joined.eta_ms) < 0, NONE, each(np.maximum, joined.eta_ms)),
+        consumed_per_s=each_rate(all_rows.consumed_per_s),
+        produced_per_s=each_rate(all_rows.produced_per_s),
+        eta_ms=np.where(each(np.minimum, all_rows.eta_ms) < 0, NONE, each(np.maximum, all_rows.eta_ms)),
         retention_left_ms=np.where(soonest == UNBOUNDED, NONE, soonest),
-        oldest_as_of_ms=each(np.minimum, joined.backlog.as_of_ms),
+        oldest_as_of_ms=each(np.minimum, all_rows.backlog.as_of_ms),
     )
 
 
-def part_of(joined: TableRows, rows: "Ints") -> TableRows:
+def part_of(all_rows: TableRows, rows: "Ints") -> TableRows:
     """These rows alone."""
     return TableRows(
-        names=joined.names,
-        codes={kind: codes[rows] for kind, codes in joined.codes.items()},
-        partition=joined.partition[rows],
-        lag=joined.lag[rows],
-        pending=joined.pending[rows],
-        lost=joined.lost[rows],
-        status=joined.status[rows],
-        consumed_per_s=joined.consumed_per_s[rows],
-        produced_per_s=joined.produced_per_s[rows],
-        eta_ms=joined.eta_ms[rows],
-        retention_left_ms=joined.retention_left_ms[rows],
-        backlog=joined.backlog.taken(rows),
-        live=joined.live.taken(rows),
+        names=all_rows.names,
+        codes={kind: codes[rows] for kind, codes in all_rows.codes.items()},
+        partition=all_rows.partition[rows],
+        lag=all_rows.lag[rows],
+        pending=all_rows.pending[rows],
+        lost=all_rows.lost[rows],
+        status=all_rows.status[rows],
+        consumed_per_s=all_rows.consumed_per_s[rows],
+        produced_per_s=all_rows.produced_per_s[rows],
+        eta_ms=all_rows.eta_ms[rows],
+        retention_left_ms=all_rows.retention_left_ms[rows],
+        backlog=all_rows.backlog.taken(rows),
+        live=all_rows.live.taken(rows),
     )

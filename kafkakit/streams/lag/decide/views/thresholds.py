@@ -183,7 +183,7 @@ def _breach(line: ViewLine, verdict: Verdict, text: str) -> Breach:
 
 def _summary(verdict: Verdict, found: list[Breach], partitions: int) -> str:
     if not partitions:
-        return "LAG UNKNOWN - no group has a commit for what was asked"
+        return "LAG UNKNOWN - no group has a commit that matches the request"
     if not found:
         return f"LAG OK - {partitions:,} group-partitions within limits"
     first = found[0]

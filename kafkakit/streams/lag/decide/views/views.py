@@ -1,4 +1,4 @@
-"""Lag joined over partitions, topics, groups and clusters: sums, worst cases and counts, deterministically ordered."""
+"""Lag by partitions, topics, groups and clusters: sums, worst cases and counts, deterministically ordered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.views.aggregation import LineSums, TableRows, join, line_numbers, part_of, summed
+from kafkakit.streams.lag.decide.views.aggregation import LineSums, TableRows, line_numbers, part_of, stack, summed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ViewLevel(StrEnum):
-    """What one line of a view is about; streams are joined over clusters and lanes, for each group apart."""
+    """What one line of a view is about; streams are summed up over clusters and lanes, for each group apart."""
 
     PARTITION = "partition"
     GROUP_TOPIC = "group_topic"
@@ -37,7 +37,7 @@ KINDS = {
     ViewLevel.STREAM: ("group", "stream"),
     ViewLevel.CLUSTER: ("cluster",),
 }
-"""The names that tell the lines of each level apart."""
+"""The names that identify a line of each level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,44 +100,44 @@ class LagView:
 
 
 def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = None) -> LagView:
-    """Join the tables of several clusters at a level.
+    """Sum up the tables of several clusters at a level.
 
     Lines are ordered by status, surest backlog, its estimate and records, each the worst first, then by name. Costs
     O(rows log rows), and some microseconds for each line that is returned.
     """
     import numpy as np
 
-    joined = join(tables)
-    if not len(joined):
+    all_rows = stack(tables)
+    if not len(all_rows):
         return LagView(level=level, lines=())
-    number, lines = line_numbers(joined, KINDS[level])
-    sums = summed(joined, number, lines)
+    number, lines = line_numbers(all_rows, KINDS[level])
+    sums = summed(all_rows, number, lines)
     # Numbers ascend by name, so a stable sort leaves equals in the order of their names.
-    estimate = joined.backlog.estimate_ms[sums.worst]
+    estimate = all_rows.backlog.estimate_ms[sums.worst]
     order = np.lexsort((np.arange(lines), -sums.lag, -estimate, -sums.max_low_ms, -sums.status))
     shown = order if top is None else order[: max(0, top)]
-    found = tuple(_line(joined, sums, at, KINDS[level]) for at in shown.tolist())
+    found = tuple(_line(all_rows, sums, at, KINDS[level]) for at in shown.tolist())
     left = order[len(shown) :]
     if not len(left):
         return LagView(level=level, lines=found)
     is_left = np.zeros(lines, dtype=bool)
     is_left[left] = True
-    rest = part_of(joined, np.flatnonzero(is_left[number]))
+    rest = part_of(all_rows, np.flatnonzero(is_left[number]))
     others = _line(rest, summed(rest, np.zeros(len(rest), dtype=np.int64), 1), 0, ())
     return LagView(level=level, lines=found, others=others, others_count=len(left))
 
 
-def _line(joined: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) -> ViewLine:
+def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) -> ViewLine:
     first, worst = int(sums.first[at]), int(sums.worst[at])
 
     def name(kind: str, row: int) -> str:
-        return joined.names[kind][int(joined.codes[kind][row])]
+        return all_rows.names[kind][int(all_rows.codes[kind][row])]
 
     named = {kind: name(kind, first) for kind in kinds if kind != "partition"}
     counts = ((status, int(sums.counts[at, int(status)])) for status in LagStatus)
     return ViewLine(
         **named,
-        partition=int(joined.partition[first]) if "partition" in kinds else -1,
+        partition=int(all_rows.partition[first]) if "partition" in kinds else -1,
         partitions=int(sums.partitions[at]),
         unknown=int(sums.unknown[at]),
         stale=int(sums.stale[at]),
@@ -146,13 +146,13 @@ def _line(joined: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) ->
         lost=int(sums.lost[at]),
         max_lag=int(sums.max_lag[at]),
         max_low_ms=int(sums.max_low_ms[at]),
-        backlog=joined.backlog.at(worst),
-        live=joined.live.at(int(sums.worst_live[at])),
+        backlog=all_rows.backlog.at(worst),
+        live=all_rows.live.at(int(sums.worst_live[at])),
         worst=GroupPartition(
             cluster=name("cluster", worst),
             group=name("group", worst),
             topic=name("topic", worst),
-            partition=int(joined.partition[worst]),
+            partition=int(all_rows.partition[worst]),
         ),
         status=LagStatus(int(sums.status[at])),
         counts=tuple((status, count) for status, count in counts if count),
