@@ -1,4 +1,4 @@
-"""What the simulated controller does: takes, cancels and ends moves, elects leaders, notes brokers that start or stop."""
+"""What the simulated controller does: takes, cancels and ends moves, elects leaders, follows starts and stops."""
 
 from collections import deque
 from collections.abc import Mapping
