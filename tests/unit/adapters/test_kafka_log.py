@@ -87,7 +87,7 @@ class Fake:
 
 
 @pytest.fixture
-def send() -> Fake:
+def fake() -> Fake:
     return Fake()
 
 
