@@ -23,8 +23,13 @@ from typing import Any, ParamSpec, TypeVar, get_type_hints
 P = ParamSpec("P")
 R = TypeVar("R")
 
-RECORDED: Mapping[str, bool] = {"recorded": True}
+RECORDED: Mapping[str, object] = {"recorded": True}
 """Metadata of a field whose value is recorded as a word of the request: `field(default="", metadata=RECORDED)`."""
+
+
+def recorded_as(word: Callable[[Any], str]) -> Mapping[str, object]:
+    """Metadata of a field that is recorded in a form of its own: `word` makes it, and the empty text leaves it out."""
+    return {"recorded": word}
 
 
 def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
@@ -56,14 +61,17 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
 def recorded_words(command: str, *groups: object) -> dict[str, str]:
     """The recorded options of `groups` as words for a document, in the order of their fields; empty ones left out.
 
-    None, False, zero and the empty text count as not given; a field that means something by its zero records it as
-    text (`str | None`) or through a property of the group that the caller passes on.
+    None, False, zero and the empty text count as not given; a field that means something by its zero makes its word
+    itself (`recorded_as`).
     """
     words = {"command": command}
     for group in groups:
         for field in fields(group):  # type: ignore[arg-type]
+            recorded = field.metadata.get("recorded")
             value = getattr(group, field.name)
-            if field.metadata.get("recorded") and value not in ("", None, 0, False):
+            if callable(recorded):
+                value = recorded(value)
+            if recorded and value not in ("", None, 0, False):
                 words[field.name.replace("_", "-")] = "true" if value is True else str(value)
     return words
 

@@ -51,6 +51,13 @@ class Output:
         self.input_allowed = input_allowed
         self._result_written = False
 
+    @property
+    def plain_stdout(self) -> bool:
+        """True when the result goes to a stdout that cannot show block characters."""
+        if self.output_file is not None or sys.stdout is None:
+            return False
+        return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+
     def result(self, result: Report) -> None:
         """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout)."""
         text = format_result(result, self.output_format)

@@ -141,7 +141,10 @@ def open_session(kit: Kit, *, read_only: bool = False, settings: Settings | None
 
 def finish(kit: Kit, report: Report) -> int:
     """Write the report and return its exit code; raises its failure after it was written."""
-    kit.output.result(report)
+    from kafkakit.cli.output import OutputFormat
+
+    if not report.refused or kit.output.output_format is OutputFormat.TEXT:
+        kit.output.result(report)
     if report.failure is not None:
         raise report.failure
     return int(report.code)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
 from kafkakit.core.tables import text_table
 
@@ -71,6 +72,11 @@ def fails(findings: Iterable[Finding], fail_on: FailOn) -> bool:
     if fail_on is FailOn.NEVER:
         return False
     return any(_ORDER.index(f.severity) <= _ORDER.index(Severity(fail_on.value)) for f in findings)
+
+
+def exit_code_of(findings: Iterable[Finding], fail_on: FailOn) -> ExitCode:
+    """What a check ends with."""
+    return ExitCode.FAILED if fails(findings, fail_on) else ExitCode.DONE
 
 
 def shown(subjects: Sequence[object], count: int | None = None) -> str:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from html import escape
 
+from kafkakit.report.style import CSS
+
 # Control and direction-changing characters could hide or reorder what a person reads.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _VOID = frozenset({"meta", "link", "br", "hr"})
@@ -15,6 +17,8 @@ class Html(str):
     __slots__ = ()
 
 
+# Nothing from the network, no script.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 Child = Html | str | int | None
 
 
@@ -55,3 +59,18 @@ def table(caption: str, head: Iterable[tuple[str, bool]], rows: Iterable[Iterabl
         el("tr", *(el("td", cell, class_=mark) for cell, mark in zip(row, numeric, strict=True))) for row in rows
     )
     return el("div", el("table", el("caption", caption), el("thead", el("tr", top)), el("tbody", body)), class_="wide")
+
+
+def html_page(title: str, body: Iterable[Child]) -> bytes:
+    """A self-contained page as UTF-8, in the one style that all pages have."""
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", title),
+        Html(f"<style>{CSS}</style>"),
+    )
+    page = el("html", head, el("body", el("main", join(body))), lang="en")
+    return f"<!doctype html>\n{page}\n".encode("utf-8", "replace")

@@ -12,7 +12,7 @@ class Report:
 
     `command` is the command's words (`reassign verify`); `data` is for JSON and YAML, `text` for people, `rows`
     (with `columns`) for TSV. A `failure` is raised after the report was written; without one the command exits
-    with `code`.
+    with `code`. With `refused` the text says what was not done: programs get the failure alone.
     """
 
     command: str
@@ -21,4 +21,5 @@ class Report:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[object, ...], ...] = ()
     failure: KafkakitError | None = None
+    refused: bool = False
     code: int = ExitCode.DONE

@@ -6,7 +6,6 @@ from kafkakit.topicmappr.decide.drain.request import DrainRequest
 from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 from kafkakit.topicmappr.show.planned_change import planned_change_text
-from kafkakit.topicmappr.show.rebuild import plan_section
 
 __all__ = [
     "Decision",
@@ -15,7 +14,6 @@ __all__ = [
     "TopicScope",
     "assemble",
     "decide_drain",
-    "plan_section",
     "planned_change_text",
     "scope_of",
 ]

@@ -25,7 +25,7 @@ from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
-from kafkakit.topicmappr.api import plan_section, planned_change_text
+from kafkakit.topicmappr.api import planned_change_text
 from kafkakit.topicmappr.api_act import without_collector
 
 SETTLE_S = 15.0
@@ -153,7 +153,7 @@ class MoveOff:
                 f"nothing is done because of warnings: {'; '.join(change.plan.warnings)}",
                 hint="--ignore-warns carries out what can be",
             )
-        for line in (planned_change_text(change) + plan_section(change.plan, None, None)).splitlines():
+        for line in planned_change_text(change).splitlines():
             self._voice.say(line)
         if decided.placed_by_count:
             self._voice.warn(f"replicas are placed by counts, since sizes are not known: {decided.placed_by_count}")

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -12,9 +13,9 @@ from kafkakit.core.snapshot_rules import check_snapshot
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.metrics import StorageMetrics
+from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.decide.size_source import (
     DEFAULT_AGE_MINUTES,
-    SizeChoice,
     SizesFrom,
     refuse_old,
     storage_facts,
@@ -68,9 +69,7 @@ def observe(
     return snapshot
 
 
-def observe_storage(
-    session: ObservingSession, path: Path | None, wanted: SizeChoice, *, sound_lists: bool = True
-) -> Observed:
+def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_lists: bool = True) -> Observed:
     """Read the cluster (or the file) with sizes from where they are wanted.
 
     The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. ZooKeeper is contacted for
@@ -78,6 +77,7 @@ def observe_storage(
     are too old: collected ones after 60 minutes, those of a file only where an age is given, since it was named on
     purpose.
     """
+    path = wanted.snapshot
     if wanted.sizes_from is SizesFrom.BROKERS:
         snapshot = observe(session, path, sound_lists=sound_lists)
         facts = storage_facts(snapshot)
@@ -91,3 +91,10 @@ def observe_storage(
     refuse_old(reading.taken_at, now=session.clock.now(), max_age_minutes=limit)
     snapshot = observe(session, path, sound_lists=sound_lists, sizes=False)
     return Observed(snapshot=with_metrics(snapshot, reading), facts=storage_facts(snapshot, reading))
+
+
+def unobserved() -> ClusterSnapshot:
+    """What stands for the cluster when a map alone is worked on: no brokers, no topics, no time."""
+    return ClusterSnapshot(
+        cluster_id="none", taken_at=datetime.fromtimestamp(0, UTC), source="map string", brokers=(), topics=()
+    )

@@ -1,23 +1,16 @@
-"""`kafkakit topicmappr`: placement planning with kafka-kit's flags; one module a command."""
+"""`kafkakit topicmappr`: placement planning with kafka-kit's flags; commands that plan alike share a module."""
 
 import typer
 
 from kafkakit.cli.command_classes import KitCommand
-from kafkakit.topicmappr.commands.add_brokers import add_brokers
-from kafkakit.topicmappr.commands.audit import audit
-from kafkakit.topicmappr.commands.check import check
-from kafkakit.topicmappr.commands.drain import drain
-from kafkakit.topicmappr.commands.explain import explain
-from kafkakit.topicmappr.commands.fix_racks import fix_racks
-from kafkakit.topicmappr.commands.frontier import frontier
-from kafkakit.topicmappr.commands.leaders import leaders
+from kafkakit.cli.kafka_kit_commands import KafkaKitCommand, KafkaKitGroup
+from kafkakit.topicmappr.commands.balancing import add_brokers, rebalance, scale
+from kafkakit.topicmappr.commands.judging import audit, check, frontier
 from kafkakit.topicmappr.commands.place import place
-from kafkakit.topicmappr.commands.planning import KafkaKitCommand, KafkaKitGroup
-from kafkakit.topicmappr.commands.rebalance import rebalance, scale
+from kafkakit.topicmappr.commands.plain_requests import drain, fix_racks, leaders, set_replication
 from kafkakit.topicmappr.commands.rebalance_dirs import rebalance_dirs
 from kafkakit.topicmappr.commands.rebuild import rebuild
-from kafkakit.topicmappr.commands.replan import replan
-from kafkakit.topicmappr.commands.set_replication import set_replication
+from kafkakit.topicmappr.commands.saved_plans import explain, replan
 
 app = typer.Typer(
     cls=KafkaKitGroup,

@@ -1,192 +1,189 @@
-"""What the commands that balance bytes share: read their flags, watch the search, write maps, plan and report."""
+"""`kafkakit topicmappr rebalance`, `scale` and `add-brokers`: balance bytes over brokers with the fewest copied."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import kit_of
-from kafkakit.topicmappr.commands.planning import next_command, observe_storage, recorded
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.topicmappr.commands.balance_options import (
+    AddedBrokers,
+    BalanceBudget,
+    BalanceGoal,
+    BalanceOptions,
+    BandGoal,
+    DirBalance,
+    MovingRules,
+    Pins,
+    TargetBrokers,
+    Thresholds,
+    Tolerances,
+)
+from kafkakit.topicmappr.commands.observing import observed_storage
+from kafkakit.topicmappr.commands.options import (
+    AllTopicsOptions,
+    KafkaKitClusterOptions,
+    MapOutput,
+    PlanOutput,
+    TopicOptions,
+)
 
 if TYPE_CHECKING:
-    from kafkakit.cli.command_classes import Kit
-    from kafkakit.report.report import Report
-    from kafkakit.topicmappr.act.cluster import Destination
-    from kafkakit.topicmappr.act.observation import Observed
-    from kafkakit.topicmappr.decide.map_files import SavedMap
-    from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
-    from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+    from collections.abc import Sequence
 
-_RECORDED = ("brokers", "topics", "topics_exclude", "band", "free_range", "count_band", "max_moved_bytes",
-             "max_moves", "minimize", "storage_threshold", "storage_threshold_gb", "tolerance",
-             "partition_size_threshold", "locality_scoped", "min_rack_ids", "spread", "max_rack_violations",
-             "max_disk_use", "head_room", "balance_dirs", "pin", "optimize_leadership", "ignore_warns")  # fmt: skip
+    from kafkakit.topicmappr.show.page.charts import FrontierPoint
 
-
-# A flag that one of the commands lacks is as one that was not given.
-_LACKING: Mapping[str, Any] = {
-    "free_range": "",
-    "count_band": "",
-    "balance_dirs": "",
-    "storage_threshold": None,
-    "storage_threshold_gb": None,
-    "tolerance": 0.0,
-    "partition_limit": 30,
-    "out_path": "",
-    "out_file": "",
-}
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the goals tried, ten at most.")]
 ADD_BROKERS = "topicmappr add-brokers"
 
 
-def run_balance(ctx: typer.Context, command: str, flags: Mapping[str, Any]) -> int:
-    """Do what the flags (by parameter name) ask for, and return the exit code."""
-    from kafkakit.topicmappr.act.cluster import Destination
-    from kafkakit.topicmappr.act.garbage import without_collector
-
-    kit, given = kit_of(ctx), {**_LACKING, **flags}
-    request = _request(command, given)
-    destination = Destination(
-        out_path=given["out_path"], out_file=given["out_file"], plan=given["plan"], report=given["report"]
-    )
-    destination.check()
-    for duplicate in request.brokers.duplicates:
-        kit.output.say(f"ID {duplicate} supplied as duplicate, excluding")
-    if given["kafka_addr"]:
-        kit.use_bootstrap_server(given["kafka_addr"], "flag --kafka-addr")
-    with without_collector():
-        seen = observe_storage(
-            kit,
-            given["snapshot"],
-            sizes_from=given["sizes_from"],
-            zk_addr=given["zk_addr"],
-            zk_metrics_prefix=given["zk_metrics_prefix"],
-            metrics_age=given["metrics_age"],
-        )
-        switches = _Switches(verbose=given["verbose"], ignore_warns=given["ignore_warns"], exit_code=given["exit_code"])
-        return _finish(kit, command, seen, request, destination, switches)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Switches:
-    """How the command ends, whatever was planned."""
-
-    verbose: bool
-    ignore_warns: bool
-    exit_code: bool
-
-
-def _request(command: str, given: Mapping[str, Any]) -> "RebalanceRequest":
-    """Read the flags in `given`; `UsageError` for those that cannot be read or contradict each other."""
-    from kafkakit.core.broker_list import parse_broker_list
-    from kafkakit.core.percent import parse_percent
-    from kafkakit.core.quantities import parse_size
-    from kafkakit.core.topic_selection import parse_patterns
-    from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
-
-    pinned = parse_patterns(",".join(given["pin"] or ()))
-    wide, moved = given["free_range"], given["max_moved_bytes"]
-    return RebalanceRequest(
-        brokers=parse_broker_list(given["brokers"]),
-        topics=parse_patterns(given["topics"]),
-        topics_exclude=parse_patterns(given["topics_exclude"]),
-        scale=command == "topicmappr scale",
-        goal=Goal(
-            band=parse_percent(given["band"], "--band") if given["band"] else None,
-            free_range_bytes=parse_size(wide, "--free-range") if wide else None,
-            count_band=parse_percent(given["count_band"], "--count-band") if given["count_band"] else None,
-            max_moved_bytes=parse_size(moved, "--max-moved-bytes") if moved else None,
-            max_moves=given["max_moves"],
-        ),
-        storage_threshold=given["storage_threshold"],
-        storage_threshold_gb=given["storage_threshold_gb"],
-        tolerance=given["tolerance"],
-        partition_limit=given["partition_limit"],
-        partition_size_threshold_mib=given["partition_size_threshold"],
-        locality_scoped=given["locality_scoped"],
-        min_rack_ids=given["min_rack_ids"],
-        spread=given["spread"],
-        max_rack_violations=given["max_rack_violations"],
-        minimize=given["minimize"],
-        max_disk_use=parse_percent(given["max_disk_use"], "--max-disk-use"),
-        head_room_bytes=parse_size(given["head_room"], "--head-room"),
-        balance_dirs=parse_percent(given["balance_dirs"], "--balance-dirs") if given["balance_dirs"] else None,
-        pinned=pinned,
-        optimize_leadership=given["optimize_leadership"],
-        words=_words(command, {**given, "pin": ",".join(pinned)}),
-    )
-
-
-def _words(command: str, flag: Mapping[str, Any]) -> dict[str, str]:
-    """The flags for the plan's record; here a zero that was given says something."""
-    told = ("storage_threshold", "storage_threshold_gb", "max_moves", "max_rack_violations",
-            "partition_size_threshold")  # fmt: skip
-    given = {**flag, **{name: str(flag[name]) for name in told if flag[name] is not None}}
-    return recorded(command, {**given, "head_room": "" if flag["head_room"] == "0" else flag["head_room"]}, _RECORDED)
-
-
-def _finish(
-    kit: "Kit",
-    command: str,
-    seen: "Observed",
-    request: "RebalanceRequest",
-    destination: "Destination",
-    switches: _Switches,
+@with_option_groups
+def rebalance(
+    ctx: typer.Context,
+    brokers: TargetBrokers,
+    topics: TopicOptions,
+    goal: BalanceGoal,
+    budget: BalanceBudget,
+    thresholds: Thresholds,
+    tolerances: Tolerances,
+    rules: MovingRules,
+    dirs: DirBalance,
+    pins: Pins,
+    output: MapOutput,
+    cluster: KafkaKitClusterOptions,
+    verbose: Verbose = False,
 ) -> int:
-    from kafkakit.cli.output import OutputFormat
-    from kafkakit.core.errors import ExitCode, InterruptedRunError, OperationFailedError
-    from kafkakit.topicmappr.act.cluster import save
-    from kafkakit.topicmappr.commands.report import write_report
-    from kafkakit.topicmappr.commands.search_watch import watching
+    """Balance bytes over brokers, copying as little as possible, with a proof of how little is possible.
+
+    Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is levelled as far as
+    they allow. A goal of your own (--band, --free-range, or a budget alone) lets any broker give. In this order:
+    fewest bytes, fewest copies, then for no more of either even counts, even leaders, each topic spread. Writes
+    map files (and a plan with --plan) and changes nothing on the cluster. Ctrl-C once asks for the best plan so
+    far, twice ends. Exits 4 when the goal cannot be reached, naming the nearest that can.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -1 --plan p.json
+    kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -2 --band 5% --max-moved-bytes 2TiB
+    """
+    asked = BalanceOptions(
+        brokers=brokers,
+        topics=topics,
+        goal=goal,
+        budget=budget,
+        thresholds=thresholds,
+        tolerances=tolerances,
+        rules=rules,
+        dirs=dirs,
+        pins=pins,
+    )
+    return run_balance(ctx, "topicmappr rebalance", asked, output, cluster, verbose=verbose)
+
+
+@with_option_groups
+def scale(
+    ctx: typer.Context,
+    brokers: TargetBrokers,
+    topics: TopicOptions,
+    goal: BalanceGoal,
+    budget: BalanceBudget,
+    tolerances: Tolerances,
+    rules: MovingRules,
+    dirs: DirBalance,
+    pins: Pins,
+    output: MapOutput,
+    cluster: KafkaKitClusterOptions,
+    verbose: Verbose = False,
+) -> int:
+    """Give new brokers their part of the bytes, copying as little as possible, with a proof.
+
+    As rebalance, but every broker that is not new gives, and --brokers must name at least one that holds none
+    of the topics yet. Writes map files (and a plan with --plan) and changes nothing on the cluster.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr scale --topics '.*' --brokers -1,1007,1008 --plan p.json
+    """
+    asked = BalanceOptions(
+        brokers=brokers,
+        topics=topics,
+        goal=goal,
+        budget=budget,
+        tolerances=tolerances,
+        rules=rules,
+        dirs=dirs,
+        pins=pins,
+    )
+    return run_balance(ctx, "topicmappr scale", asked, output, cluster, verbose=verbose)
+
+
+@with_option_groups
+def add_brokers(
+    ctx: typer.Context,
+    brokers: AddedBrokers,
+    topics: AllTopicsOptions,
+    goal: BandGoal,
+    budget: BalanceBudget,
+    rules: MovingRules,
+    pins: Pins,
+    output: PlanOutput,
+    cluster: KafkaKitClusterOptions,
+    verbose: Verbose = False,
+) -> int:
+    """Give new brokers their share of the bytes, copying as little as possible, with a proof.
+
+    Every broker that holds the topics and every one in --brokers ends within --band of its share, by capacity.
+    The brokers to add may hold replicas already. Exits 4 when the band cannot be reached, naming the nearest
+    that can.
+    """
+    asked = BalanceOptions(
+        brokers=brokers, topics=topics, goal=BalanceGoal(band=goal.band), budget=budget, rules=rules, pins=pins
+    )
+    return run_balance(ctx, ADD_BROKERS, asked, output, cluster, verbose=verbose)
+
+
+@without_collector()
+def run_balance(
+    ctx: typer.Context,
+    command: str,
+    asked: BalanceOptions,
+    output: PlanOutput,
+    cluster: KafkaKitClusterOptions,
+    *,
+    verbose: bool,
+) -> int:
+    """Read the cluster, balance it, write maps, plan and page, and end the command."""
+    from kafkakit.cli.search_watch import watching
+    from kafkakit.cli.session import finish
+    from kafkakit.core.errors import InterruptedRunError
+    from kafkakit.topicmappr.act.places import report_duplicates
+    from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.add_brokers import beside_existing, decide_add_brokers
     from kafkakit.topicmappr.decide.frontier.decision import frontier_points
     from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
-    from kafkakit.topicmappr.show.rebalance import report_head
-    from kafkakit.topicmappr.show.rebuild import files_section, plan_section, warn_section
+    from kafkakit.topicmappr.show.rebalance import rebalance_report
     from kafkakit.wiring import write_file
 
-    decide = decide_add_brokers if command == ADD_BROKERS else decide_rebalance
+    kit, adding = kit_of(ctx), command == ADD_BROKERS
+    request = asked.request(command, output)
+    output.check()
+    report_duplicates(request.brokers, kit.output)
+    seen = observed_storage(ctx, cluster)
     with watching(kit.output) as watch:
-        decided = decide(seen.snapshot, request, seen.facts, watch)
-    plan = decided.plan
-    changes = bool(plan.moves or plan.dir_moves)
-    if decided.stopped and not changes:
-        raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
-    text = report_head(decided, request, verbose=switches.verbose) + warn_section(plan.warnings)
-    if plan.warnings and not switches.ignore_warns:
-        refusal = "Warnings encountered, partition map not created. Override with --ignore-warns."
-        if kit.output.output_format is OutputFormat.TEXT:
-            kit.output.result(_result(command, decided, request, f"{text}\n  {refusal}\n", []))
-        raise OperationFailedError(
-            f"no map written because of warnings: {'; '.join(plan.warnings)}",
-            hint="--ignore-warns writes it all the same",
-        )
-    # The plain request writes a plan and leaves kafka-kit's maps to kafka-kit's commands.
-    wants_maps = command != ADD_BROKERS
-    maps = save(plan, (plan.reassignment,) if wants_maps and plan.moves else (), destination, write_file)
-    saved = str(destination.plan) if destination.plan else None
-    following = next_command(kit, plan, saved)
-    if destination.report is not None:
-        asked = request if command != ADD_BROKERS else beside_existing(request)
+        decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, watch)
+
+    def other_bands() -> "Sequence[FrontierPoint]":
         with watching(kit.output) as watch:
             watch.phase("other bands for the report")
-            points = frontier_points(seen.snapshot, asked, seen.facts, watch=watch)
-        write_report(plan, destination.report, following, points)
-    text += (files_section(maps) if wants_maps else "") + plan_section(plan, saved, following)
-    kit.output.result(_result(command, decided, request, text, maps))
-    return int(ExitCode.CHANGES) if switches.exit_code and changes else int(ExitCode.DONE)
+            wider = beside_existing(request) if adding else request
+            return frontier_points(seen.snapshot, wider, seen.facts, watch=watch)
 
-
-def _result(
-    command: str, decided: "Rebalance", request: "RebalanceRequest", text: str, maps: "Sequence[SavedMap]"
-) -> "Report":
-    from kafkakit.report.report import Report
-    from kafkakit.topicmappr.show.rebalance import COLUMNS, rebalance_data, relocation_rows
-
-    return Report(
-        command=command,
-        data=rebalance_data(decided, request, maps),
-        text=text,
-        columns=COLUMNS,
-        rows=relocation_rows(decided),
-    )
+    plan = decided.plan
+    if decided.stopped and not (plan.moves or plan.dir_moves):
+        raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
+    maps = (plan.reassignment,) if plan.moves else ()
+    saved = save_plan(plan, output, kit.program, write_file, series=maps, frontier=other_bands)
+    return finish(kit, rebalance_report(command, decided, request, saved, verbose=verbose))

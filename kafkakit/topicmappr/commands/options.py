@@ -1,32 +1,31 @@
 """The options that planning commands share; names and meanings are kafka-kit's where it has them."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kafkakit.cli.completion import complete_topic_names
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
+from kafkakit.cli.option_groups import RECORDED, recorded_as
+from kafkakit.core.broker_list import BrokerList, parse_broker_list
+from kafkakit.core.quantities import parse_size
+from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
+from kafkakit.topicmappr.decide.budget import Budget
 from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 Brokers = Annotated[
     str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
 ]
+TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
 Topics = Annotated[
     str,
     typer.Option(help="Topics: comma separated names or regular expressions.", autocompletion=complete_topic_names),
 ]
-TopicsExclude = Annotated[str, typer.Option(help="Topics to leave out: names or regular expressions.")]
-MapString = Annotated[str, typer.Option(help="Partition map as JSON, used instead of --topics.")]
 Snapshot = Annotated[Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.")]
-Replication = Annotated[int, typer.Option(help="Set every replication factor to this; 0 leaves it.")]
-ForceRebuild = Annotated[
-    bool, typer.Option("--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.")
-]
-SubAffinity = Annotated[
-    bool, typer.Option("--sub-affinity", help="Replace each outgoing broker by one specific new broker.")
-]
 MinRackIds = Annotated[
     int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
 ]
@@ -38,113 +37,15 @@ OptimizeLeadership = Annotated[
     bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")
 ]
 EvacuatedBrokers = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
-EvacuatedTopics = Annotated[str, typer.Option(help="Topics that --leader-evac-brokers must not lead.")]
-Phased = Annotated[
-    bool,
-    typer.Option("--phased-reassignment", help="Write a first map that keeps present leaders, then the final one."),
-]
-ChunkStepSize = Annotated[int, typer.Option(help="Write a series of maps, this many brokers at a time; 0: one map.")]
-UseMeta = Annotated[bool, typer.Option("--use-meta/--no-use-meta", help="Look at the racks and the state of brokers.")]
-SkipNoOps = Annotated[bool, typer.Option("--skip-no-ops", help="Leave unchanged partitions out of the map files.")]
-OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
-OutFile = Annotated[str, typer.Option(help="Also write one combined map under this name.")]
-PlanFile = Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")]
-ReportFile = Annotated[Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")]
-IgnoreWarns = Annotated[
-    bool,
-    typer.Option(
-        "--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps and plan although there are warnings."
-    ),
-]
-ExitCodeFlag = Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")]
-KafkaAddr = Annotated[
-    str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
-]
 Placement = Annotated[
     PlaceBy,
     typer.Option(help="What is evened out: counts of replicas, or free bytes (the least is copied either way)."),
-]
-Optimize = Annotated[
-    OptimizeFor,
-    typer.Option(help="With storage placement: free bytes alone (storage), or then leaders too (distribution)."),
-]
-PartitionSizeFactor = Annotated[
-    float, typer.Option(help="With storage placement: what a new copy reserves, as a multiple of its size.")
-]
-SizesSource = Annotated[
-    SizesFrom,
-    typer.Option(
-        "--sizes-from",
-        help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
-    ),
-]
-ZkAddr = Annotated[
-    str,
-    typer.Option(
-        envvar="TOPICMAPPR_ZK_ADDR",
-        metavar="HOST:PORT,...",
-        help="ZooKeeper, contacted for --sizes-from zookeeper only; a chroot may follow (host:2181/chroot).",
-    ),
-]
-ZkPrefix = Annotated[
-    str, typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere.")
-]
-ZkMetricsPrefix = Annotated[
-    str,
-    typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Where metricsfetcher put its two znodes."),
-]
-MetricsAge = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=5_256_000,
-        metavar="MINUTES",
-        help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
-    ),
-]
-Band = Annotated[
-    str,
-    typer.Option(
-        metavar="PERCENT", help="Bring every broker within this part of its share of used space (5%), by capacity."
-    ),
-]
-FreeRange = Annotated[
-    str, typer.Option(metavar="SIZE", help="Bring free space on all brokers this close together (369GiB).")
-]
-CountBand = Annotated[
-    str,
-    typer.Option(metavar="PERCENT", help="Bring every broker's count of replicas within this part of an equal share."),
-]
-MaxMovedBytes = Annotated[
-    str, typer.Option(metavar="SIZE", help="Copy no more than this; alone, the smallest range that it buys.")
-]
-MaxMoves = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Copy no more replicas; alone, the smallest range that it buys.")
-]
-RunMovedBytes = Annotated[
-    str, typer.Option(metavar="SIZE", help="Copy no more than this in one run; the same command goes on with the rest.")
-]
-RunMoves = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="N", help="Copy no more replicas in one run; the same command goes on with the rest."),
 ]
 MaxDiskUse = Annotated[
     str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
 ]
 HeadRoom = Annotated[
     str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker beside --max-disk-use.")
-]
-MaxRackViolations = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", help="Mend replica sets until no more than this break the rack rule; else they may stay."
-    ),
-]
-BalanceDirs = Annotated[
-    str,
-    typer.Option(
-        metavar="PERCENT", help="Also level the log dirs inside each broker to within this part of their shares (10%)."
-    ),
 ]
 Pin = Annotated[
     list[str] | None,
@@ -153,27 +54,180 @@ Pin = Annotated[
     ),
 ]
 LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
-StorageThreshold = Annotated[
-    float | None,
-    typer.Option(
-        metavar="FRACTION",
-        help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
-    ),
-]
-StorageThresholdGb = Annotated[
-    float | None,
-    typer.Option(metavar="GIB", help="Offload brokers with less free space than this; wins over --storage-threshold."),
-]
-Tolerance = Annotated[
-    float, typer.Option(metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: decide.")
-]
-PartitionLimit = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered.")
-]
-PartitionSizeThreshold = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="MIB", help="Leave smaller partitions alone: 512 when no goal is given, else 0."),
-]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the goals tried, ten at most.")]
-ZK_ADDR = "localhost:2181"
-ZK_METRICS_PREFIX = "topicmappr"
+OutPath = Annotated[str, typer.Option(help="Folder for the map files; the current folder when not given.")]
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
+
+
+def brokers_given(text: str, flag: str = "--brokers") -> BrokerList | None:
+    """The list of an option that may be left out; None then."""
+    return parse_broker_list(text, flag) if text else None
+
+
+def patterns_of(pin: list[str] | None) -> tuple[str, ...]:
+    """The patterns of all `--pin` options."""
+    return parse_patterns(",".join(pin or ()))
+
+
+def pin_word(pin: list[str] | None) -> str:
+    """Pins as one recorded word."""
+    return ",".join(patterns_of(pin))
+
+
+def head_room_word(text: str) -> str:
+    """Head room as a recorded word; none is not recorded."""
+    return "" if text == "0" else text
+
+
+def word_of(value: object) -> str:
+    """A value as a recorded word, where zero is not the same as nothing."""
+    return "" if value is None else str(value).strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOptions:
+    """Which topics a plan is about."""
+
+    topics: Topics = field(metadata=RECORDED)
+    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of `--topics`."""
+        return parse_patterns(self.topics)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The patterns of `--topics-exclude`."""
+        return parse_patterns(self.topics_exclude)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllTopicsOptions(TopicOptions):
+    """The same; all topics when none are named."""
+
+    topics: Topics = field(default=".*", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackOptions:
+    """The rack rule of a plan."""
+
+    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
+    spread: Spread = field(default=False, metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """What one run leaves alone, and how much of the rest it does."""
+
+    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
+    max_moves: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Copy no more replicas in one run; the same command goes on with the rest."
+        ),
+    ] = field(default=None, metadata=recorded_as(word_of))
+    max_moved_bytes: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Copy no more than this in one run; the same command goes on with the rest."),
+    ] = field(default="", metadata=recorded_as(word_of))
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """The patterns of `--pin`."""
+        return patterns_of(self.pin)
+
+    @property
+    def budget(self) -> Budget:
+        """The limits; `UsageError` for a size that is none."""
+        return Budget(
+            max_moves=self.max_moves,
+            max_moved_bytes=parse_size(self.max_moved_bytes, "--max-moved-bytes") if self.max_moved_bytes else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOutput(PlanDestination):
+    """Where a plan goes, and how the command ends."""
+
+    plan: Annotated[Path | None, typer.Option(help="Write the plan for `reassign apply` to this file.")] = None
+    report: Annotated[
+        Path | None, typer.Option(help="Write the plan as one self-contained HTML page to this file.")
+    ] = None
+    ignore_warns: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-warns", envvar="TOPICMAPPR_IGNORE_WARNS", help="Write maps and plan although there are warnings."
+        ),
+    ] = field(default=False, metadata=RECORDED)
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when the plan contains changes.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplanOutput(PlanOutput):
+    """Where the new plan goes."""
+
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when moves are changed, dropped or added.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOutput(PlanOutput, MapDestination):
+    """The same, and where kafka-kit's map files go."""
+
+    out_path: OutPath = ""
+    out_file: Annotated[str, typer.Option(help="Also write one combined map under this name.")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions(ClusterSource):
+    """Which cluster or file is read, and where sizes come from."""
+
+    snapshot: Snapshot = None
+    sizes_from: Annotated[
+        SizesFrom,
+        typer.Option(
+            "--sizes-from",
+            help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
+        ),
+    ] = SizesFrom.BROKERS
+    metrics_age: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=5_256_000,
+            metavar="MINUTES",
+            help="Refuse sizes older than this: 60 when not given, and any age for a --snapshot file.",
+        ),
+    ] = None
+    zk_addr: Annotated[
+        str,
+        typer.Option(
+            envvar="TOPICMAPPR_ZK_ADDR",
+            metavar="HOST:PORT,...",
+            help="ZooKeeper, contacted for --sizes-from zookeeper only; a chroot may follow (host:2181/chroot).",
+        ),
+    ] = "localhost:2181"
+    zk_metrics_prefix: Annotated[
+        str,
+        typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Where metricsfetcher put its two znodes."),
+    ] = "topicmappr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaKitClusterOptions(ClusterOptions):
+    """The same under kafka-kit's names, too."""
+
+    kafka_addr: Annotated[
+        str, typer.Option(envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
+    ] = ""
+    zk_prefix: Annotated[
+        str,
+        typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere."),
+    ] = ""
+
+    @property
+    def address(self) -> str:
+        """The address in `--kafka-addr`."""
+        return self.kafka_addr

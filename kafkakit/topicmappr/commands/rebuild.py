@@ -2,86 +2,63 @@
 
 import typer
 
-from kafkakit.placement.choices import OptimizeFor, PlaceBy
-from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.commands.options import (
-    ZK_ADDR,
-    ZK_METRICS_PREFIX,
-    Brokers,
-    ChunkStepSize,
-    EvacuatedBrokers,
-    EvacuatedTopics,
-    ExitCodeFlag,
-    ForceRebuild,
-    IgnoreWarns,
-    KafkaAddr,
-    MapString,
-    MetricsAge,
-    MinimizeBy,
-    MinRackIds,
-    Optimize,
-    OptimizeLeadership,
-    OutFile,
-    OutPath,
-    PartitionSizeFactor,
-    Phased,
-    Placement,
-    PlanFile,
-    Replication,
-    ReportFile,
-    SizesSource,
-    SkipNoOps,
-    Snapshot,
-    SubAffinity,
-    Topics,
-    TopicsExclude,
-    UseMeta,
-    ZkAddr,
-    ZkMetricsPrefix,
-    ZkPrefix,
+from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.topicmappr.commands.observing import observed, observed_storage
+from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput
+from kafkakit.topicmappr.commands.rebuild_options import (
+    MetadataOptions,
+    RebuildOptions,
+    StorageOptions,
+    rebuild_request,
 )
-from kafkakit.topicmappr.commands.rebuilding import run_rebuild
-from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 
+@with_option_groups
+@without_collector()
 def rebuild(
     ctx: typer.Context,
-    brokers: Brokers,
-    topics: Topics = "",
-    topics_exclude: TopicsExclude = "",
-    map_string: MapString = "",
-    snapshot: Snapshot = None,
-    replication: Replication = 0,
-    force_rebuild: ForceRebuild = False,
-    sub_affinity: SubAffinity = False,
-    min_rack_ids: MinRackIds = 0,
-    minimize: MinimizeBy = Minimize.MOVES,
-    placement: Placement = PlaceBy.COUNT,
-    optimize: Optimize = OptimizeFor.DISTRIBUTION,
-    partition_size_factor: PartitionSizeFactor = 1.0,
-    sizes_from: SizesSource = SizesFrom.BROKERS,
-    metrics_age: MetricsAge = None,
-    optimize_leadership: OptimizeLeadership = False,
-    leader_evac_brokers: EvacuatedBrokers = "",
-    leader_evac_topics: EvacuatedTopics = "",
-    phased_reassignment: Phased = False,
-    chunk_step_size: ChunkStepSize = 0,
-    use_meta: UseMeta = True,
-    skip_no_ops: SkipNoOps = False,
-    out_path: OutPath = "",
-    out_file: OutFile = "",
-    plan: PlanFile = None,
-    report: ReportFile = None,
-    ignore_warns: IgnoreWarns = False,
-    exit_code: ExitCodeFlag = False,
-    kafka_addr: KafkaAddr = "",
-    zk_addr: ZkAddr = ZK_ADDR,
-    zk_prefix: ZkPrefix = "",
-    zk_metrics_prefix: ZkMetricsPrefix = ZK_METRICS_PREFIX,
+    asked: RebuildOptions,
+    storage: StorageOptions,
+    metadata: MetadataOptions,
+    output: MapOutput,
+    cluster: KafkaKitClusterOptions,
 ) -> int:
     """Replace brokers with the fewest moves, or rebuild placement evenly.
 
     Writes map files (and a plan with --plan) and changes nothing on the cluster. Exits 4 when no placement
     satisfies the request, naming what to add.
     """
-    return run_rebuild(ctx, locals())
+    from kafkakit.cli.search_watch import watching
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.act.observation import unobserved
+    from kafkakit.topicmappr.act.places import report_duplicates
+    from kafkakit.topicmappr.act.saving import save_plan
+    from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
+    from kafkakit.topicmappr.show.rebuild import rebuild_report
+    from kafkakit.wiring import write_file
+
+    kit = kit_of(ctx)
+    request = rebuild_request(asked, storage, metadata, output)
+    output.check()
+    report_duplicates(request.brokers, kit.output)
+    # A map without metadata needs no cluster; a plan does, since it is carried out on one.
+    on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
+    if request.by_storage:
+        seen = observed_storage(ctx, cluster)
+        with watching(kit.output) as watch:
+            decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
+    else:
+        state = observed(ctx, cluster.snapshot, cluster.address) if on_cluster else unobserved()
+        with kit.output.progress("planning"):
+            decided = decide_rebuild(state, request)
+    saved = save_plan(
+        decided.plan,
+        output,
+        kit.program,
+        write_file,
+        series=decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else (),
+        count=decided.map_count(),
+    )
+    return finish(kit, rebuild_report(decided, request, saved))

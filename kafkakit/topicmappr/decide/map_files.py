@@ -1,11 +1,14 @@
-"""Map files: one a topic and, on request, one for all, under kafka-kit's names."""
+"""The files of a plan: maps under kafka-kit's names, one a topic and, on request, one for all, and the plan itself."""
 
 import re
 from dataclasses import dataclass
+from shlex import quote
 
-from kafkakit.core.documents import encode_partition_map
-from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.documents import decode_partition_map, encode_partition_map
+from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.model import PartitionAssignment, PartitionMap
+from kafkakit.core.plan import Plan
+from kafkakit.core.snapshot_rules import check_partition_map
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 
@@ -17,6 +20,34 @@ class SavedMap:
     path: str
     combined: bool
     phase: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedPlan:
+    """What was written of a plan, the command that carries it out, and the code that the planning command ends with.
+
+    `maps` is None for commands that write no map files, `path` and `next_command` where the plan was not saved.
+    """
+
+    maps: tuple[SavedMap, ...] | None = None
+    path: str | None = None
+    next_command: str | None = None
+    code: ExitCode = ExitCode.DONE
+
+
+def apply_command(program: str, plan: Plan, path: str | None) -> str | None:
+    """The command that carries out a plan saved at `path`; None when there is nothing to carry out."""
+    if not path or not (plan.moves or plan.dir_moves):
+        return None
+    return f"{program} reassign apply {quote(path)}"
+
+
+def read_map_string(text: str) -> PartitionMap:
+    """Read `--map-string`; raises `InputError` with kafka-kit's words in front."""
+    source = "Error parsing partition map"
+    partition_map = decode_partition_map(text.encode("utf-8", "surrogatepass"), source)
+    check_partition_map(partition_map, source)
+    return partition_map
 
 
 def map_files(partition_map: PartitionMap, out_file: str, suffix: str = "") -> list[tuple[str, bytes, bool]]:

@@ -30,16 +30,6 @@ class SizesFrom(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SizeChoice:
-    """Where sizes are read from: their kind of source, the oldest allowed in minutes, and kafka-kit's znodes."""
-
-    sizes_from: SizesFrom = SizesFrom.BROKERS
-    metrics_age: int | None = None
-    zk_addr: str = "localhost:2181"
-    zk_metrics_prefix: str = "topicmappr"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """What is known of sizes and disks, all in bytes.
 

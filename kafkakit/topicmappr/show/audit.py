@@ -1,15 +1,30 @@
-"""The audit as text and data: what the map does, what it reaches, what that must cost, what is wrong."""
+"""The report of an audit: what the map does, what it reaches, what that must cost, what is wrong."""
 
 from collections.abc import Iterator
 
-from kafkakit.core.findings import findings_data, findings_text
-from kafkakit.core.quantities import counted, format_bytes, format_rough_time
+from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data, findings_text
+from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import gap_text, section, text_of
+from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, RULES
 from kafkakit.topicmappr.decide.audit.cost import Yardstick, as_band
 from kafkakit.topicmappr.decide.audit.decision import Audit
+from kafkakit.topicmappr.show.plan_blocks import sizes_words
 
 Line = tuple[object, ...]
+
+
+def audit_report(audit: Audit, source: str, fail_on: FailOn) -> Report:
+    """What the map does, what it reaches and must cost, and what is wrong with it."""
+    return Report(
+        command="topicmappr audit",
+        data=audit_data(audit, source),
+        text=audit_text(audit, source),
+        columns=COLUMNS,
+        rows=finding_rows(audit.findings),
+        code=exit_code_of(audit.findings, fail_on),
+    )
 
 
 def audit_text(audit: Audit, source: str) -> str:
@@ -17,22 +32,20 @@ def audit_text(audit: Audit, source: str) -> str:
     lines = [*_head(audit, source), "", text_table(("measure", "before", "after", "best"), _measures(audit))]
     costs = _costs(audit)
     if costs:
-        lines += ["", "The same balance at the least cost:"]
+        lines += section("The same balance at the least cost:", ())
         lines.append(text_table(("unit", "this map", "our plan", "lower bound", "gap"), costs))
         lines += [f"  {name}: {y.argument}" for name, y in _yardsticks(audit)]
     lines += ["", findings_text(audit.findings).rstrip("\n")]
     risks = dict.fromkeys(f.rule for f in audit.findings)
     if risks:
-        lines += ["", "if it is applied:"]
-        lines += [f"  {name}: {BY_NAME[name].risk}" for name in risks]
+        lines += section("if it is applied:", (f"{name}: {BY_NAME[name].risk}" for name in risks))
     lines += [f"note: {note}" for note in audit.notes]
-    return "\n".join(lines) + "\n"
+    return text_of(lines)
 
 
 def _head(audit: Audit, source: str) -> list[str]:
     t = audit.tally
     size = "" if not t.copies else ", of unknown size" if t.bytes_moved is None else f", {format_bytes(t.bytes_moved)}"
-    age = f", {format_rough_time(audit.storage.age_s)} old" if audit.storage.age_s else ""
     return [
         f"Audit of {source} for cluster {audit.cluster_id}",
         f"  {counted(t.entries, 'entry', 'entries')}: {t.changed} move replicas, {t.reordered} change the order only, "
@@ -40,7 +53,7 @@ def _head(audit: Audit, source: str) -> list[str]:
         f"  {counted(t.copies, 'copy', 'copies')} to make{size}; {counted(t.removed, 'replica')} to remove; "
         f"{counted(t.leaders_moved, 'preferred leader')} to change",
         f"  judged over {counted(len(audit.brokers), 'broker')}, {counted(audit.topics, 'topic')}, "
-        f"{counted(audit.partitions, 'partition')}; sizes from {audit.storage.source}{age}",
+        f"{counted(audit.partitions, 'partition')}; {sizes_words(audit.storage)}",
     ]
 
 
@@ -75,19 +88,12 @@ def _costs(audit: Audit) -> list[Line]:
     for name, y in _yardsticks(audit):
         best = None if y.best is None else _amount(name, y.best)
         bound = _amount(name, y.bound) if y.possible else "-"
-        rows.append((name, _amount(name, y.spent), best, bound, gap_text(y)))
+        rows.append((name, _amount(name, y.spent), best, bound, gap_text(y.gap)))
     return rows
 
 
 def _amount(unit: str, value: int) -> str:
     return format_bytes(value) if unit == "bytes" else str(value)
-
-
-def gap_text(y: Yardstick) -> str:
-    """`0` only when it is exactly nothing; `-` where the map costs less than any lawful plan."""
-    if y.gap is None:
-        return "-"
-    return "0" if y.gap == 0 else f"{y.gap * 100:.3g} %"
 
 
 def audit_data(audit: Audit, source: str) -> dict[str, object]:

@@ -1,16 +1,28 @@
-"""An explanation as text and data."""
+"""The report of an explanation."""
 
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.quantities import format_bytes
+from kafkakit.report.blocks import INDENT, optional_section
+from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.explain.decision import Explanation
 from kafkakit.topicmappr.decide.explain.reasons import Reason
-from kafkakit.topicmappr.show.rebuild import ids
+from kafkakit.topicmappr.show.plan_blocks import ids
 
-INDENT = "  "
-COLUMNS = ("broker", "part", "kind", "words")
 _SINGLY = 4
+
+
+def explain_report(found: Explanation) -> Report:
+    """A partition's fate and the reasons, with one row a broker."""
+    parts = (("leaves", found.leaving), ("comes", found.coming), ("not-there", found.others))
+    return Report(
+        command="topicmappr explain",
+        data=explanation_data(found),
+        text=explanation_text(found),
+        columns=("broker", "part", "kind", "words"),
+        rows=tuple((r.broker, part, r.kind, r.words) for part, reasons in parts for r in reasons),
+    )
 
 
 def explanation_text(found: Explanation) -> str:
@@ -32,12 +44,8 @@ def _lines(found: Explanation) -> Iterator[str]:
     yield from (INDENT + line for line in found.whole)
     yield from (f"{INDENT}warning: {line}" for line in found.warnings)
     for title, reasons in (("Leaves:", found.leaving), ("Comes:", found.coming)):
-        if reasons:
-            yield from ("", title)
-            yield from (f"{INDENT}{r.broker}: {r.words}" for r in reasons)
-    if found.others:
-        yield from ("", "Not on the other brokers:")
-        yield from (INDENT + line for line in _grouped(found.others))
+        yield from optional_section(title, [f"{r.broker}: {r.words}" for r in reasons])
+    yield from optional_section("Not on the other brokers:", list(_grouped(found.others)))
 
 
 def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
@@ -53,12 +61,6 @@ def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
         rest = [b for _, brokers in rows[_SINGLY:] for b in brokers]
         if rest:
             yield f"{some(rest)}: {kind} too (each with its figures in -o json)"
-
-
-def explanation_rows(found: Explanation) -> tuple[tuple[object, ...], ...]:
-    """One row a broker: its part, and the reason."""
-    parts = (("leaves", found.leaving), ("comes", found.coming), ("not-there", found.others))
-    return tuple((r.broker, part, r.kind, r.words) for part, reasons in parts for r in reasons)
 
 
 def explanation_data(found: Explanation) -> dict[str, object]:

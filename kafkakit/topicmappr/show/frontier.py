@@ -1,16 +1,20 @@
-"""The frontier as a table, a plot for terminals, rows and data."""
+"""The report of a frontier: a table, a plot for terminals, rows and data."""
 
+from collections.abc import Mapping
 from shlex import quote
 
-from kafkakit.core.quantities import counted, format_bytes, format_rough_time
+from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.tables import text_table
 from kafkakit.placement.bytes.balance_goal import PPM
+from kafkakit.report.blocks import gap_text, optional_section, text_of
+from kafkakit.report.report import Report
 from kafkakit.report.text_plot import Bar, text_plot
 from kafkakit.topicmappr.decide.frontier.decision import Frontier
 from kafkakit.topicmappr.decide.frontier.request import Metric
 from kafkakit.topicmappr.decide.frontier.trace import Point
+from kafkakit.topicmappr.show.plan_blocks import sizes_words
 
-COLUMNS = ("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state")
+_SWITCHES = frozenset({"locality-scoped", "spread"})
 
 
 def shown(metric: Metric, tightness: int) -> str:
@@ -27,31 +31,55 @@ def flag_value(metric: Metric, tightness: int) -> str:
     return f"--free-range {tightness}B"
 
 
+def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool) -> Report:
+    """Table, plot and reasons; in the rows tightness is in millionths of the share or in bytes."""
+    return Report(
+        command="topicmappr frontier",
+        data=frontier_data(frontier, next_command),
+        text=frontier_text(frontier, next_command, plain=plain),
+        columns=("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"),
+        rows=tuple(
+            (p.tightness, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
+            for p in frontier.points
+        ),
+    )
+
+
 def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool = False) -> str:
     """Head, table, plot, reasons, what is the tightest, and the next command on a line of its own."""
     lines = [*_head(frontier), "", _table(frontier), "", *_plot(frontier, plain)]
     reasons = [p for p in frontier.points if p.impossible]
-    if reasons:
-        lines += ["", "impossible:"]
-        lines += [f"  {shown(frontier.metric, p.tightness)}: {p.impossible}" for p in reasons]
+    lines += optional_section(
+        "impossible:", [f"{shown(frontier.metric, p.tightness)}: {p.impossible}" for p in reasons]
+    )
     if frontier.tightest is not None:
         lines += ["", f"tightest by the bound: {shown(frontier.metric, frontier.tightest)}"]
     lines += [f"note: {note}" for note in frontier.notes]
     lines += [f"warning: {line}" for line in frontier.warnings]
     if next_command:
         lines += ["", "next, for example:", next_command]
-    return "\n".join(lines) + "\n"
+    return text_of(lines)
 
 
 def _head(f: Frontier) -> list[str]:
-    what = "band of used space" if f.metric is Metric.BAND else "range of free bytes"
-    age = f", {format_rough_time(f.storage.age_s)} old" if f.storage.age_s else ""
     return [
-        f"Bytes to copy for each {what}",
-        f"  cluster {f.cluster_id}: {counted(f.brokers, 'broker')}, {counted(len(f.topics), 'topic')}, "
-        f"{counted(f.partitions, 'partition')}, {counted(f.replicas, 'replica')}; sizes from {f.storage.source}{age}",
+        f"Bytes to copy for each {measured(f.metric)}",
+        f"  cluster {f.cluster_id}: {counts(f)}; {sizes_words(f.storage)}",
         f"  today: {shown(f.metric, f.today)}",
     ]
+
+
+def measured(metric: Metric) -> str:
+    """What the metric measures."""
+    return "band of used space" if metric is Metric.BAND else "range of free bytes"
+
+
+def counts(f: Frontier) -> str:
+    """How much the frontier is about."""
+    return (
+        f"{counted(f.brokers, 'broker')}, {counted(len(f.topics), 'topic')}, "
+        f"{counted(f.partitions, 'partition')}, {counted(f.replicas, 'replica')}"
+    )
 
 
 def _table(f: Frontier) -> str:
@@ -61,20 +89,13 @@ def _table(f: Frontier) -> str:
             shown(f.metric, p.tightness),
             "-" if p.cost is None else format_bytes(p.cost),
             format_bytes(p.bound) if not p.impossible else "-",
-            gap_text(p),
+            gap_text(p.gap),
             p.moves,
             state_of(f.metric, p),
         )
         for p in f.points
     ]
     return text_table((name, "plan", "lower bound", "gap", "moves", "state"), rows)
-
-
-def gap_text(point: Point) -> str:
-    """`0` only when it is exactly nothing; `-` without a plan."""
-    if point.gap is None:
-        return "-"
-    return "0" if point.gap == 0 else f"{point.gap * 100:.3g} %"
 
 
 def state_of(metric: Metric, p: Point) -> str:
@@ -108,25 +129,21 @@ def best_point(frontier: Frontier) -> Point | None:
     return next((p for p in reversed(frontier.points) if p.cost), None)
 
 
-def rebalance_command(frontier: Frontier, words: list[tuple[str, str]], program: str) -> str | None:
+def rebalance_command(frontier: Frontier, words: Mapping[str, str], program: str) -> str | None:
     """The rebalance for the tightest point, with the same selection and rules.
 
-    `words` are flag and value, `program` is how kafkakit is called.
+    `words` are the recorded words of the command, `program` is how kafkakit is called.
     """
     point = best_point(frontier)
     if point is None:
         return None
-    flags = " ".join(f"--{name} {quote(value)}" if value else f"--{name}" for name, value in words)
+    flags = [
+        f"--{name}" if name in _SWITCHES else f"--{name} {quote(value)}"
+        for name, value in words.items()
+        if name != "command"
+    ]
     goal = flag_value(frontier.metric, point.tightness)
-    return f"{program} topicmappr rebalance {flags} {goal} --plan plan.json"
-
-
-def frontier_rows(frontier: Frontier) -> tuple[tuple[object, ...], ...]:
-    """One row a point; tightness in millionths of the share or in bytes."""
-    return tuple(
-        (p.tightness, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
-        for p in frontier.points
-    )
+    return " ".join([program, words["command"], *flags, goal, "--plan plan.json"])
 
 
 def _code(p: Point) -> str:

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.report.markup import Html, el, join, table, text
-from kafkakit.report.style import CSS
+from kafkakit.core.quantities import format_bytes
+from kafkakit.report.blocks import gap_text
+from kafkakit.report.markup import Html, el, html_page, join, table, text
 from kafkakit.topicmappr.decide.frontier.decision import Frontier
 from kafkakit.topicmappr.decide.frontier.request import Metric
 from kafkakit.topicmappr.decide.frontier.trace import Point
-from kafkakit.topicmappr.show.frontier import gap_text, shown, state_of
+from kafkakit.topicmappr.show.frontier import counts, measured, shown, state_of
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _WIDTH, _HEIGHT = 760, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 16, 14, 44
 _MOST_REASONS = 50
@@ -18,15 +17,11 @@ _MOST_REASONS = 50
 
 def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
     """The page as UTF-8; the same frontier gives the same bytes."""
-    what = _what(frontier.metric)
-    facts = (
-        f"{counted(frontier.brokers, 'broker')}, {counted(len(frontier.topics), 'topic')}, "
-        f"{counted(frontier.partitions, 'partition')}, {counted(frontier.replicas, 'replica')}; "
-        f"sizes from {frontier.storage.source} as of {frontier.storage.taken_at:%Y-%m-%d %H:%M:%S UTC}"
-    )
+    what = measured(frontier.metric)
+    taken = f"sizes from {frontier.storage.source} as of {frontier.storage.taken_at:%Y-%m-%d %H:%M:%S UTC}"
     body = [
         el("h1", "kafkakit topicmappr frontier"),
-        el("p", "Cluster ", el("code", frontier.cluster_id), f": {facts}", class_="soft"),
+        el("p", "Cluster ", el("code", frontier.cluster_id), f": {counts(frontier)}; {taken}", class_="soft"),
         _cards(frontier),
         el(
             "section",
@@ -40,21 +35,7 @@ def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
         _remarks(frontier),
         _next(next_command),
     ]  # fmt: skip
-    top = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("title", f"frontier of {frontier.cluster_id}"),
-        Html(f"<style>{CSS}</style>"),
-    )
-    page = el("html", top, el("body", el("main", join(body))), lang="en")
-    return f"<!doctype html>\n{page}\n".encode("utf-8", "replace")
-
-
-def _what(metric: Metric) -> str:
-    return "band of used space" if metric is Metric.BAND else "range of free bytes"
+    return html_page(f"frontier of {frontier.cluster_id}", body)
 
 
 def _cards(f: Frontier) -> Html:
@@ -64,7 +45,7 @@ def _cards(f: Frontier) -> Html:
     if planned:
         last = planned[-1]
         cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.tightness)}"))
-        cards.append((gap_text(max(planned, key=lambda p: p.gap or 0)), "largest gap to the bound"))
+        cards.append((gap_text(max(planned, key=lambda p: p.gap or 0).gap), "largest gap to the bound"))
     return el("div", *(el("div", el("b", value), el("span", name), class_="card") for value, name in cards),
               class_="cards")  # fmt: skip
 
@@ -92,7 +73,7 @@ def frontier_svg(frontier: Frontier) -> Html:
         for p in points
         if p.impossible
     ]
-    title = text(f"Bytes to copy for each {_what(frontier.metric)}, with the proven lower bound")
+    title = text(f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound")
     return Html(
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}"><title>{title}</title>'
         f"{join(shapes)}</svg>"
@@ -120,7 +101,7 @@ def _ticks(metric: Metric, points: Sequence[Point], reach: int) -> list[Html]:
             shapes.append(el("text", label, x=_px(x), y=_HEIGHT - 26, text_anchor="middle", class_="axis"))
             free = x + half + 26
     middle = _px((_LEFT + _WIDTH - _RIGHT) / 2)
-    shapes.append(el("text", _what(metric), x=middle, y=_HEIGHT - 8, text_anchor="middle", class_="axis"))
+    shapes.append(el("text", measured(metric), x=middle, y=_HEIGHT - 8, text_anchor="middle", class_="axis"))
     return shapes
 
 
@@ -140,7 +121,7 @@ def _table(f: Frontier) -> Html:
     head = (("Goal", True), ("Plan", True), ("Lower bound", True), ("Gap", True), ("Moves", True), ("State", False))
     rows = [
         (shown(f.metric, p.tightness), "-" if p.cost is None else format_bytes(p.cost),
-         "-" if p.impossible else format_bytes(p.bound), gap_text(p), "-" if p.moves is None else f"{p.moves:,}",
+         "-" if p.impossible else format_bytes(p.bound), gap_text(p.gap), "-" if p.moves is None else f"{p.moves:,}",
          state_of(f.metric, p))
         for p in f.points
     ]  # fmt: skip

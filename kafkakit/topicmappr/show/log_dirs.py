@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import Plan, PlanDir
 from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.report.blocks import INDENT, capped, section
 
-INDENT = "  "
 SHOWN_BROKERS = 40
 
 
@@ -26,15 +26,14 @@ def dirs_section(plan: Plan) -> list[str]:
         brokers.setdefault(d.broker, []).append(d)
     touched = {b for b, _ in (*arriving, *moved_in)}
     shown = [b for b in brokers if b in touched]
-    lines = ["", "Log dirs:"]
-    for b in shown[:SHOWN_BROKERS]:
-        lines.append(f"{INDENT}Broker {b}")
-        lines += [f"{INDENT * 2}{_line(d, arriving, moved_in, moved_out)}" for d in brokers[b]]
-    if len(shown) > SHOWN_BROKERS:
-        lines.append(f"{INDENT}... and {len(shown) - SHOWN_BROKERS} more (all of them in the plan file)")
     moved = sum(m.size_bytes or 0 for m in plan.dir_moves)
-    lines.append(f"{INDENT}inside brokers: {counted(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
-    return lines
+
+    def broker_lines(b: int) -> str:
+        return "\n".join([f"Broker {b}", *(INDENT + _line(d, arriving, moved_in, moved_out) for d in brokers[b])])
+
+    rows = capped(shown, broker_lines, SHOWN_BROKERS, elsewhere="in the plan file")
+    rows.append(f"inside brokers: {counted(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
+    return section("Log dirs:", "\n".join(rows).split("\n"))
 
 
 def _arriving(plan: Plan) -> Counter[tuple[int, str]]:

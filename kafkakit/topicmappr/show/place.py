@@ -5,31 +5,43 @@ from shlex import quote
 
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import capped, section, text_of
+from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.place.decision import NewTopic
-from kafkakit.topicmappr.show.rebuild import ids
+from kafkakit.topicmappr.show.plan_blocks import ids, joined
 
-INDENT = "  "
-COLUMNS = ("topic", "partition", "replicas")
 SHOWN_PARTITIONS = 40
 # Linux refuses a single argument of 128 KiB or more (MAX_ARG_STRLEN in its binfmts.h).
 MAX_ARGUMENT = 131_071
 
 
-def place_text(placed: NewTopic, map_file: str, address: str | None) -> str:
+def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report:
     """Lists, loads per broker, the map file and the command that creates the topic."""
-    return "\n".join(_lines(placed, map_file, address)) + "\n"
+    return Report(
+        command="topicmappr place",
+        data={
+            "topic": placed.topic,
+            "partitions": [{"partition": n, "replicas": row} for n, row in enumerate(placed.lists)],
+            "partition_bytes": placed.shape.partition_bytes,
+            "replica_assignment": placed.argument,
+            "brokers": placed.shares,
+            "notes": placed.notes,
+            "map_file": map_file,
+        },
+        text=text_of(_lines(placed, map_file, address)),
+        columns=("topic", "partition", "replicas"),
+        rows=tuple((placed.topic, n, joined(row)) for n, row in enumerate(placed.lists)),
+    )
 
 
 def _lines(placed: NewTopic, map_file: str, address: str | None) -> Iterator[str]:
     shape = placed.shape
     size = f", about {format_bytes(shape.partition_bytes)} each" if shape.partition_bytes is not None else ""
     yield f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}, replication {shape.replication}{size}"
-    yield from ("", "Replicas:")
-    yield from (f"{INDENT}p{n}: {ids(row)}" for n, row in enumerate(placed.lists[:SHOWN_PARTITIONS]))
-    if len(placed.lists) > SHOWN_PARTITIONS:
-        yield f"{INDENT}... and {len(placed.lists) - SHOWN_PARTITIONS} more (all of them in the map file)"
-    yield from ("", "Brokers (all topics):")
-    yield from (INDENT + line for line in _table(placed).splitlines())
+    lists = list(enumerate(placed.lists))
+    shown = capped(lists, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, elsewhere="in the map file")
+    yield from section("Replicas:", shown)
+    yield from section("Brokers (all topics):", _table(placed).splitlines())
     yield from (f"note: {note}" for note in placed.notes)
     yield from ("", f"New map: {map_file}")
     command = create_command(placed, address)
@@ -61,21 +73,3 @@ def create_command(placed: NewTopic, address: str | None) -> str | None:
         f"kafka-topics.sh --bootstrap-server {server} --create --topic {quote(placed.topic)} "
         f"--replica-assignment {placed.argument}"
     )
-
-
-def place_data(placed: NewTopic, map_file: str) -> dict[str, object]:
-    """The result for JSON and YAML."""
-    return {
-        "topic": placed.topic,
-        "partitions": [{"partition": n, "replicas": row} for n, row in enumerate(placed.lists)],
-        "partition_bytes": placed.shape.partition_bytes,
-        "replica_assignment": placed.argument,
-        "brokers": placed.shares,
-        "notes": placed.notes,
-        "map_file": map_file,
-    }
-
-
-def place_rows(placed: NewTopic) -> tuple[tuple[object, ...], ...]:
-    """One row a partition."""
-    return tuple((placed.topic, n, ",".join(map(str, row))) for n, row in enumerate(placed.lists))

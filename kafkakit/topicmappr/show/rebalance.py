@@ -3,50 +3,74 @@
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.percent import format_percent
-from kafkakit.core.placement_statistics import degree_of
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.bytes.balance_goal import PPM, Bands
-from kafkakit.topicmappr.decide.map_files import SavedMap
+from kafkakit.report.blocks import INDENT, section, text_of
+from kafkakit.report.report import Report
+from kafkakit.topicmappr.decide.map_files import SavedPlan
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
 from kafkakit.topicmappr.decide.rebalance.relocations import Relocation, relocations_of, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance.request import MIB, RebalanceRequest
 from kafkakit.topicmappr.decide.storage_words import GIB, free_change_data, free_change_lines
-from kafkakit.topicmappr.show.rebuild import certificate_data, ids, what_changed
+from kafkakit.topicmappr.show.plan_blocks import (
+    MAPS_REFUSED,
+    certificate_data,
+    distribution,
+    files_section,
+    map_changes,
+    moves_data,
+    plan_section,
+    refusal,
+    refused,
+    remarks_data,
+    topics_sections,
+    warn_section,
+)
 
-INDENT = "  "
 COLUMNS = ("topic", "partition", "source", "destination", "bytes")
 SHOWN_TRIES = 10
 
 
-def report_head(decided: Rebalance, request: RebalanceRequest, *, verbose: bool) -> str:
-    """Everything kafka-kit prints before the WARN section."""
-    relocations = relocations_of(decided)
-    lines = [*_selection(decided), *_brokers(decided, relocations), *_parameters(decided, request, relocations)]
+def rebalance_report(
+    command: str, decided: Rebalance, request: RebalanceRequest, saved: SavedPlan | None, *, verbose: bool
+) -> Report:
+    """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
+    plan, relocations = decided.plan, relocations_of(decided)
+    text = text_of(_head(decided, request, relocations, verbose=verbose)) + warn_section(plan.warnings)
+    if saved is None:
+        return refused(command, f"{text}\n  {MAPS_REFUSED}\n", refusal(plan, (), 0, what="map"))
+    return Report(
+        command=command,
+        data=_data(decided, request, relocations, saved),
+        text=text + files_section(saved.maps) + plan_section(plan, saved),
+        columns=COLUMNS,
+        rows=tuple((*r.key, r.source, r.destination, r.size) for r in relocations),
+        code=saved.code,
+    )
+
+
+def _head(
+    decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation], *, verbose: bool
+) -> Iterator[str]:
+    yield from topics_sections(decided.scope.selection)
+    yield from _brokers(decided, relocations)
+    yield from _parameters(decided, request, relocations)
     if verbose:
-        lines += _tries(decided)
-    lines += [*_relocations(decided, relocations), *_changes(decided), "", *free_change_lines(decided.free)]
-    return "\n".join(lines) + "\n"
-
-
-def _selection(decided: Rebalance) -> Iterator[str]:
-    selection = decided.scope.selection
-    yield from ("", "Topics:", *(INDENT + t for t in selection.selected))
-    if selection.excluded:
-        yield from ("", "Topics excluded:", *(INDENT + t for t in selection.excluded))
+        yield from _tries(decided)
+    yield from _relocations(decided, relocations)
+    yield from map_changes(decided.scope, decided.before, decided.after)
+    yield from distribution(decided.plan, decided.before, decided.after)
+    yield from ("", *free_change_lines(decided.free))
 
 
 def _brokers(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[str]:
     change = decided.change
     messages = change.messages()
-    yield from ("", "Validating broker list:", *(INDENT + line for line in messages))
-    if messages:
-        yield INDENT + "-"
-    if change.new:
-        yield from (f"{INDENT}{len(change.new)} additional brokers added", INDENT + "-")
-    yield INDENT + "OK"
+    added = [f"{len(change.new)} additional brokers added", "-"] if change.new else []
+    yield from section("Validating broker list:", [*messages, *(["-"] if messages else []), *added, "OK"])
     chosen_by = decided.sources.chosen_by if decided.sources.brokers is not None else "(whatever the goal needs)"
-    yield from ("", f"Brokers targeted for partition offloading {chosen_by}:")
-    yield from (INDENT + str(b) for b in _givers(decided, relocations) or ["[none]"])
+    givers = map(str, _givers(decided, relocations) or ["[none]"])
+    yield from section(f"Brokers targeted for partition offloading {chosen_by}:", givers)
 
 
 def _givers(decided: Rebalance, relocations: Sequence[Relocation]) -> tuple[int, ...]:
@@ -115,41 +139,20 @@ def _relocations(decided: Rebalance, relocations: Sequence[Relocation]) -> Itera
     for r in relocations:
         moving.setdefault(r.source, []).append(r)
     for source in _givers(decided, relocations):
-        yield from ("", f"Broker {source} relocations planned:")
-        for r in moving.get(source, []):
-            yield f"{INDENT}[{_gb(r.size)}] {r.key.topic} p{r.key.partition} -> {r.destination}"
-        if source not in moving:
-            yield INDENT + "[none]"
+        lines = [f"[{_gb(r.size)}] {r.key.topic} p{r.key.partition} -> {r.destination}" for r in moving.get(source, [])]
+        yield from section(f"Broker {source} relocations planned:", lines or ["[none]"])
     yield from (INDENT + "-", f"{INDENT}Total relocation volume: {_gb(sum(r.size for r in relocations))}")
-
-
-def _changes(decided: Rebalance) -> Iterator[str]:
-    yield from ("", "Partition map changes:")
-    for p, old, new in zip(decided.scope.partitions, decided.before, decided.after, strict=True):
-        yield f"{INDENT}{p.key.topic} p{p.key.partition}: {ids(old)} -> {ids(new)} {what_changed(old, new)}"
-    yield from ("", "Broker distribution:")
-    yield f"{INDENT}degree [min/max/avg]: {degree_of(decided.before)} -> {degree_of(decided.after)}"
-    yield INDENT + "-"
-    for load in decided.plan.after.brokers:
-        if load.replicas:
-            yield (
-                f"{INDENT}Broker {load.broker} - leader: {load.leaders}, "
-                f"follower: {load.replicas - load.leaders}, total: {load.replicas}"
-            )
 
 
 def _gb(count: float) -> str:
     return f"{count / GIB:.2f}GB"
 
 
-def relocation_rows(decided: Rebalance) -> tuple[tuple[object, ...], ...]:
-    """One row a relocation, the largest first."""
-    return tuple((r.key.topic, r.key.partition, r.source, r.destination, r.size) for r in relocations_of(decided))
-
-
-def rebalance_data(decided: Rebalance, request: RebalanceRequest, maps: Sequence[SavedMap]) -> dict[str, object]:
-    """The result for JSON and YAML: who gives, the goal asked and reached, every move, brokers, proof, files."""
-    plan, relocations = decided.plan, relocations_of(decided)
+def _data(
+    decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation], saved: SavedPlan
+) -> dict[str, object]:
+    """Which brokers give, the goal asked and reached, every move, brokers, proof, files."""
+    plan, maps = decided.plan, sorted(saved.maps or (), key=lambda m: not m.combined)
     return {
         "cluster_id": plan.cluster_id,
         "topics": decided.scope.selection.selected,
@@ -170,20 +173,15 @@ def rebalance_data(decided: Rebalance, request: RebalanceRequest, maps: Sequence
             for r in relocations
         ],
         "relocated_bytes": sum(r.size for r in relocations),
-        "changes": [
-            {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after,
-             "bytes_moved": m.bytes_moved, "change": what_changed(m.before, m.after)}
-            for m in plan.moves
-        ],
+        "changes": moves_data(plan),
         "before": plan.before,
         "after": plan.after,
         "storage_free": free_change_data(decided.free),
         "certificate": certificate_data(plan.certificate),
         "sizes": plan.storage,
         "stopped_early": decided.stopped,
-        "notes": plan.notes,
-        "warnings": plan.warnings,
-        "map_files": [saved.path for saved in sorted(maps, key=lambda saved: not saved.combined)],
+        **remarks_data(plan),
+        "map_files": [m.path for m in maps],
     }  # fmt: skip
 
 

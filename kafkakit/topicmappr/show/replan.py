@@ -4,13 +4,25 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
+from kafkakit.report.blocks import INDENT, capped, optional_section, section, text_of
+from kafkakit.report.report import Report
+from kafkakit.topicmappr.decide.map_files import SavedPlan
 from kafkakit.topicmappr.decide.replan.decision import Change, Fate, Replan
-from kafkakit.topicmappr.show.planned_change import broker_table
-from kafkakit.topicmappr.show.rebuild import certificate_data, ids, plan_section, warn_section
+from kafkakit.topicmappr.show.plan_blocks import (
+    SHOWN_CHANGES,
+    broker_table,
+    certificate_data,
+    ids,
+    plan_section,
+    refusal,
+    refusal_line,
+    refused,
+    remarks_data,
+    warn_section,
+)
 
-INDENT = "  "
+COMMAND = "topicmappr replan"
 COLUMNS = ("topic", "partition", "fate", "now", "old", "new")
-SHOWN_CHANGES = 40
 _NAMES = {
     Fate.DONE: "done",
     Fate.RUNNING: "running",
@@ -21,9 +33,24 @@ _NAMES = {
 }
 
 
-def report_text(replan: Replan, source: str) -> str:
-    """Everything up to and including the warnings."""
-    return "\n".join(_lines(replan, source)) + "\n" + warn_section(replan.plan.warnings)
+def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_command: str | None) -> Report:
+    """What drifted and what becomes of the moves; `saved` is None when warnings forbade to write the plan.
+
+    `old_command` carries out the plan that was given, where that is a file.
+    """
+    plan = replan.plan
+    text = text_of(_lines(replan, source)) + warn_section(plan.warnings)
+    if saved is None:
+        failure = refusal(plan, replan.reasons, replan.left_alone)
+        return refused(COMMAND, text + refusal_line(replan.left_alone), failure)
+    return Report(
+        command=COMMAND,
+        data=_data(replan),
+        text=text + plan_section(plan, saved) + _old_file(replan, saved, old_command),
+        columns=COLUMNS,
+        rows=tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes),
+        code=saved.code,
+    )
 
 
 def _lines(replan: Replan, source: str) -> Iterator[str]:
@@ -31,19 +58,13 @@ def _lines(replan: Replan, source: str) -> Iterator[str]:
     yield f"Replan of {source} ({plan.request.get('command', 'plan')}) on cluster {plan.cluster_id}"
     yield f"{INDENT}goal: {replan.goal.words}"
     fates = Counter(change.fate for change in replan.changes)
-    told = [f"{fates[fate]} {name}" for fate, name in _NAMES.items() if fates[fate]]
-    yield f"{INDENT}moves: {', '.join(told) or 'none'}"
-    yield from ("", "Drift:")
-    yield from (f"{INDENT}{line}" for line in replan.drift or ("none",))
+    counts = [f"{fates[fate]} {name}" for fate, name in _NAMES.items() if fates[fate]]
+    yield f"{INDENT}moves: {', '.join(counts) or 'none'}"
+    yield from section("Drift:", replan.drift or ("none",))
     yield from ("", verdict(replan))
     changed = replan.having(Fate.CHANGED, Fate.DROPPED, Fate.ADDED)
-    if changed:
-        yield from ("", "Changes to the plan:")
-        yield from (f"{INDENT}{_change(c)}" for c in changed[:SHOWN_CHANGES])
-        if len(changed) > SHOWN_CHANGES:
-            yield f"{INDENT}... and {len(changed) - SHOWN_CHANGES} more (all of them with -o tsv)"
-    yield from ("", "Brokers:")
-    yield from (INDENT + line for line in broker_table(plan).splitlines())
+    yield from optional_section("Changes to the plan:", capped(changed, _change, SHOWN_CHANGES))
+    yield from broker_table(plan)
 
 
 def verdict(replan: Replan) -> str:
@@ -77,29 +98,15 @@ def _change(c: Change) -> str:
     return f"{where}: goes to {ids(c.new or ())} instead of {ids(c.old or ())}"
 
 
-def outcome_text(replan: Replan, saved_to: str | None, next_command: str | None, old_command: str | None) -> str:
-    """What is left to copy, why no less is possible, and the next command."""
-    text = plan_section(replan.plan, saved_to, next_command)
-    if replan.intact and old_command and replan.plan.moves and not next_command:
-        text += f"\n{INDENT}The old file still serves:\n{old_command}\n"
-    elif replan.plan.moves and not saved_to:
-        text += f"\n{INDENT}The old file is refused where lists have changed; --plan FILE writes the new plan.\n"
-    return text
+def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
+    if replan.intact and old_command and replan.plan.moves and not saved.next_command:
+        return f"\n{INDENT}The old file still serves:\n{old_command}\n"
+    if replan.plan.moves and not saved.path:
+        return f"\n{INDENT}The old file is refused where lists have changed; --plan FILE writes the new plan.\n"
+    return ""
 
 
-def refusal_text(replan: Replan) -> str:
-    """The last lines when warnings stop the plan."""
-    left = f"; {counted(replan.left_alone, 'partition')} cannot be served" if replan.left_alone else ""
-    return f"\n{INDENT}No plan written because of the warnings above{left}. --ignore-warns writes it without them.\n"
-
-
-def replan_rows(replan: Replan) -> tuple[tuple[object, ...], ...]:
-    """One row a partition that either plan moves."""
-    return tuple((c.key.topic, c.key.partition, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
-
-
-def replan_data(replan: Replan) -> dict[str, object]:
-    """The result for JSON and YAML."""
+def _data(replan: Replan) -> dict[str, object]:
     plan = replan.plan
     fates = Counter(change.fate.value for change in replan.changes)
     return {
@@ -120,6 +127,5 @@ def replan_data(replan: Replan) -> dict[str, object]:
         "before": plan.before,
         "after": plan.after,
         "reasons": replan.reasons,
-        "notes": plan.notes,
-        "warnings": plan.warnings,
+        **remarks_data(plan),
     }  # fmt: skip

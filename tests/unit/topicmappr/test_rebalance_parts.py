@@ -5,9 +5,9 @@ import signal
 import pytest
 
 from kafkakit.cli.output import Output
+from kafkakit.cli.search_watch import watching
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
-from kafkakit.topicmappr.commands.search_watch import watching
 from kafkakit.topicmappr.decide.rebalance.relocations import pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance.request import GIB, RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.sources import choose_sources

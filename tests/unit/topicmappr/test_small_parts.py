@@ -17,7 +17,7 @@ from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.map_files import map_files
-from kafkakit.topicmappr.show.rebuild import ids, what_changed
+from kafkakit.topicmappr.show.plan_blocks import ids, what_changed
 
 
 def test_broker_list_takes_ids_special_values_and_spaces() -> None:

@@ -14,8 +14,8 @@ from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageRe
 from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs import dir_table
 from kafkakit.topicmappr.act.observation import observe, observe_storage
+from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.decide.size_source import (
-    SizeChoice,
     SizesFrom,
     refuse_old,
     storage_facts,
@@ -218,11 +218,11 @@ def test_sizes_as_old_as_allowed_pass_and_so_do_future_ones() -> None:
 
 def test_the_age_of_a_file_counts_only_when_a_limit_is_given() -> None:
     session = FakePlanningSession(FakeClock(NOW + timedelta(days=400)), snapshot=GOOD)
-    seen = observe_storage(session, Path("s.json"), SizeChoice())
+    seen = observe_storage(session, ClusterSource(snapshot=Path("s.json")))
     assert seen.facts.age_s == 0
     with pytest.raises(TryLaterError, match="9600h0m0s"):
-        observe_storage(session, Path("s.json"), SizeChoice(metrics_age=60))
-    observe_storage(session, None, SizeChoice(metrics_age=0))
+        observe_storage(session, ClusterSource(snapshot=Path("s.json"), metrics_age=60))
+    observe_storage(session, ClusterSource(metrics_age=0))
 
 
 def test_collected_sizes_are_judged_by_the_clock() -> None:
@@ -233,12 +233,12 @@ def test_collected_sizes_are_judged_by_the_clock() -> None:
     metrics.put_free({1: 1, 2: 2})
     clock.advance(1_800)
     session = FakePlanningSession(clock, snapshot=GOOD, metrics=metrics)
-    collected = SizeChoice(sizes_from=SizesFrom.ZOOKEEPER)
-    seen = observe_storage(session, None, collected)
+    collected = ClusterSource(sizes_from=SizesFrom.ZOOKEEPER)
+    seen = observe_storage(session, collected)
     clock.advance(1)
     with pytest.raises(TryLaterError, match="1h0m1s"):
-        observe_storage(session, None, collected)
-    observe_storage(session, None, replace(collected, metrics_age=61))
+        observe_storage(session, collected)
+    observe_storage(session, replace(collected, metrics_age=61))
     assert storage_of(seen.snapshot, seen.facts).partition_bytes == {T0: 5, T1: 6}
 
 

@@ -7,8 +7,7 @@ topic names, racks and notes come from outside. The page is bounded in size what
 from collections.abc import Sequence
 
 from kafkakit.core.plan import Plan
-from kafkakit.report.markup import Html, el, join
-from kafkakit.report.style import CSS
+from kafkakit.report.markup import html_page
 from kafkakit.topicmappr.show.page.charts import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import broker_rows, rack_rows, totals_of
 from kafkakit.topicmappr.show.page.sections import certificate_section, foot, head, next_section, remarks_section
@@ -19,8 +18,6 @@ from kafkakit.topicmappr.show.page.tables import (
     moves_section,
     racks_section,
 )
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequence[FrontierPoint] = ()) -> bytes:
@@ -42,14 +39,4 @@ def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequen
         foot(plan),
     ]
     title = f"{plan.request.get('command', 'plan')} on {plan.cluster_id}"
-    top = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("title", title),
-        Html(f"<style>{CSS}</style>"),
-    )
-    page = el("html", top, el("body", el("main", join(body))), lang="en")
-    return f"<!doctype html>\n{page}\n".encode("utf-8", "replace")
+    return html_page(title, body)

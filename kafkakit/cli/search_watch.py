@@ -1,0 +1,99 @@
+"""The operator's side of a long search: progress on stderr, and Ctrl-C that asks for the best plan so far."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkakit.cli.output import Output
+    from kafkakit.placement.bytes.attempt import Attempt
+    from kafkakit.ports.reporter import ProgressBar
+
+
+class PhaseWatch:
+    """Shows the phases of a search beside a bar; the search runs to its end."""
+
+    def __init__(self, bar: "ProgressBar") -> None:
+        self._bar = bar
+
+    def phase(self, text: str) -> None:
+        """Show the phase that begins."""
+        self._bar.update(0, 0, text)
+
+    def stopped(self) -> bool:
+        """Never."""
+        return False
+
+    def tried(self, tightness: int, found: "Attempt") -> None:
+        """Show nothing: the phases are enough."""
+
+
+class StoppableWatch(PhaseWatch):
+    """Shows phases and handles Ctrl-C: the first asks the search to stop, the second ends the program at once."""
+
+    def __init__(self, output: "Output", bar: "ProgressBar") -> None:
+        super().__init__(bar)
+        self._output = output
+        self._phases = 0
+        self._stopped = False
+        self._printed = False
+
+    def phase(self, text: str) -> None:
+        """Show the phase beside the bar on a terminal, else on a line of its own."""
+        self._phases += 1
+        if self._output.animate:
+            # How many phases there will be is unknown: the bar gets closer to its end and never reaches it.
+            self._bar.update(self._phases, self._phases + 3, text)
+        else:
+            self._output.say(f"planning: {text}")
+
+    def stopped(self) -> bool:
+        """True after the first Ctrl-C."""
+        if self._stopped and not self._printed:
+            self._print_stop()
+        return self._stopped
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle SIGINT."""
+        if self._stopped:
+            raise KeyboardInterrupt
+        self._stopped = True
+        self._print_stop()
+
+    def _print_stop(self) -> None:
+        # The signal may arrive while a phase is being written, and stderr cannot be entered twice: then print it later.
+        with suppress(RuntimeError):
+            self._output.say("stopping: the best plan found so far will be used; press Ctrl-C again to end at once")
+            self._printed = True
+
+
+@contextmanager
+def showing_phases(output: "Output", label: str) -> Iterator[PhaseWatch]:
+    """Watch a search that runs to its end."""
+    with output.progress(label) as bar:
+        yield PhaseWatch(bar)
+
+
+@contextmanager
+def watching(output: "Output") -> Iterator[StoppableWatch]:
+    """Watch a search that may be stopped; Ctrl-C has its earlier meaning again as soon as the search is over."""
+    with output.progress("planning") as bar:
+        watch = StoppableWatch(output, bar)
+        earlier = _take_over(watch)
+        try:
+            yield watch
+        finally:
+            if earlier is not None:
+                signal.signal(signal.SIGINT, earlier)
+
+
+def _take_over(watch: StoppableWatch) -> Any:
+    """Handle SIGINT and return its handler until now; None where it is not Python's own, or off the main thread."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return None
+    try:
+        return signal.signal(signal.SIGINT, watch.interrupt)
+    except ValueError:
+        return None

@@ -1,0 +1,66 @@
+"""Where a planning command reads from and writes to, as its options give it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.errors import UsageError
+from kafkakit.ports.reporter import Reporter
+from kafkakit.topicmappr.decide.size_source import SizesFrom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSource:
+    """A live cluster, or the file `snapshot`; its sizes with the oldest age allowed in minutes, kafka-kit's znodes."""
+
+    snapshot: Path | None = None
+    sizes_from: SizesFrom = SizesFrom.BROKERS
+    metrics_age: int | None = None
+    zk_addr: str = "localhost:2181"
+    zk_metrics_prefix: str = "topicmappr"
+
+    @property
+    def address(self) -> str:
+        """The address of the cluster in kafka-kit's own option; empty where there is none."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDestination:
+    """The files for a plan and its page, whether they are written despite warnings, and what changes exit with."""
+
+    plan: Path | None = None
+    report: Path | None = None
+    ignore_warns: bool = False
+    exit_code: bool = False
+
+    def check(self) -> None:
+        """Refuse a folder that does not exist before any work is done."""
+        for flag, path in (("--plan", self.plan), ("--report", self.report)):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise UsageError(f"{flag}: the folder {path.absolute().parent} does not exist", hint="create it first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapDestination(PlanDestination):
+    """The same, and a folder for map files with an optional combined map."""
+
+    out_path: str = ""
+    out_file: str = ""
+
+    def check(self) -> None:
+        """Refuse folders that do not exist."""
+        check_folder(self.out_path)
+        PlanDestination.check(self)
+
+
+def check_folder(out_path: str) -> None:
+    """Refuse a folder for map files that does not exist."""
+    if not Path(out_path or ".").is_dir():
+        raise UsageError(f"--out-path: {out_path} is not a folder", hint="create it first")
+
+
+def report_duplicates(brokers: BrokerList, reporter: Reporter) -> None:
+    """Print the ids that stand in a list twice, in kafka-kit's words."""
+    for duplicate in brokers.duplicates:
+        reporter.say(f"ID {duplicate} supplied as duplicate, excluding")

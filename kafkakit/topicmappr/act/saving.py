@@ -1,0 +1,71 @@
+"""The files of planning: plans that are read, and the maps, plans and pages that are written."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from kafkakit.core.documents import decode_plan, encode_plan
+from kafkakit.core.errors import ExitCode
+from kafkakit.core.model import PartitionMap
+from kafkakit.core.plan import Plan
+from kafkakit.core.plan_rules import check_plan
+from kafkakit.topicmappr.act.places import MapDestination, PlanDestination
+from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan, apply_command, map_files
+from kafkakit.topicmappr.show.page.charts import FrontierPoint
+from kafkakit.topicmappr.show.page.page import report_page
+
+WriteFile = Callable[[Path, bytes], None]
+ReadInput = Callable[[str, int], bytes]
+PLAN_LIMIT_BYTES = 2 << 30
+
+
+def read_plan(file: str, read: ReadInput) -> Plan:
+    """The plan in a file, or on stdin for `-`; `InputError` for one that is not sound."""
+    source = "stdin" if file == "-" else file
+    plan = decode_plan(read(file, PLAN_LIMIT_BYTES), source)
+    check_plan(plan, source)
+    return plan
+
+
+def save_plan(
+    plan: Plan,
+    destination: PlanDestination,
+    program: str,
+    write: WriteFile,
+    *,
+    series: Iterable[PartitionMap] = (),
+    count: int = 1,
+    changed: bool | None = None,
+    frontier: Callable[[], Sequence[FrontierPoint]] = tuple,
+) -> SavedPlan | None:
+    """Write the `count` maps of `series` where maps are wanted, the plan, and its page; None when warnings forbid it.
+
+    `changed` is what `--exit-code` goes by, when that is not whether the plan moves anything. `frontier` works out
+    what other bands cost, for the page.
+    """
+    if plan.warnings and not destination.ignore_warns:
+        return None
+    maps = save_maps(series, destination, write, count=count) if isinstance(destination, MapDestination) else None
+    path = str(destination.plan) if destination.plan else None
+    if destination.plan is not None:
+        write(destination.plan, encode_plan(plan))
+    following = apply_command(program, plan, path)
+    if destination.report is not None:
+        write(destination.report, report_page(plan, next_command=following, frontier=frontier()))
+    changes = bool(plan.moves or plan.dir_moves) if changed is None else changed
+    code = ExitCode.CHANGES if destination.exit_code and changes else ExitCode.DONE
+    return SavedPlan(maps=maps, path=path, next_command=following, code=code)
+
+
+def save_maps(
+    series: Iterable[PartitionMap], destination: MapDestination, write: WriteFile, *, count: int = 1
+) -> tuple[SavedMap, ...]:
+    """Write a series of maps, one at a time; names end in `-phase<n>.json` when there are several."""
+    prefix = destination.out_path if destination.out_path.endswith("/") else f"{destination.out_path}/"
+    prefix = prefix if destination.out_path else ""
+    saved: list[SavedMap] = []
+    for phase, partition_map in enumerate(series):
+        suffix = f"-phase{phase}" if count > 1 else ""
+        for name, data, combined in map_files(partition_map, destination.out_file, suffix):
+            write(Path(prefix + name), data)
+            saved.append(SavedMap(path=prefix + name, combined=combined, phase=phase))
+    return tuple(saved)

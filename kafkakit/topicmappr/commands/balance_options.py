@@ -1,0 +1,222 @@
+"""The options of `rebalance`, `scale` and `add-brokers`, and the request that they make."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.percent import parse_percent
+from kafkakit.core.quantities import parse_size
+from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.act.places import PlanDestination
+from kafkakit.topicmappr.commands.options import (
+    Brokers,
+    HeadRoom,
+    LocalityScoped,
+    MaxDiskUse,
+    MinimizeBy,
+    MinRackIds,
+    OptimizeLeadership,
+    Pin,
+    Spread,
+    TopicOptions,
+    head_room_word,
+    patterns_of,
+    pin_word,
+    word_of,
+)
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+
+Band = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Bring every broker within this part of its share of used space (5%), by capacity."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetBrokers:
+    """The brokers that a balance is over."""
+
+    brokers: Brokers = field(metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedBrokers(TargetBrokers):
+    """The brokers that join."""
+
+    brokers: Annotated[str, typer.Option(help="Ids of the brokers to add, comma separated; they must be live.")] = (
+        field(metadata=RECORDED)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandGoal:
+    """The balance that new brokers are brought to."""
+
+    band: Band = field(default="10%", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceGoal:
+    """What loads should look like in the end; nothing given: kafka-kit's thresholds."""
+
+    band: Band = field(default="", metadata=RECORDED)
+    free_range: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bring free space on all brokers this close together (369GiB).")
+    ] = field(default="", metadata=RECORDED)
+    count_band: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT", help="Bring every broker's count of replicas within this part of an equal share."
+        ),
+    ] = field(default="", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceBudget:
+    """What a balance may cost, and in what its cost is counted."""
+
+    max_moved_bytes: Annotated[
+        str, typer.Option(metavar="SIZE", help="Copy no more than this; alone, the smallest range that it buys.")
+    ] = field(default="", metadata=RECORDED)
+    max_moves: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Copy no more replicas; alone, the smallest range that it buys."),
+    ] = field(default=None, metadata=recorded_as(word_of))
+    minimize: MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerances:
+    """kafka-kit's options for when no goal is given."""
+
+    tolerance: Annotated[
+        float,
+        typer.Option(metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: decide."),
+    ] = field(default=0.0, metadata=RECORDED)
+    partition_limit: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Accepted for kafka-kit's scripts; every partition is considered."),
+    ] = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """kafka-kit's choice of the brokers that give."""
+
+    storage_threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FRACTION",
+            help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
+        ),
+    ] = field(default=None, metadata=recorded_as(word_of))
+    storage_threshold_gb: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GIB", help="Offload brokers with less free space than this; wins over --storage-threshold."
+        ),
+    ] = field(default=None, metadata=recorded_as(word_of))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovingRules:
+    """Which replicas may move, and where to."""
+
+    partition_size_threshold: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="MIB", help="Leave smaller partitions alone: 512 when no goal is given, else 0."),
+    ] = field(default=None, metadata=recorded_as(word_of))
+    locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
+    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
+    spread: Spread = field(default=False, metadata=RECORDED)
+    max_rack_violations: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Mend replica sets until no more than this break the rack rule; else they may stay.",
+        ),
+    ] = field(default=None, metadata=recorded_as(word_of))
+    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirBalance:
+    """What happens inside brokers."""
+
+    balance_dirs: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT",
+            help="Also level the log dirs inside each broker to within this part of their shares (10%).",
+        ),
+    ] = field(default="", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """What stays, and whether leaders are evened out."""
+
+    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
+    optimize_leadership: OptimizeLeadership = field(default=False, metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceOptions:
+    """The groups of a balance; one that a command lacks is as one that was not given."""
+
+    brokers: TargetBrokers
+    topics: TopicOptions
+    goal: BalanceGoal
+    budget: BalanceBudget
+    thresholds: Thresholds = Thresholds()
+    tolerances: Tolerances = Tolerances()
+    rules: MovingRules
+    dirs: DirBalance = DirBalance()
+    pins: Pins
+
+    def request(self, command: str, output: PlanDestination) -> "RebalanceRequest":
+        """Read the options; `UsageError` for those that cannot be read or contradict each other."""
+        from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
+
+        goal, budget, rules = self.goal, self.budget, self.rules
+        kafka_kit, rest = (self.thresholds, self.tolerances), (rules, self.dirs, self.pins, output)
+        return RebalanceRequest(
+            brokers=parse_broker_list(self.brokers.brokers),
+            topics=self.topics.patterns,
+            topics_exclude=self.topics.excluded,
+            scale=command == "topicmappr scale",
+            goal=Goal(
+                band=parse_percent(goal.band, "--band") if goal.band else None,
+                free_range_bytes=parse_size(goal.free_range, "--free-range") if goal.free_range else None,
+                count_band=parse_percent(goal.count_band, "--count-band") if goal.count_band else None,
+                max_moved_bytes=(
+                    parse_size(budget.max_moved_bytes, "--max-moved-bytes") if budget.max_moved_bytes else None
+                ),
+                max_moves=budget.max_moves,
+            ),
+            storage_threshold=self.thresholds.storage_threshold,
+            storage_threshold_gb=self.thresholds.storage_threshold_gb,
+            tolerance=self.tolerances.tolerance,
+            partition_limit=self.tolerances.partition_limit,
+            partition_size_threshold_mib=rules.partition_size_threshold,
+            locality_scoped=rules.locality_scoped,
+            min_rack_ids=rules.min_rack_ids,
+            spread=rules.spread,
+            max_rack_violations=rules.max_rack_violations,
+            minimize=budget.minimize,
+            max_disk_use=parse_percent(rules.max_disk_use, "--max-disk-use"),
+            head_room_bytes=parse_size(rules.head_room, "--head-room"),
+            balance_dirs=parse_percent(self.dirs.balance_dirs, "--balance-dirs") if self.dirs.balance_dirs else None,
+            pinned=patterns_of(self.pins.pin),
+            optimize_leadership=self.pins.optimize_leadership,
+            words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest),
+        )

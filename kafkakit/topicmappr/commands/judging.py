@@ -1,0 +1,124 @@
+"""`kafkakit topicmappr check`, `audit` and `frontier`: judge a cluster or a map, work out what balance costs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.topicmappr.commands.judging_options import (
+    AuditOptions,
+    CheckOptions,
+    FrontierGoals,
+    FrontierRules,
+    FrontierScope,
+    frontier_request,
+    rebalance_words,
+)
+from kafkakit.topicmappr.commands.observing import observed_storage
+from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions
+
+MapArgument = Annotated[str, typer.Argument(metavar="MAP", help="Reassignment map as Kafka's JSON; - for stdin.")]
+PageFile = Annotated[
+    Path | None, typer.Option("--report", help="Write table and plot as one self-contained HTML page to this file.")
+]
+MAP_LIMIT_BYTES = 512 << 20
+
+
+@with_option_groups
+@without_collector()
+def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptions) -> int:
+    """Say whether placement keeps its rules: racks, copies in sync, shares of space and leaders, disks.
+
+    Every finding names the command that mends it. Partitions that break one rule are one finding a topic, with
+    the first three in text and up to 10,000 names a rule in JSON. Reads only. Exits 0 without findings of
+    --fail-on or worse, 1 with some, 75 when the cluster cannot be reached or sizes are too old.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr check
+    kafkakit topicmappr check --snapshot prod.json --topics 'orders.*' --band 5% --fail-on error
+    """
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.decide.check.decision import check_cluster
+    from kafkakit.topicmappr.show.check import check_report
+
+    kit = kit_of(ctx)
+    request = rules.request(kit.program, cluster.snapshot)
+    # An unsound list is a finding here.
+    seen = observed_storage(ctx, cluster, sound_lists=False)
+    return finish(kit, check_report(check_cluster(seen.snapshot, request, seen.facts), rules.fail_on))
+
+
+@with_option_groups
+@without_collector()
+def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, cluster: KafkaKitClusterOptions) -> int:
+    """Judge any tool's reassignment map without running it.
+
+    Says what it copies, how even it leaves the brokers, what the same balance costs at least and what a plan of
+    ours costs, and what breaks a rule or is at risk. Without --band or --free-range the balance is the range of
+    free bytes that the map reaches. Without sizes counts alone are judged. Reads only. Exits 1 for findings of
+    --fail-on or worse, 2 when the file is no map at all.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr audit map.json
+    kafkakit topicmappr audit - --snapshot prod.json --fail-on warning < map.json
+    """
+    from kafkakit.cli.search_watch import showing_phases
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.decide.audit.decision import audit_map
+    from kafkakit.topicmappr.decide.audit.reading import read_map
+    from kafkakit.topicmappr.show.audit import audit_report
+    from kafkakit.wiring import read_input
+
+    kit, request = kit_of(ctx), judged.request
+    source = "stdin" if map_file == "-" else map_file
+    reading = read_map(read_input(map_file, MAP_LIMIT_BYTES), source)
+    seen = observed_storage(ctx, cluster, sound_lists=False)
+    with showing_phases(kit.output, "judging the map") as watch:
+        found = audit_map(seen.snapshot, reading, request, seen.facts, watch)
+    return finish(kit, audit_report(found, source, judged.fail_on))
+
+
+@with_option_groups
+@without_collector()
+def frontier(
+    ctx: typer.Context,
+    scope: FrontierScope,
+    goals: FrontierGoals,
+    rules: FrontierRules,
+    cluster: KafkaKitClusterOptions,
+    report: PageFile = None,
+) -> int:
+    """Work out what each band of used space would cost: bytes of a real plan beside a proven lower bound.
+
+    Writes no plan. Goals that cannot be reached are marked, with the reason; they are no failure.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr frontier
+    kafkakit topicmappr frontier --snapshot prod.json --bands 10%,5%,2% --report frontier.html
+    """
+    from kafkakit.cli.search_watch import showing_phases
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.act.places import PlanDestination
+    from kafkakit.topicmappr.decide.frontier.decision import decide_frontier
+    from kafkakit.topicmappr.show.frontier import frontier_report, rebalance_command
+    from kafkakit.topicmappr.show.frontier_page import frontier_page
+    from kafkakit.wiring import write_file
+
+    kit, request = kit_of(ctx), frontier_request(scope, goals, rules)
+    PlanDestination(report=report).check()
+    seen = observed_storage(ctx, cluster)
+    with showing_phases(kit.output, "working out the points") as watch:
+        found = decide_frontier(seen.snapshot, request, seen.facts, watch)
+    following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules), kit.program)
+    if report is not None:
+        write_file(report, frontier_page(found, following))
+    return finish(kit, frontier_report(found, following, plain=kit.output.plain_stdout))

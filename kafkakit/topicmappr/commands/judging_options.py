@@ -1,0 +1,190 @@
+"""The options of commands that judge and work out, and plan nothing: `check`, `audit` and `frontier`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.completion import complete_topic_names
+from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words
+from kafkakit.core.broker_list import parse_broker_list
+from kafkakit.core.findings import FailOn
+from kafkakit.core.percent import parse_percent
+from kafkakit.core.quantities import parse_size
+from kafkakit.core.topic_selection import parse_patterns
+from kafkakit.topicmappr.commands.options import (
+    Brokers,
+    HeadRoom,
+    LocalityScoped,
+    MaxDiskUse,
+    MinRackIds,
+    Pin,
+    Spread,
+    TopicsExclude,
+    brokers_given,
+    head_room_word,
+    patterns_of,
+    pin_word,
+)
+from kafkakit.topicmappr.decide.frontier.request import Metric
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.audit.request import AuditRequest
+    from kafkakit.topicmappr.decide.check.request import CheckRequest
+    from kafkakit.topicmappr.decide.frontier.request import FrontierRequest
+
+FailFrom = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """The rules that a cluster is held against."""
+
+    topics: Annotated[
+        str,
+        typer.Option(
+            help="Topics to check: comma separated names or regular expressions; all when not given.",
+            autocompletion=complete_topic_names,
+        ),
+    ] = ""
+    topics_exclude: TopicsExclude = ""
+    brokers: Annotated[
+        str,
+        typer.Option(help="Brokers that should carry the replicas, as for rebuild; all live ones when not given."),
+    ] = ""
+    min_rack_ids: MinRackIds = 0
+    replication: Annotated[int, typer.Option(help="Replicas that every partition must have; 0: not checked.")] = 0
+    band: Annotated[
+        str, typer.Option(metavar="PERCENT", help="How far a broker or log dir may be from its share of used space.")
+    ] = "10%"
+    leader_band: Annotated[
+        str, typer.Option(metavar="PERCENT", help="How far a broker may be from an even part of first replicas.")
+    ] = "10%"
+    max_disk_use: Annotated[str, typer.Option(metavar="PERCENT", help="How full a disk may be.")] = "85%"
+    fail_on: FailFrom = FailOn.WARNING
+
+    def request(self, program: str, snapshot: Path | None) -> "CheckRequest":
+        """Read the options; `program` and `snapshot` go into the commands that hints name."""
+        from kafkakit.topicmappr.decide.check.request import CheckRequest
+
+        return CheckRequest(
+            topics=parse_patterns(self.topics),
+            topics_exclude=parse_patterns(self.topics_exclude),
+            brokers=brokers_given(self.brokers),
+            replication=self.replication,
+            min_rack_ids=self.min_rack_ids,
+            band=parse_percent(self.band, "--band"),
+            leader_band=parse_percent(self.leader_band, "--leader-band"),
+            max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
+            topic_words=self.topics or ".*",
+            program=program,
+            context=f" --snapshot {quote(str(snapshot))}" if snapshot else "",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """What a map is judged by."""
+
+    brokers: Annotated[
+        str, typer.Option(help="Brokers that should be even, as for rebuild; those that hold the topics if not given.")
+    ] = ""
+    topics: Annotated[
+        str, typer.Option(help="Topics that another plan might move instead; the topics of the map if not given.")
+    ] = ""
+    min_rack_ids: MinRackIds = 0
+    spread: Spread = False
+    max_disk_use: MaxDiskUse = "90%"
+    band: Annotated[str, typer.Option(metavar="PERCENT", help="The band of used space that was wanted.")] = ""
+    free_range: Annotated[str, typer.Option(metavar="SIZE", help="The range of free bytes that was wanted.")] = ""
+    fail_on: FailFrom = FailOn.ERROR
+
+    @property
+    def request(self) -> "AuditRequest":
+        """Read the options."""
+        from kafkakit.topicmappr.decide.audit.request import AuditRequest
+
+        return AuditRequest(
+            brokers=brokers_given(self.brokers),
+            topics=parse_patterns(self.topics),
+            min_rack_ids=self.min_rack_ids,
+            spread=self.spread,
+            max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
+            band=parse_percent(self.band, "--band", most=1000) if self.band else None,
+            free_range_bytes=parse_size(self.free_range, "--free-range") if self.free_range else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierScope:
+    """What may move; recorded for the rebalance that the frontier names."""
+
+    brokers: Brokers = field(default="-1", metadata=RECORDED)
+    topics: Annotated[str, typer.Option(help="Topics that may move: comma separated names or patterns.")] = field(
+        default=".*", metadata=RECORDED
+    )
+    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierGoals:
+    """What is worked out."""
+
+    metric: Annotated[
+        Metric | None, typer.Option(help="What is tightened: the band of used space, or the range of free bytes.")
+    ] = None
+    bands: Annotated[
+        str, typer.Option(metavar="5%,3%,...", help="Bands to work out; eight from 20% to 1% if not given.")
+    ] = ""
+    free_ranges: Annotated[
+        str, typer.Option(metavar="SIZE,...", help="Ranges to work out; eight parts of today's range if not given.")
+    ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierRules:
+    """The rules that every plan of the frontier keeps."""
+
+    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
+    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
+    max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
+    head_room: HeadRoom = field(default="0", metadata=recorded_as(head_room_word))
+    locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
+    spread: Spread = field(default=False, metadata=RECORDED)
+
+
+def frontier_request(scope: FrontierScope, goals: FrontierGoals, rules: FrontierRules) -> "FrontierRequest":
+    """Read the options; `UsageError` for those that cannot be read or contradict each other."""
+    from kafkakit.topicmappr.decide.frontier.request import (
+        FrontierRequest,
+        goal_of,
+        metric_of,
+        parse_bands,
+        parse_ranges,
+    )
+    from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+
+    pinned, chosen = patterns_of(rules.pin), metric_of(goals.metric, goals.bands, goals.free_ranges)
+    base = RebalanceRequest(
+        brokers=parse_broker_list(scope.brokers),
+        topics=parse_patterns(scope.topics),
+        topics_exclude=parse_patterns(scope.topics_exclude),
+        goal=goal_of(chosen),
+        locality_scoped=rules.locality_scoped,
+        min_rack_ids=rules.min_rack_ids,
+        spread=rules.spread,
+        max_disk_use=parse_percent(rules.max_disk_use, "--max-disk-use"),
+        head_room_bytes=parse_size(rules.head_room, "--head-room"),
+        pinned=pinned,
+        words={},
+    )
+    bands, ranges = parse_bands(goals.bands), parse_ranges(goals.free_ranges)
+    return FrontierRequest(base=base, metric=chosen, bands=bands, free_ranges=ranges)
+
+
+def rebalance_words(scope: FrontierScope, snapshot: Path | None, rules: FrontierRules) -> dict[str, str]:
+    """The rebalance with the same selection and rules, as recorded words."""
+    file = {"snapshot": str(snapshot)} if snapshot else {}
+    return recorded_words("topicmappr rebalance", scope) | file | recorded_words("topicmappr rebalance", rules)

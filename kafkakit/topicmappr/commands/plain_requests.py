@@ -1,0 +1,199 @@
+"""`kafkakit topicmappr drain`, `fix-racks`, `set-replication` and `leaders`: plain requests, one plan each."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.option_groups import recorded_words, with_option_groups
+from kafkakit.placement.choices import PlaceBy
+from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.topicmappr.commands.observing import observed, observed_storage
+from kafkakit.topicmappr.commands.options import (
+    AllTopicsOptions,
+    ClusterOptions,
+    PlanOutput,
+    RackOptions,
+    RunLimits,
+    Snapshot,
+    TopicOptions,
+)
+from kafkakit.topicmappr.commands.request_options import (
+    DrainOptions,
+    LeaderLimits,
+    LeaderOptions,
+    PlacementOptions,
+    RackRepairOptions,
+    ReplicationOptions,
+)
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.planned_change import PlannedChange
+
+
+@with_option_groups
+@without_collector()
+def drain(
+    ctx: typer.Context,
+    leaving: DrainOptions,
+    topics: AllTopicsOptions,
+    racks: RackOptions,
+    placing: PlacementOptions,
+    limits: RunLimits,
+    output: PlanOutput,
+    cluster: ClusterOptions,
+) -> int:
+    """Move every replica off the named brokers, with the fewest copies.
+
+    The copies go where they keep the counts of all topics even, or free bytes (--placement storage);
+    leaderships pass on to the remaining replicas. Replicas on other brokers stay where they are. With a budget
+    (--max-moves, --max-moved-bytes) partitions of dead brokers go first, then the smallest; run it again for the
+    rest. Exits 4 when a replica finds no lawful place.
+    """
+    from kafkakit.cli.search_watch import watching
+    from kafkakit.topicmappr.decide.drain.decision import decide_drain
+    from kafkakit.topicmappr.decide.drain.request import DrainRequest
+
+    command, kit = "topicmappr drain", kit_of(ctx)
+    request = DrainRequest(
+        leaving=leaving.leaving,
+        receiving=leaving.receiving,
+        topics=topics.patterns,
+        topics_exclude=topics.excluded,
+        min_rack_ids=racks.min_rack_ids,
+        spread=racks.spread,
+        placement=placing.placement,
+        pinned=limits.pinned,
+        budget=limits.budget,
+        words=recorded_words(command, leaving, topics, racks, output, placing, limits),
+    )
+    output.check()
+    if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
+        seen = observed_storage(ctx, cluster)
+        with watching(kit.output) as watch:
+            change = decide_drain(seen.snapshot, request, seen.facts, watch)
+    else:
+        state = observed(ctx, cluster.snapshot)
+        with kit.output.progress("planning"):
+            change = decide_drain(state, request)
+    return end_request(ctx, command, change, output)
+
+
+@with_option_groups
+@without_collector()
+def fix_racks(
+    ctx: typer.Context,
+    topics: AllTopicsOptions,
+    repair: RackRepairOptions,
+    limits: RunLimits,
+    output: PlanOutput,
+    snapshot: Snapshot = None,
+) -> int:
+    """Bring every partition under the rack rule, with the fewest copies.
+
+    Only replicas beyond what the rule allows move; which of them, and where to, is chosen so that the counts
+    of all topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move
+    go first; run it again for the rest. Exits 4 when a partition cannot be mended for want of racks.
+    """
+    from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
+    from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
+
+    command = "topicmappr fix-racks"
+    request = FixRacksRequest(
+        topics=topics.patterns,
+        topics_exclude=topics.excluded,
+        min_rack_ids=repair.min_rack_ids,
+        spread=repair.spread,
+        minimize=repair.minimize,
+        pinned=limits.pinned,
+        budget=limits.budget,
+        words=recorded_words(command, topics, repair, output, limits),
+    )
+    output.check()
+    state = observed(ctx, snapshot)
+    with kit_of(ctx).output.progress("planning"):
+        change = decide_fix_racks(state, request)
+    return end_request(ctx, command, change, output)
+
+
+@with_option_groups
+@without_collector()
+def set_replication(
+    ctx: typer.Context,
+    wanted: ReplicationOptions,
+    topics: TopicOptions,
+    limits: RunLimits,
+    output: PlanOutput,
+    snapshot: Snapshot = None,
+) -> int:
+    """Give every partition of the topics N replicas.
+
+    Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays; rack
+    repeats go first, then copies out of sync, then those on the fullest brokers. With a budget (--max-moves,
+    --max-moved-bytes) partitions that lack most copies go first; run it again for the rest. Exits 4 when N copies
+    fit nowhere.
+    """
+    from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
+
+    command = "topicmappr set-replication"
+    request = ReplicationRequest(
+        replication=wanted.replication,
+        topics=topics.patterns,
+        topics_exclude=topics.excluded,
+        min_rack_ids=wanted.min_rack_ids,
+        pinned=limits.pinned,
+        budget=limits.budget,
+        words=recorded_words(command, topics, wanted, output, limits),
+    )
+    output.check()
+    state = observed(ctx, snapshot)
+    with kit_of(ctx).output.progress("planning"):
+        change = decide_set_replication(state, request)
+    return end_request(ctx, command, change, output)
+
+
+@with_option_groups
+@without_collector()
+def leaders(
+    ctx: typer.Context,
+    topics: AllTopicsOptions,
+    leading: LeaderOptions,
+    limits: LeaderLimits,
+    output: PlanOutput,
+    snapshot: Snapshot = None,
+) -> int:
+    """Spread preferred leaders evenly by reordering replica lists, with the fewest changes.
+
+    No data moves: the new leader goes to the front of its list and the others keep their order. With --max-moves
+    leaderships on brokers that must not lead pass on first, then the changes that even the counts out most. Exits 4
+    when a partition has no replica on a broker that may lead.
+    """
+    from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
+    from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
+
+    command = "topicmappr leaders"
+    request = LeadersRequest(
+        topics=topics.patterns,
+        topics_exclude=topics.excluded,
+        brokers=leading.listed,
+        evacuated=leading.evacuated,
+        pinned=limits.pinned,
+        budget=limits.budget,
+        words=recorded_words(command, topics, leading, output, limits),
+    )
+    output.check()
+    state = observed(ctx, snapshot)
+    with kit_of(ctx).output.progress("planning"):
+        change = decide_leaders(state, request)
+    return end_request(ctx, command, change, output)
+
+
+def end_request(ctx: typer.Context, command: str, change: "PlannedChange", output: PlanOutput) -> int:
+    """Write plan and page, and end with the report."""
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.act.saving import save_plan
+    from kafkakit.topicmappr.show.planned_change import change_report
+    from kafkakit.wiring import write_file
+
+    kit = kit_of(ctx)
+    return finish(kit, change_report(command, change, save_plan(change.plan, output, kit.program, write_file)))
