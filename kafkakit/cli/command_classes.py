@@ -123,7 +123,7 @@ def shared_option_names(command: Any) -> frozenset[str]:
 
 
 def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
-    """A typer group with the kit's manners: plain errors, shared options, no invented completion options."""
+    """A typer group as all of the program are: plain errors, shared options, no completion options."""
     return typer.Typer(
         cls=KitGroup,
         help=help,

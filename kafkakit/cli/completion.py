@@ -1,4 +1,4 @@
-"""Shell completion of names; a completion never fails, never asks and never takes longer than a second."""
+"""Shell completion of names: it never fails, never prompts and never takes longer than a second."""
 
 import json
 import os
@@ -15,6 +15,7 @@ import typer
 from kafkakit.core.errors import DeadlineReached, KafkakitError
 
 if TYPE_CHECKING:
+    from kafkakit.cli.kit import Kit
     from kafkakit.config.read.settings import Settings
 
 TOPICS_FRESH_S = 60.0
@@ -52,36 +53,34 @@ def _topic_names(ctx: typer.Context) -> list[str]:
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.settings import load_settings
 
-    settings = load_settings(kit_of(ctx).given, read_environment(), warn=lambda _: None, input_allowed=False)
+    kit = kit_of(ctx)
+    settings = load_settings(kit.given, read_environment(), warn=lambda _: None, input_allowed=False)
     if not settings.bootstrap_servers:
         return []
     cache = _cache_file(settings)
     cached = _read_cache(cache)
     if cached is not None:
         return cached
-    names = _ask_for_topics(settings)
-    # Names that cannot be kept are good for this key press all the same.
+    names = _read_topics(kit, settings)
+    # Names that cannot be cached are good for this key press all the same.
     with suppress(OSError, KafkakitError):
         _write_cache(cache, names)
     return names
 
 
-def _ask_for_topics(settings: "Settings") -> list[str]:
-    from kafkakit.wiring import open_admin, system_clock
+def _read_topics(kit: "Kit", settings: "Settings") -> list[str]:
+    from kafkakit.cli.session import open_session
 
-    admin = open_admin(settings, read_only=True)
-    try:
-        snapshot = admin.snapshot(now=system_clock().now(), sizes=False)
-    finally:
-        admin.close()
+    with open_session(kit, read_only=True, settings=settings) as session:
+        snapshot = session.admin.snapshot(now=session.clock.now(), sizes=False)
     return sorted(topic.name for topic in snapshot.topics)
 
 
 def _cache_file(settings: "Settings") -> Path:
     from hashlib import sha256
 
-    who = f"{settings.bootstrap_servers}\n{settings.profile}\n{settings.security.username}"
-    return settings.cache_dir / "topics" / f"{sha256(who.encode()).hexdigest()[:32]}.json"
+    identity = f"{settings.bootstrap_servers}\n{settings.profile}\n{settings.security.username}"
+    return settings.cache_dir / "topics" / f"{sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
 def _read_cache(path: Path) -> list[str] | None:

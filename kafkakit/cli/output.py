@@ -1,4 +1,4 @@
-"""The only writer to stdout and stderr: one result in the chosen format, everything else to people."""
+"""The only writer to stdout and stderr: one result in the chosen format on stdout, everything else on stderr."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ class OutputFormat(StrEnum):
 
 
 class ColorChoice(StrEnum):
-    """When to colour what is said to people."""
+    """When to colour the lines on stderr."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -78,18 +78,18 @@ class Output:
         write_out(_encode(command, {"error": error}, self.output_format))
 
     def say(self, line: str) -> None:
-        """Tell a person something on stderr."""
-        _tell(f"{line}\n")
+        """Print one line on stderr."""
+        _write_stderr(f"{line}\n")
 
     def warn(self, line: str) -> None:
-        """Warn a person on stderr."""
-        _tell(f"{self._paint('warning:', '33')} {line}\n")
+        """Print one warning on stderr."""
+        _write_stderr(f"{self._paint('warning:', '33')} {line}\n")
 
     def error(self, message: str, hint: str | None) -> None:
-        """Name a failure on stderr in one line, and the hint in another."""
-        _tell(f"{self._paint('error:', '31')} {_one_line(message)}\n")
+        """Print a failure on stderr in one line, and the hint in another."""
+        _write_stderr(f"{self._paint('error:', '31')} {_one_line(message)}\n")
         if hint:
-            _tell(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
+            _write_stderr(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
 
     @contextmanager
     def progress(self, label: str) -> Iterator[ProgressBar]:
@@ -113,14 +113,14 @@ class Output:
     def ask_typed(self, question: str, expected: str = "yes") -> bool:
         """Ask on stderr; True only when the typed answer is `expected`.
 
-        Raises `RefusedError` where nobody can answer.
+        Raises `RefusedError` where no input is possible.
         """
         if not self.input_allowed:
-            raise RefusedError(f"confirmation needed, and nobody can be asked here: {question}", hint="pass --yes")
-        _tell(f"{question} Type {expected!r} to go on: ")
+            raise RefusedError(f"confirmation needed, but no input is possible here: {question}", hint="pass --yes")
+        _write_stderr(f"{question} Type {expected!r} to continue: ")
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
-            _tell("\n")
+            _write_stderr("\n")
         return answer.strip() == expected
 
     def _paint(self, text: str, code: str) -> str:
@@ -163,8 +163,8 @@ def write_out(text: str) -> None:
         raise OperationFailedError(f"cannot write the result: {error.strerror}") from None
 
 
-def _tell(text: str) -> None:
-    # Who cannot be told must not be stopped by it: a full disk under a log file, a closed stderr.
+def _write_stderr(text: str) -> None:
+    # A stderr that takes nothing (a full disk under a log file, closed) must not stop the command.
     with suppress(OSError, AttributeError):
         _write(sys.stderr, text)
 

@@ -6,6 +6,7 @@ import typer
 
 from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
 from kafkakit.cli.completion import complete_profile_names
+from kafkakit.cli.session import finish, open_session
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.read.settings import Settings, masked, open_profiles
 from kafkakit.core.errors import InputError, UsageError
@@ -20,7 +21,7 @@ _NAME = typer.Argument(
 
 
 @app.command("list", cls=KitCommand)
-def list_profiles(ctx: typer.Context) -> None:
+def list_profiles(ctx: typer.Context) -> int:
     """List the profiles of all configuration files, the one in use marked."""
     kit = kit_of(ctx)
     profiles = open_profiles(kit.given, kit.output.warn)
@@ -35,19 +36,20 @@ def list_profiles(ctx: typer.Context) -> None:
             address = None
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
     text = text_table(columns, [("*" if row[0] else "", *row[1:]) for row in rows])
-    kit.output.result(
+    return finish(
+        kit,
         Report(
             command="profile list",
             data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
             text=text if rows else "no profiles are configured; kafkakit sandbox up makes one",
             columns=columns,
             rows=tuple(rows),
-        )
+        ),
     )
 
 
 @app.command("show", cls=KitCommand)
-def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
+def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     """Print the merged configuration, each value with its origin, secrets masked."""
     kit = kit_of(ctx)
     settings = _settings(kit, name)
@@ -61,7 +63,8 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
     chosen = f"{settings.profile} (from {settings.choice.origin})" if settings.profile else "none"
     lines = [f"profile: {chosen}", "", text_table(("key", "value", "origin"), rows), ""]
     lines += [f"{kind} folder: {path}" for kind, path in folders.items()]
-    kit.output.result(
+    return finish(
+        kit,
         Report(
             command="profile show",
             data={
@@ -73,7 +76,7 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
             text="\n".join(lines),
             columns=("key", "value", "origin"),
             rows=rows,
-        )
+        ),
     )
 
 
@@ -84,7 +87,7 @@ def use(
         str | None, typer.Argument(metavar="NAME", help="Profile.", autocompletion=complete_profile_names)
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Use no profile from now on.")] = False,
-) -> None:
+) -> int:
     """Use this profile from now on, where neither --profile nor a project's file names another."""
     kit = kit_of(ctx)
     if (name is None) == (not none):
@@ -98,23 +101,19 @@ def use(
         )
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"
-    kit.output.result(
-        Report(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),))
+    return finish(
+        kit,
+        Report(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),)),
     )
 
 
 @app.command("check", cls=KitCommand)
-def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None:
+def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     """Check a profile: files and secrets are there, the cluster answers, and it is the pinned one."""
-    from kafkakit.wiring import open_admin
-
     kit = kit_of(ctx)
     settings = _settings(kit, name)
-    admin = open_admin(settings, read_only=True)
-    try:
-        info = admin.cluster()
-    finally:
-        admin.close()
+    with open_session(kit, read_only=True, settings=settings) as session:
+        info = session.admin.cluster()
     facts = {
         "profile": settings.profile,
         "bootstrap_server": settings.bootstrap_servers,
@@ -125,14 +124,15 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> None
         "kafka_version": info.kafka_version,
     }
     rows = tuple(facts.items())
-    kit.output.result(
+    return finish(
+        kit,
         Report(
             command="profile check",
             data=facts,
             text=text_table(("what", "found"), rows),
             columns=("what", "found"),
             rows=rows,
-        )
+        ),
     )
 
 

@@ -65,7 +65,7 @@ class LazyRoot(KitGroup):
 
 
 def load(entry: Entry) -> Any:
-    """Import a top-level command and give it the kit's manners, however its app was made."""
+    """Import a top-level command and give it the shared options, however its app was made."""
     app = import_module(entry.module).app
     holder = new_group("")
     if entry.is_group:
@@ -121,12 +121,12 @@ def run(arguments: Sequence[str]) -> int:
         code = int(ExitCode.FAILED)
     finally:
         stops.restore()
-    _let_go_of(sys.stderr)
-    return code if _let_go_of(sys.stdout) else code or int(ExitCode.FAILED)
+    _flush(sys.stderr)
+    return code if _flush(sys.stdout) else code or int(ExitCode.FAILED)
 
 
-def _let_go_of(stream: TextIO | None) -> bool:
-    """Flush; where the reader went away (head, say) or the disk is full, see to it that the exit does not try again."""
+def _flush(stream: TextIO | None) -> bool:
+    """Flush a stream; where its reader is gone (head) or the disk is full, keep the exit from trying again."""
     if stream is None:
         return True
     try:
@@ -150,24 +150,24 @@ def _invoke(kit: Kit, arguments: list[str], stops: "_Stops") -> int:
     except BrokenPipeError:
         raise
     except typer.Abort:
-        return _tell(kit, arguments, "aborted", None, ExitCode.FAILED)
+        return _report_failure(kit, arguments, "aborted", None, ExitCode.FAILED)
     except KafkakitError as error:
-        return _tell(kit, arguments, error.message, error.hint, stops.code_for(error), error)
+        return _report_failure(kit, arguments, error.message, error.hint, stops.code_for(error), error)
     except KeyboardInterrupt as stop:
-        return _tell(kit, arguments, _stop_message(stop, kit), None, _stop_code(stop))
+        return _report_failure(kit, arguments, _stop_message(stop, kit), None, _stop_code(stop))
     except typer.TyperException as error:
-        return _tell_usage(kit, arguments, error)
+        return _report_usage(kit, arguments, error)
     except OSError as error:
         if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            return _tell_unexpected(kit, arguments, error)
+            return _report_unexpected(kit, arguments, error)
         # The state of the machine, not a fault of ours: a read-only or full disk, a file where a folder belongs.
         what = f"cannot use {error.filename}" if error.filename else "cannot write"
-        return _tell(kit, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
+        return _report_failure(kit, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
     except Exception as error:
-        return _tell_unexpected(kit, arguments, error)
+        return _report_unexpected(kit, arguments, error)
 
 
-def _tell(
+def _report_failure(
     kit: Kit, arguments: list[str], message: str, hint: str | None, code: int, error: KafkakitError | None = None
 ) -> int:
     try:
@@ -186,29 +186,31 @@ def _tell(
     return int(code)
 
 
-def _tell_usage(kit: Kit, arguments: list[str], error: Any) -> int:
+def _report_usage(kit: Kit, arguments: list[str], error: Any) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else PROGRAM
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(error.format_message() + "\n")
         return int(ExitCode.USAGE)
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
-    return _tell(
+    return _report_failure(
         kit, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
     )
 
 
-def _tell_unexpected(kit: Kit, arguments: list[str], error: Exception) -> int:
+def _report_unexpected(kit: Kit, arguments: list[str], error: Exception) -> int:
     from kafkakit.config.read.crash_record import write_crash_report
 
     secrets = kit.__dict__["settings"].known_secrets() if "settings" in kit.__dict__ else ()
     summary, path = write_crash_report(error, secrets)
     where = f"the traceback is in {path}" if path else "the traceback could not be written"
-    return _tell(kit, arguments, f"unexpected {summary}", f"this is a fault of kafkakit; {where}", ExitCode.FAILED)
+    return _report_failure(
+        kit, arguments, f"unexpected {summary}", f"this is a fault of kafkakit; {where}", ExitCode.FAILED
+    )
 
 
 def _named_format(arguments: Sequence[str]) -> str:
-    """The output format a command line asks for, read without understanding the rest of it."""
+    """The output format that a command line names, read without parsing the rest of it."""
     for position, word in enumerate(arguments):
         if word in ("-o", "--output") and position + 1 < len(arguments):
             return arguments[position + 1]

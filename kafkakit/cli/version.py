@@ -3,6 +3,7 @@
 import typer
 
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.session import finish
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 
@@ -10,7 +11,7 @@ app = new_group("Print the versions of the kit and its parts.")
 
 
 @app.command("version", cls=KitCommand)
-def show_version(ctx: typer.Context) -> None:
+def show_version(ctx: typer.Context) -> int:
     """Print the versions of the kit, of Python, of the Kafka clients and of the file formats, for a bug report."""
     from kafkakit.wiring import installed_versions
 
@@ -23,12 +24,13 @@ def show_version(ctx: typer.Context) -> None:
         "packages": versions.packages,
         "schemas": versions.schemas,
     }
-    kit_of(ctx).output.result(
+    return finish(
+        kit_of(ctx),
         Report(
             command="version",
             data=data,
             text=text_table(("name", "version"), rows),
             columns=("name", "version"),
             rows=rows,
-        )
+        ),
     )

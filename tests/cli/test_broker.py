@@ -125,7 +125,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
         refused = desk.run(*words, stdin="y\n")
         assert refused.code == 1, words
         assert refused.stdout.startswith("declined: ")
-        shown, question = refused.stderr.index("ETA "), refused.stderr.index("Type 'yes' to go on")
+        shown, question = refused.stderr.index("ETA "), refused.stderr.index("Type 'yes' to continue")
         assert shown < question
         assert "cluster fake-cluster" in refused.stderr[:question].lower()
         assert refused.stderr.count("ETA ") == 1
@@ -136,7 +136,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     assert ran.stderr.count("Type 'yes'") == 1
     back = desk.run("rejoin", "1", "--restore", "last", stdin="no\n")
     assert (back.code, desk.lists()[0]) == (1, (4, 2, 3))
-    assert back.stderr.index("ETA ") < back.stderr.index("Type 'yes' to go on")
+    assert back.stderr.index("ETA ") < back.stderr.index("Type 'yes' to continue")
     assert desk.run("rejoin", "1", "--restore", "last", stdin="yes\n").code == 0
     assert desk.lists()[0] == (1, 2, 3)
     again = desk.run("rejoin", "1", "--restore", "last", "--yes")

@@ -442,7 +442,7 @@ def test_no_terminal_means_nobody_is_asked(home: Home, tool: dict[str, Any]) -> 
     tool["act"] = lambda kit: kit.output.ask_typed("Apply?")
     ran = home.run("tool", "act", stdin="yes\n")
     assert (ran.code, ran.stdout) == (2, "")
-    assert ran.stderr == "error: confirmation needed, and nobody can be asked here: Apply?\nhint: pass --yes\n"
+    assert ran.stderr == "error: confirmation needed, but no input is possible here: Apply?\nhint: pass --yes\n"
 
 
 def test_no_variable_is_invented_for_an_option(home: Home, tool: dict[str, Any]) -> None:
@@ -498,7 +498,7 @@ def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch:
     kit = Kit()
     kit.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
     context: Any = SimpleNamespace(find_object=lambda kind: kit)
-    monkeypatch.setattr(completion, "_ask_for_topics", lambda settings: ["orders", "users"])
+    monkeypatch.setattr(completion, "_read_topics", lambda kit, settings: ["orders", "users"])
     for name, value in home.environment({"XDG_CACHE_HOME": "/dev/null"}).items():
         monkeypatch.setenv(name, value)
     assert completion.complete_topic_names(context, "o") == ["orders"]
