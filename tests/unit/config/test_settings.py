@@ -207,7 +207,7 @@ def test_a_password_is_asked_for_where_someone_can_answer(home: Home, monkeypatc
         ("password_file: latin", ("not valid UTF-8",)),
         ("password_env: NOT_SET", ("NOT_SET with security.sasl.password is not set",)),
         ("password_credential: kafka", ("CREDENTIALS_DIRECTORY is not set",)),
-        ("password_prompt: yes", ("nobody can be asked here", "password_file")),
+        ("password_prompt: yes", ("there is no terminal to prompt on", "password_file")),
         ("password_prompt: no", ("needs a password",)),
         ("password: hunter2-and-more", ("holds a secret; a config file must not", "password_file")),
     ],
