@@ -13,7 +13,7 @@ None or "" where it has none.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,15 +63,7 @@ class GroupRule:
 
         Only even spread asks for those.
         """
-        used = [g for g in groups if g]
-        if self.spread_over:
-            count = Counter(used)
-            level = max(count[g] for g in self.spread_over) - 1
-            return sum(max(0, level - count[g]) for g in self.spread_over) > openings
-        distinct = len(set(used))
-        if distinct == len(used):
-            return False
-        return self.min_groups == 0 or distinct < self.min_groups
+        return breaks([g for g in groups if g], self.min_groups, self.spread_over, openings)
 
     def share(self, replicas: int) -> int:
         """The most that a group may hold of a set of `replicas` that is spread evenly, all of them in groups."""
@@ -124,6 +116,16 @@ class GroupRule:
 
 
 RackRule = GroupRule
+
+
+def breaks(used: Sequence[Hashable], min_groups: int, spread: Sequence[Hashable], openings: int) -> bool:
+    """`GroupRule.violates` on any names of groups, those of the replicas in one."""
+    if spread:
+        count = Counter(used)
+        level = max(count[g] for g in spread) - 1
+        return sum(max(0, level - count[g]) for g in spread) > openings
+    distinct = len(set(used))
+    return distinct < len(used) and (min_groups == 0 or distinct < min_groups)
 
 
 def repeats(groups: Iterable[Group]) -> int:

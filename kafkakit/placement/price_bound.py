@@ -9,11 +9,18 @@ their cheapest broker, then the cheapest of all brokers left.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof
+from kafkakit.placement.group_rule import GroupRule
 
-Array = Any  # numpy array
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
 _NEVER = (1 << 63) - 1
 _SAFE = 1 << 61
 _CELLS = 4_000_000
@@ -30,18 +37,18 @@ class LegalSets:
     not keep to the rack rule. With `locality_scoped` a copy stays in its rack.
     """
 
-    racks: Array
-    receives: Array
-    keeps: Array
-    gives: Array
-    offsets: Array
-    holders: Array
-    wanted: Array
-    load: Array
-    copy_cost: Array
-    pinned: Array = None
-    exempt: Array = None
-    min_rack_ids: int = 0
+    racks: "Ints"
+    receives: "Bools"
+    keeps: "Bools"
+    gives: "Bools"
+    offsets: "Ints"
+    holders: "Ints"
+    wanted: "Ints"
+    load: "Ints"
+    copy_cost: "Ints"
+    rule: GroupRule
+    pinned: "Bools | None" = None
+    exempt: "Bools | None" = None
     locality_scoped: bool = False
 
 
@@ -59,7 +66,7 @@ def price_bound(sets: LegalSets, proof: Proof, place: Mapping[int, int]) -> int:
     return whole_units(total, proof)
 
 
-def leader_bound(proof: Proof, place: Mapping[int, int], offsets: Array, candidates: Array, present: Array) -> int:
+def leader_bound(proof: Proof, place: Mapping[int, int], offsets: "Ints", candidates: "Ints", present: "Bools") -> int:
     """The bound for preferred leaders: each partition pays its cheapest candidate, plus one for a change.
 
     `candidates[offsets[p]:offsets[p + 1]]` are the positions of brokers that may lead partition p, never none;
@@ -74,7 +81,7 @@ def leader_bound(proof: Proof, place: Mapping[int, int], offsets: Array, candida
     return whole_units(exact_sum(np.minimum.reduceat(cost, offsets[:-1])), proof)
 
 
-def broker_prices(proof: Proof, place: Mapping[int, int], count: int) -> Array:
+def broker_prices(proof: Proof, place: Mapping[int, int], count: int) -> "Ints":
     """Price of each broker position: its own and those of its groups."""
     import numpy as np
 
@@ -106,12 +113,12 @@ def whole_units(total: int, proof: Proof) -> int:
     return max(0, -(-total // proof.price_unit))
 
 
-def exact_sum(values: Array) -> int:
+def exact_sum(values: "Ints") -> int:
     """The sum of 64-bit integers as a Python integer, whatever its size."""
     return (int((values >> 31).sum()) << 31) + int((values & ((1 << 31) - 1)).sum())
 
 
-def cheapest_sets(sets: LegalSets, prices: Array, price_unit: int) -> Array:
+def cheapest_sets(sets: LegalSets, prices: "Ints", price_unit: int) -> "Ints":
     """What each partition pays at least at these prices, in units of 1 / price_unit; 0 for pinned ones.
 
     A partition that has no legal set of `wanted` brokers pays for fewer; give the size it can reach instead.
@@ -121,7 +128,7 @@ def cheapest_sets(sets: LegalSets, prices: Array, price_unit: int) -> Array:
     count = len(sets.wanted)
     _refuse_overflow(sets, prices, price_unit)
     paid = np.zeros(count, dtype=np.int64)
-    free: Array = np.ones(count, dtype=bool) if sets.pinned is None else ~np.asarray(sets.pinned)
+    free: Bools = np.ones(count, dtype=bool) if sets.pinned is None else ~np.asarray(sets.pinned)
     held = np.diff(sets.offsets)
     local = sets.locality_scoped & (held == sets.wanted)
     generic = _Generic(sets, prices)
@@ -132,8 +139,8 @@ def cheapest_sets(sets: LegalSets, prices: Array, price_unit: int) -> Array:
     return paid
 
 
-def _refuse_overflow(sets: LegalSets, prices: Array, price_unit: int) -> None:
-    def most(values: Array) -> int:
+def _refuse_overflow(sets: LegalSets, prices: "Ints", price_unit: int) -> None:
+    def most(values: "Ints") -> int:
         return max(abs(int(values.max())), abs(int(values.min()))) if len(values) else 0
 
     once = most(sets.load) * most(prices) + most(sets.copy_cost) * price_unit
@@ -144,7 +151,7 @@ def _refuse_overflow(sets: LegalSets, prices: Array, price_unit: int) -> None:
 class _Generic:
     """The receivers that a new copy may be worth putting on, whichever partition: cheapest of each rack, cheapest."""
 
-    def __init__(self, sets: LegalSets, prices: Array) -> None:
+    def __init__(self, sets: LegalSets, prices: "Ints") -> None:
         import numpy as np
 
         racks = np.asarray(sets.racks)
@@ -165,12 +172,12 @@ class _Generic:
 
 def _repeats(sets: LegalSets) -> bool:
     """True when a set may hold two brokers of a rack; brokers that may not give can bring that about too."""
-    if sets.min_rack_ids > 0 or not bool(sets.gives.all()):
+    if sets.rule.may_repeat or not bool(sets.gives.all()):
         return True
     return sets.exempt is not None and bool(sets.exempt.any())
 
 
-def _chunks(rows: Array, sets: LegalSets, generic: _Generic) -> Iterator[tuple[Array, int]]:
+def _chunks(rows: "Ints", sets: LegalSets, generic: _Generic) -> "Iterator[tuple[Ints, int]]":
     import numpy as np
 
     if not len(rows):
@@ -181,7 +188,7 @@ def _chunks(rows: Array, sets: LegalSets, generic: _Generic) -> Iterator[tuple[A
         yield rows[start : start + step], width
 
 
-def _held(sets: LegalSets, rows: Array, width: int) -> Array:
+def _held(sets: LegalSets, rows: "Ints", width: int) -> "Ints":
     """Holders of each row, padded with -1."""
     import numpy as np
 
@@ -194,7 +201,7 @@ def _held(sets: LegalSets, rows: Array, width: int) -> Array:
     return np.where(inside, sets.holders[np.minimum(at, len(sets.holders) - 1)], -1)
 
 
-def _greedy(sets: LegalSets, prices: Array, unit: int, generic: _Generic, rows: Array, width: int) -> Array:
+def _greedy(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows: "Ints", width: int) -> "Ints":
     import numpy as np
 
     held = _held(sets, rows, width)
@@ -213,7 +220,7 @@ def _greedy(sets: LegalSets, prices: Array, unit: int, generic: _Generic, rows: 
     area = np.concatenate(
         [np.where(known, generic.area[held], -1), np.broadcast_to(generic.area[generic.brokers], anew.shape)], axis=1
     )
-    paid = np.where(bound, stay, 0).sum(axis=1)
+    paid: Ints = np.where(bound, stay, 0).sum(axis=1)
     left = wanted - bound.sum(axis=1)
     used = np.zeros(cost.shape, dtype=bool)
     spanned = np.zeros(len(rows), dtype=np.int64)
@@ -221,8 +228,8 @@ def _greedy(sets: LegalSets, prices: Array, unit: int, generic: _Generic, rows: 
         fresh = bound[:, column] & ~used[:, column]
         spanned += fresh
         used |= bound[:, column, None] & (area == area[:, column, None])
-    racks = np.minimum(wanted, sets.min_rack_ids) if sets.min_rack_ids else wanted
-    loose = bound.sum(axis=1) > spanned if sets.min_rack_ids == 0 else np.zeros(len(rows), dtype=bool)
+    racks = np.minimum(wanted, sets.rule.most_spanned)
+    loose = bound.sum(axis=1) > (np.iinfo(np.int64).max if sets.rule.may_repeat else spanned)
     if sets.exempt is not None:
         loose |= sets.exempt[rows]
     apart = np.where(loose, 0, np.clip(racks - spanned, 0, left))
@@ -238,7 +245,7 @@ def _greedy(sets: LegalSets, prices: Array, unit: int, generic: _Generic, rows: 
     return paid
 
 
-def _by_rack(sets: LegalSets, prices: Array, unit: int, generic: _Generic, rows: Array, width: int) -> Array:
+def _by_rack(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows: "Ints", width: int) -> "Ints":
     """Each replica pays the cheapest broker of its own rack; two of a rack may pay for the same (a relaxation)."""
     import numpy as np
 
@@ -253,4 +260,5 @@ def _by_rack(sets: LegalSets, prices: Array, unit: int, generic: _Generic, rows:
         same = known & (generic.locality[held] == generic.locality[held[:, column]][:, None]) & known[:, column, None]
         cheapest = np.where(same, np.minimum(cheapest, stay[:, column, None]), cheapest)
     cheapest = np.where(bound, stay, cheapest)
-    return np.where(known & (cheapest < _NEVER), cheapest, 0).sum(axis=1)
+    paid: Ints = np.where(known & (cheapest < _NEVER), cheapest, 0).sum(axis=1)
+    return paid

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from tests.rigs.certificate_checks import Rules, breaks_rack_rule, cheapest_set
 
@@ -46,7 +47,7 @@ def test_the_cheapest_legal_set_is_found(data: st.DataObject) -> None:
         load=np.array(load),
         copy_cost=np.array(cost),
         exempt=None if exempt is None else np.array(exempt),
-        min_rack_ids=data.draw(st.integers(0, 3)),
+        rule=GroupRule(data.draw(st.integers(0, 3))),
         locality_scoped=data.draw(st.booleans()),
     )
     paid = cheapest_sets(sets, np.array(prices), unit).tolist()
@@ -55,7 +56,7 @@ def test_the_cheapest_legal_set_is_found(data: st.DataObject) -> None:
         receivers=set(np.nonzero(receives)[0].tolist()),
         keepers=set(np.nonzero(keeps)[0].tolist()),
         givers=set(np.nonzero(gives)[0].tolist()),
-        min_rack_ids=sets.min_rack_ids,
+        min_rack_ids=sets.rule.min_groups,
         locality_scoped=sets.locality_scoped,
     )
     for i, row in enumerate(rows):
@@ -112,6 +113,7 @@ def two_brokers() -> LegalSets:
         wanted=one,
         load=one,
         copy_cost=one,
+        rule=GroupRule(),
     )
 
 

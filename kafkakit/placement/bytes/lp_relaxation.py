@@ -126,10 +126,7 @@ def _unbound(fleet: Fleet) -> Bools:
     """The partitions whose copies may share racks: even spread of more copies than racks is not looked at here."""
     import numpy as np
 
-    rule = fleet.rule
-    if rule.spread_over:
-        return np.diff(fleet.first) > len(rule.spread_over)
-    return np.full(len(fleet.size), rule.min_rack_ids > 0)
+    return fleet.groups.may_share(np.diff(fleet.first))
 
 
 def _rooms(fleet: Fleet, group_of: Ints, groups: int, rack: Ints, racks: int) -> Ints:

@@ -1,7 +1,6 @@
 """The state of a search: where each moved replica is now, and what every broker holds."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kafkakit.placement.bytes.slots import Fleet
 
@@ -25,10 +24,8 @@ class Board:
         self._first: list[int] = fleet.first.tolist()
         self._size: list[int] = fleet.size.tolist()
         self._rack: list[int] = fleet.pool.tolist()
-        self._real = fleet.racks
-        self._minimum = fleet.rule.min_rack_ids
-        self._spread = [int(r) for r in fleet.rule.spread_over]
-        self._opening = [b < 0 for b in fleet.brokers]
+        self._groups = fleet.groups
+        self._openings = {k for k, b in enumerate(fleet.brokers) if b < 0}
         self._takes: list[bool] = fleet.receiver.tolist()
         self._receiving = sorted({r for r, takes in zip(self._rack, self._takes, strict=True) if takes})
 
@@ -65,43 +62,17 @@ class Board:
         home = self.home(slot)
         if self.fleet.locality_scoped:
             return brokers | {home}, [self._rack[home]]
-        if self._spread:
-            return brokers | {home}, self._spread_racks(slot, brokers, self._receiving)
-        used = [r for b in brokers if (r := self._rack[b]) < self._real]
-        distinct = set(used)
-        again = bool(self._minimum) and len(distinct) >= self._minimum
-        rackless = again or len(used) == len(distinct) or self._rack[home] >= self._real
-        racks = [r for r in self._receiving if (again or r not in distinct if r < self._real else rackless)]
-        return brokers | {home}, racks
+        around = [self._rack[b] for b in brokers]
+        openings = len(brokers & self._openings) if self._openings else 0
+        return brokers | {home}, self._groups.open_groups(
+            around, self._rack[home], self._receiving, openings, lambda: self._at_home(slot)
+        )
 
-    def _spread_racks(self, slot: int, around: set[int], among: Sequence[int]) -> list[int]:
-        """The racks of `among` where the slot, beside `around`, keeps an even set even and crowds no rack more."""
-        counts = Counter(self._rack[b] for b in around)
-        there = [counts[r] for r in self._spread]
-        top, openings = max(there), sum(self._opening[b] for b in around)
-        # How many copies are lacking for evenness: at the present top, and with one more than it.
-        lack = sum(max(0, top - 1 - n) for n in there)
-        above = sum(max(0, top - n) for n in there)
-        broken, share = None, self.fleet.rule.share(len(around) + 1)
-        racks = []
-        for rack in among:
-            here, inside = counts[rack], rack in self._spread
-            short = above if inside and here == top else lack - (inside and here < top - 1)
-            if short > openings:
-                broken = self._home_counts(slot) if broken is None else broken
-                if not broken or (inside and here >= max(share, broken[rack])):
-                    continue
-            racks.append(rack)
-        return racks
-
-    def _home_counts(self, slot: int) -> Counter[int]:
-        """The racks of the slot's partition before the plan, where that broke the rule; else nothing."""
+    def _at_home(self, slot: int) -> tuple[list[int], int]:
+        """The racks of the slot's partition before the plan, and how many of its slots are openings."""
         part = self._part[slot]
         homes = self._home[self._first[part] : self._first[part + 1]]
-        racks = Counter(self._rack[b] for b in homes)
-        level = max(racks[r] for r in self._spread) - 1
-        even = sum(max(0, level - racks[r]) for r in self._spread) <= sum(self._opening[b] for b in homes)
-        return Counter() if even else racks
+        return [self._rack[b] for b in homes], sum(b in self._openings for b in homes)
 
     def fits(self, slot: int, dest: int) -> bool:
         """True when the rules let the slot go to `dest`, limits aside; home is where it may go back to.
@@ -116,12 +87,9 @@ class Board:
         return self._takes[dest] and dest not in brokers and self._rack[dest] in racks
 
     def _breaks_anew(self, slot: int, dest: int) -> bool:
-        around = [self.broker(s) for s in self.siblings(slot)]
-        now, then = (
-            [None if self._rack[b] >= self._real else str(self._rack[b]) for b in (*around, broker)]
-            for broker in (self.broker(slot), dest)
-        )
-        return self.fleet.rule.violates(then) and not self.fleet.rule.violates(now)
+        around = [self._rack[self.broker(s)] for s in self.siblings(slot)]
+        now, then = ([*around, self._rack[b]] for b in (self.broker(slot), dest))
+        return self._groups.violates(then) and not self._groups.violates(now)
 
     def _may_return(self, slot: int) -> bool:
         home = self.home(slot)
@@ -130,12 +98,11 @@ class Board:
             return False
         if not any(s in self.moved for s in self.siblings(slot)):
             return True  # as it was before the plan
-        if self._spread and not self.fleet.locality_scoped:
-            rack = self._rack[home]
-            return rack in self._spread_racks(slot, set(around), (rack,))
-        return not self.fleet.rule.violates(
-            [None if self._rack[b] >= self._real else str(self._rack[b]) for b in (*around, home)]
-        )
+        racks = [self._rack[b] for b in around]
+        if self.fleet.locality_scoped:
+            return not self._groups.violates([*racks, self._rack[home]])
+        openings = len(self._openings.intersection(around)) if self._openings else 0
+        return self._groups.may_return(racks, self._rack[home], openings, lambda: self._at_home(slot))
 
     def move(self, slot: int, dest: int) -> None:
         """Put the slot on `dest`."""

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
+from kafkakit.placement.group_rule import GroupRule
 
 Ints = Any  # numpy array of int64
 Bools = Any  # numpy array of bool
@@ -48,7 +49,7 @@ class Fleet:
     movable: Bools
     still: Bools
     size: Ints
-    rule: RackRule
+    rule: GroupRule
     locality_scoped: bool = False
     most_broken: int | None = None
     counts: CountLimits | None = None
@@ -59,6 +60,11 @@ class Fleet:
         import numpy as np
 
         return np.minimum(self.rack, self.racks)
+
+    @property
+    def groups(self) -> NumberedGroups:
+        """The rule on these numbers."""
+        return NumberedGroups.of(self.rule, self.racks)
 
     @property
     def slot_size(self) -> Ints:
@@ -83,34 +89,11 @@ def summed(index: Ints, weights: Ints, length: int) -> Ints:
     return total
 
 
-def rack_numbers(brokers: Sequence[int], racks: Mapping[int, str | None]) -> tuple[Ints, int]:
-    """A number per broker that equal racks share, and how many racks there are; rackless ones share with nobody."""
-    import numpy as np
-
-    names = sorted({r for b in brokers if (r := racks.get(b))})
-    known = {name: i for i, name in enumerate(names)}
-    numbers, spare = [], len(names)
-    for broker in brokers:
-        rack = racks.get(broker)
-        numbers.append(known[rack] if rack else spare)
-        spare += not rack
-    return np.array(numbers, dtype=np.int64), len(names)
-
-
-def _numbered(rule: RackRule, brokers: Sequence[int], racks: Mapping[int, str | None]) -> RackRule:
-    """The rule with `rack_numbers` in place of names; a rack that no broker is in keeps a number of its own."""
-    if not rule.spread_over:
-        return rule
-    names = sorted({r for b in brokers if (r := racks.get(b))})
-    known = {name: i for i, name in enumerate(names)}
-    return RackRule(spread_over=tuple(str(known.get(r, -1 - i)) for i, r in enumerate(rule.spread_over)))
-
-
 def make_fleet(
     lists: Sequence[Sequence[int]],
     sizes: Sequence[int],
     racks: Mapping[int, str | None],
-    rule: RackRule,
+    rule: GroupRule,
     *,
     receivers: Collection[int],
     givers: Collection[int] | None = None,
@@ -144,7 +127,7 @@ def make_fleet(
     if givers is not None:
         gives = np.array([b in givers for b in brokers])
         movable &= gives[home]
-    numbers, rack_count = rack_numbers(brokers, racks)
+    numbers, rack_count = group_numbers(brokers, racks)
     return Fleet(
         brokers=brokers,
         rack=numbers,
@@ -157,7 +140,7 @@ def make_fleet(
         movable=movable,
         still=stays,
         size=size,
-        rule=_numbered(rule, brokers, racks),
+        rule=numbered_rule(rule, brokers, racks),
         locality_scoped=locality_scoped,
         most_broken=most_broken,
     )

@@ -38,7 +38,7 @@ class FreeMoves:
         self.receivers: list[int] = [b for b, takes in enumerate(board.fleet.receiver.tolist()) if takes]
         fleet = board.fleet
         self.pool: list[int] = fleet.pool.tolist()
-        self._racks = [str(r) if r < fleet.racks else None for r in self.pool]
+        self._groups = fleet.groups
         self.arrived: list[list[Entry]] = [sorted((board.size(s), s) for s in row) for row in board.arrived]
 
     def may_go(self, slot: int, dest: int) -> bool:
@@ -51,10 +51,10 @@ class FreeMoves:
 
     def _breaks(self, slot: int, dest: int) -> bool:
         """True when the slot's set would break the rack rule there, and does not where the slot is."""
-        board, rule = self.board, self.board.fleet.rule
-        others = [self._racks[board.broker(s)] for s in board.siblings(slot)]
-        return rule.violates([*others, self._racks[dest]]) and not rule.violates(
-            [*others, self._racks[board.broker(slot)]]
+        board, groups = self.board, self._groups
+        others = [self.pool[board.broker(s)] for s in board.siblings(slot)]
+        return groups.violates([*others, self.pool[dest]]) and not groups.violates(
+            [*others, self.pool[board.broker(slot)]]
         )
 
     def move(self, slot: int, dest: int) -> None:

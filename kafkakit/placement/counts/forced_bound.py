@@ -76,5 +76,5 @@ def _legal_sets(problem: PlacementProblem, a: ForcedInputs) -> LegalSets:
         wanted=a.units,
         load=np.ones(count, dtype=np.int64),
         copy_cost=a.weight,
-        min_rack_ids=problem.rule.min_groups,
+        rule=problem.rule,
     )

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.findings import Finding
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.check.catalogue import finding
 from kafkakit.topicmappr.decide.check.grouping import Bools, Describe, Subject, by_topic, list_of, replicas_of
 from kafkakit.topicmappr.decide.check.table import Ints
@@ -57,10 +58,7 @@ def racks(subject: Subject) -> Iterator[Finding]:
     racked = ids[at] == table.broker
     cells, in_cell = np.unique(table.part[racked] * len(names) + rack_by_id[at[racked]], return_counts=True)
     cell_part, cell_rack = cells // len(names), cells % len(names)
-    on_racks = table.counted(table.part[racked])
-    distinct = table.counted(cell_part)
-    # kafka-kit's rule: without a minimum all racks differ, with one racks may repeat once it is reached.
-    broken = (distinct < on_racks) & ((minimum == 0) | (distinct < minimum))
+    broken = GroupRule(minimum).broken_sets(table.part[racked], rack_by_id[at[racked]], table.partitions)
     asks = "put replicas on the same rack" if minimum == 0 else f"span fewer than {minimum} racks"
     hint = subject.hints.fix_racks()
     yield from by_topic(subject, "rack-rule", broken, asks, hint, _racks_of(subject))

@@ -7,7 +7,7 @@ from kafkakit.core.certificate import BrokerLimit, PlacementRules
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import BrokerLoad, Plan
 from kafkakit.core.quantities import format_bytes
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class BrokerFacts:
     now: tuple[int, ...] | None
 
     @property
-    def rule(self) -> RackRule:
+    def rule(self) -> GroupRule:
         """The plan's rack rule."""
-        return RackRule(self.rules.min_rack_ids, self.rules.spread_over)
+        return GroupRule(self.rules.min_rack_ids, self.rules.spread_over)
 
     def rack(self, broker: int) -> str | None:
         """The broker's rack; None when it has none or the plan does not know it."""

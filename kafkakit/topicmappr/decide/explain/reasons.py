@@ -92,7 +92,7 @@ def why_not(case: Case, facts: BrokerFacts, broker: int) -> Reason:
         return Reason(broker, "no-place-open", "no copy has to come: one here would be a copy more")
     lawful = [gone for gone in case.adding if _fits(case, facts, gone, broker)]
     if not lawful:
-        if facts.rule.spread_over:
+        if facts.rule.spreads:
             place = "without a rack" if facts.rack(broker) is None else f"in rack {facts.rack(broker)}"
             return Reason(broker, "uneven", f"a copy {place} would leave the replicas unevenly spread over racks")
         mates = _rack_mates(broker, case.new, facts)
@@ -108,9 +108,9 @@ def _fits(case: Case, facts: BrokerFacts, gone: int, broker: int) -> bool:
     rest = [b for b in case.new if b != gone]
     mates = len(_rack_mates(broker, rest, facts))
     rule = facts.rule
-    if rule.spread_over:
+    if rule.spreads:
         old, new = ([facts.rack(b) for b in row] for row in (case.old, [*rest, broker]))
-        return not rule.violates(new) or (rule.violates(old) and not rule.crowds(old, new))
+        return not rule.violates(new) or (rule.violates(old) and not rule.worsens(old, new))
     if not mates or not rule.violates(map(facts.rack, [*rest, broker])):
         return True
     return rule.violates(map(facts.rack, rest)) and mates <= len(_rack_mates(gone, rest, facts))

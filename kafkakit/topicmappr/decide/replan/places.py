@@ -1,6 +1,5 @@
 """Who may hold what now: the plan's rules applied to the brokers of today."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.slots import Fleet, make_fleet
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.topicmappr.decide.loads_now import LoadsNow
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
@@ -30,7 +29,7 @@ class Places:
 
     rows: Sequence[Row]
     racks: Mapping[int, str | None]
-    rule: RackRule
+    rule: GroupRule
     targets: tuple[int, ...]
     receivers: tuple[int, ...]
     leaving: frozenset[int]
@@ -73,16 +72,8 @@ class Places:
 
     def rule_allows(self, new: Sequence[int], old: Sequence[int]) -> bool:
         """True when a set keeps the rack rule, or breaks it no worse than the set it replaces."""
-        after, before = (Counter(r for b in row if (r := self.racks.get(b))) for row in (new, old))
-        if not self.rule.violates(map(self.racks.get, new), max(0, len(old) - len(new))):
-            return True
-        if not self.rule.violates(map(self.racks.get, old)):
-            return False
-        if self.rule.spread_over:
-            return not self.rule.crowds([self.racks.get(b) for b in old], [self.racks.get(b) for b in new])
-        if self.rule.min_rack_ids:
-            return len(after) >= len(before)
-        return all(count <= max(1, before[rack]) for rack, count in after.items())
+        after, before = ([self.racks.get(b) for b in row] for row in (new, old))
+        return self.rule.permits(after, before)
 
     def wanted(self, row: Row) -> int:
         """How many replicas the partition should have."""
@@ -158,7 +149,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     return Places(
         rows=rows,
         racks=racks,
-        rule=RackRule(goal.min_rack_ids, _spread_now(rules, [b for b in targets if b in usable], racks)),
+        rule=GroupRule(goal.min_rack_ids, _spread_now(rules, [b for b in targets if b in usable], racks)),
         targets=targets,
         receivers=tuple(sorted(b for b in may if b in usable and b not in leaving)),
         leaving=leaving,
