@@ -75,7 +75,7 @@ class BrokerChange:
 
 
 def classify_unseen(holding: Iterable[int], listed: Iterable[int]) -> BrokerChange:
-    """Compare without knowing the cluster's brokers: all are taken as live, and nobody misses a rack."""
+    """Compare without knowing the cluster's brokers: all are taken as live, and none as lacking a rack."""
     held, wanted = set(holding), set(listed)
     return BrokerChange(
         targets=tuple(sorted(wanted)),

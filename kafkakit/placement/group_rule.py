@@ -8,7 +8,7 @@ other groups and on brokers without a group are not counted. A set that is not e
 holds more than its share (the replicas over the groups, rounded up) gets more. With no more replicas than groups
 this is "all groups differ" again.
 
-This module and `group_rooms` alone interpret the rule; others ask them. A replica's group is its broker's tag, and
+The modules `group_*` alone interpret the rule. A replica's group is its broker's tag, and
 None or "" where it has none.
 """
 
@@ -61,7 +61,7 @@ class GroupRule:
     def violates(self, groups: Iterable[Group], openings: int = 0) -> bool:
         """True when a replica set in these groups breaks the rule, wherever its `openings` copies to come may go.
 
-        Only even spread asks for those.
+        These matter for even spread alone.
         """
         return breaks([g for g in groups if g], self.min_groups, self.spread_over, openings)
 

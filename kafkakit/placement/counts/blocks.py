@@ -7,9 +7,13 @@ block every broker holds the block's top count or one less, and the block's tota
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Reach = Callable[[int], set[int]]
 
@@ -39,7 +43,7 @@ def blocks_of(loads: Sequence[int], reach: Reach) -> list[Block]:
     return blocks
 
 
-def reach_by(steps: Any) -> Reach:
+def reach_by(steps: "NDArray[np.bool_]") -> Reach:
     """Reachability over a square matrix of truth values, each broker itself included."""
     import numpy as np
 

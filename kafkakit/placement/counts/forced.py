@@ -8,7 +8,7 @@ first (`even_counts.py`), then one minimum-cost flow keeps as many replicas, or 
 """
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import Proof
 from kafkakit.placement.counts.blocks import Block, block_proof
@@ -19,6 +19,14 @@ from kafkakit.placement.counts.pool import deal_pool
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Wired = tuple[tuple[Ints, Ints], int]
+    """Partition and broker (or rack) of each arc of a block, and the block's number."""
 
 Row = tuple[int, ...]
 _EXPLICIT_ARCS = 4_000_000
@@ -94,8 +102,8 @@ def _solve(problem: PlacementProblem, a: ForcedInputs, blocks: list[Block]) -> t
 
 
 def _wire(
-    network: FlowNetwork, a: ForcedInputs, price: Any, source: int, broker: int, pool: int, repeat: int
-) -> tuple[Any, list[Any], list[Any]]:
+    network: FlowNetwork, a: ForcedInputs, price: "Ints", source: int, broker: int, pool: int, repeat: int
+) -> "tuple[Wired, list[Wired], list[Wired]]":
     """Arcs from partitions to present brokers, to single new brokers, and to rack pools.
 
     Returns ((partition, broker), block) for stays, the same for explicit new arcs, and
@@ -129,7 +137,7 @@ def _wire(
     single = ~again
     p, r = pair_part[single], pair_rack[single]
     pooled.append(((p, r), network.arcs(number[p, r], pool + r, 1, price[p])))
-    explicit: list[Any] = []
+    explicit: list[Wired] = []
     p, r = pair_part[again], pair_rack[again]
     if int(rack_size[r].sum()) <= _EXPLICIT_ARCS:
         new_part, new_broker = _others(a, p, r)
@@ -151,7 +159,7 @@ def _wire(
     return stays, explicit, pooled
 
 
-def _others(a: ForcedInputs, part: Any, rack: Any) -> tuple[Any, Any]:
+def _others(a: ForcedInputs, part: "Ints", rack: "Ints") -> "tuple[Ints, Ints]":
     """(partition, broker) for every broker of the given racks that does not hold the partition now."""
     import numpy as np
 
@@ -166,7 +174,9 @@ def _others(a: ForcedInputs, part: Any, rack: Any) -> tuple[Any, Any]:
     return new_part[~held], new_broker[~held]
 
 
-def _deal_pools(network: FlowNetwork, a: ForcedInputs, pooled: list[Any], quota: Any, chosen: list[list[int]]) -> None:
+def _deal_pools(
+    network: FlowNetwork, a: ForcedInputs, pooled: "list[Wired]", quota: "Ints", chosen: list[list[int]]
+) -> None:
     import numpy as np
 
     racks = len(a.rack_names)

@@ -7,15 +7,23 @@ measure (range over the top, variance, ...) at once.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.network import FlowNetwork
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Ints = NDArray[np.int64]
 
 Build = Callable[[FlowNetwork], int]
 _FIRST_WIDTH = 32
 
 
-def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1, most: Any = None) -> tuple[FlowNetwork, Any]:
+def solve_levels(
+    build: Build, base: "ArrayLike", total: int, *, scale: int = 1, most: "Ints | None" = None
+) -> "tuple[FlowNetwork, Ints]":
     """Route `total` units over brokers so that base + units is as even as possible.
 
     `build(network)` makes everything up to the broker nodes, supplies included, and returns the first
@@ -28,11 +36,11 @@ def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1, most: A
     import numpy as np
 
     base = np.asarray(base, dtype=np.int64)
-    top = base + (total if most is None else np.minimum(most, total))
+    top: Ints = base + np.minimum(np.full_like(base, total) if most is None else most, total)
     # Wide enough to need few rounds, narrow enough that the unit steps do not outweigh the network itself.
     width = max(_FIRST_WIDTH, min(total // len(base) // 4, 200_000 // len(base)))
     # Without other constraints every broker below the water level would be filled up to it: start there.
-    loads = np.clip(_water_level(base, top, total), base, top)
+    loads: Ints = np.clip(_water_level(base, top, total), base, top)
     while True:
         low = np.minimum(np.maximum(base, loads - width), top)
         high = np.minimum(loads + width, top)
@@ -54,7 +62,7 @@ def solve_levels(build: Build, base: Any, total: int, *, scale: int = 1, most: A
         width *= 2
 
 
-def _water_level(base: Any, top: Any, total: int) -> int:
+def _water_level(base: "Ints", top: "Ints", total: int) -> int:
     """The lowest level at which `total` units have room, each broker taking what lies between its base and top."""
     import numpy as np
 

@@ -89,7 +89,7 @@ def _price(partition: PlannedPartition, position: int, broker: int) -> int:
 
 
 def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[int, str]:
-    """The least new copies (or bytes) and why: every missing replica needs one copy, whoever plans it."""
+    """The least new copies (or bytes) and why: every missing replica needs one copy, whatever the plan."""
     targets = set(problem.targets)
     copies = weight = lost = 0
     leaving: set[int] = set()

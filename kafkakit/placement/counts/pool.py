@@ -1,15 +1,21 @@
 """Dealing a rack pool out: which partition gets which of the pool's brokers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 
-def deal_pool(takers: Sequence[int], brokers: Any, quota: Any, held: Sequence[Sequence[int]]) -> list[int]:
+def deal_pool(takers: Sequence[int], brokers: "Ints", quota: "Ints", held: Sequence[Sequence[int]]) -> list[int]:
     """Give each taker one broker so that broker i is given `quota[i]` times.
 
     `takers` are partition numbers (repeated when they take several), `held[p]` what partition p has
     already. A broker's turns are spread over the whole row, so that neighbouring partitions, which mostly
-    belong to one topic, get different brokers. Clashes are mended by swapping with the nearest row that
+    belong to one topic, get different brokers. Clashes are resolved by swapping with the nearest row that
     suits both; where none does, the taker gets the least used broker it can hold.
     """
     turns = [
@@ -22,12 +28,12 @@ def deal_pool(takers: Sequence[int], brokers: Any, quota: Any, held: Sequence[Se
     for j, p in enumerate(takers):
         mine = taken.setdefault(p, set(held[p]))
         if row[j] in mine:
-            _mend(row, j, takers, taken, held)
+            _swap(row, j, takers, taken, held)
         mine.add(row[j])
     return row
 
 
-def _mend(
+def _swap(
     row: list[int], j: int, takers: Sequence[int], taken: dict[int, set[int]], held: Sequence[Sequence[int]]
 ) -> None:
     mine = taken[takers[j]]

@@ -25,10 +25,10 @@ def replace_replicas(rows: Sequence[Replaced], pool: BrokerPool) -> list[tuple[i
     that it need not wait for the copy, or where none is, to a live or a new one. Among those the counts of
     leaders come out as even as can be, all other leaderships fixed.
     """
-    heirs = [n for n, row in enumerate(rows) if row.partition.current[0] not in row.kept]
+    passing = [n for n, row in enumerate(rows) if row.partition.current[0] not in row.kept]
     led = Counter(dict(pool.leaders))
-    led.subtract(rows[n].partition.current[0] for n in heirs)
-    leaders = dict(zip(heirs, pass_leaders([_candidates(rows[n], pool) for n in heirs], led), strict=True))
+    led.subtract(rows[n].partition.current[0] for n in passing)
+    leaders = dict(zip(passing, pass_leaders([_candidates(rows[n], pool) for n in passing], led), strict=True))
     return [_list(row, leaders.get(n)) for n, row in enumerate(rows)]
 
 
@@ -44,7 +44,7 @@ def _list(row: Replaced, leader: int | None) -> tuple[int, ...]:
     places = [b if b in row.kept else next(supply) for b in row.partition.current]
     if leader is None or places[0] == leader:
         return tuple(places)
-    # The new leader and the copy in the leader's old place change seats, so that nobody else moves.
-    seat = places.index(leader)
-    places[0], places[seat] = places[seat], places[0]
+    # The new leader and the copy in the leader's old place are swapped, so that no other copy moves.
+    at = places.index(leader)
+    places[0], places[at] = places[at], places[0]
     return tuple(places)

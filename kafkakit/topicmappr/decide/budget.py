@@ -1,8 +1,8 @@
 """What a run may spend: which partitions of a plain request are served now, and which wait for another run.
 
-A request is made of wishes, one a partition. They are served in the order of their rank while they fit; one that
-does not fit is passed over, so that a large partition does not hold up the small ones behind it. A wish is served
-whole or not at all. What is left is no failure: the same request made again goes on with it.
+A request is made of changes, one for each partition. They are served in the order of their rank while they fit; one
+that does not fit is passed over, so that a large partition does not hold up the small ones behind it. A change is
+served whole or not at all. What is left is no failure: the same request made again goes on with it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -52,7 +52,7 @@ NO_BUDGET = Budget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PartitionChange:
     """One partition that is to change: `copies` are made of it, each of `size_bytes` (None: unknown).
 
     `key` is its name, `index` stands for it in the answer. A lower `rank` is served earlier; among equals the
@@ -98,20 +98,20 @@ class Served:
     left: LeftForLater = NOTHING_LEFT
 
 
-def serve(wishes: Collection[Wish], budget: Budget) -> Served:
-    """Serve wishes in the order of their ranks while they fit. O(n log n)."""
+def serve(changes: Collection[PartitionChange], budget: Budget) -> Served:
+    """Serve changes in the order of their ranks while they fit. O(n log n)."""
     if not budget.given:
-        return Served(indices=frozenset(w.index for w in wishes))
+        return Served(indices=frozenset(w.index for w in changes))
     copies = spent = 0
     taken: set[int] = set()
-    left: list[Wish] = []
-    for wish in sorted(wishes, key=_order):
-        if budget.allows(copies + wish.copies, spent + (wish.bytes or 0)):
-            taken.add(wish.index)
-            copies += wish.copies
-            spent += wish.bytes or 0
+    left: list[PartitionChange] = []
+    for change in sorted(changes, key=_order):
+        if budget.allows(copies + change.copies, spent + (change.bytes or 0)):
+            taken.add(change.index)
+            copies += change.copies
+            spent += change.bytes or 0
         else:
-            left.append(wish)
+            left.append(change)
     sizes = [w.bytes for w in left]
     known = [size for size in sizes if size is not None]
     return Served(
@@ -126,21 +126,21 @@ def serve(wishes: Collection[Wish], budget: Budget) -> Served:
     )
 
 
-def _order(wish: Wish) -> tuple[int, int, TopicPartition]:
-    return wish.rank, _UNSIZED if wish.bytes is None else wish.bytes, wish.key
+def _order(change: PartitionChange) -> tuple[int, int, TopicPartition]:
+    return change.rank, _UNSIZED if change.bytes is None else change.bytes, change.key
 
 
 def refuse_unsized(
-    snapshot: ClusterSnapshot, budget: Budget, wishes: Iterable[Wish], facts: StorageFacts | None = None
+    snapshot: ClusterSnapshot, budget: Budget, changes: Iterable[PartitionChange], facts: StorageFacts | None = None
 ) -> None:
     """Stop where bytes are limited and the size of a partition that is to be copied is not known.
 
-    Raises `UsageError` for a snapshot without sizes and `TryLaterError` where brokers did not tell theirs.
+    Raises `UsageError` for a snapshot without sizes and `TryLaterError` where brokers reported none.
     """
     if budget.max_moved_bytes is None:
         return
     try:
-        storage_of(snapshot, facts, brokers=(), partitions=[w.key for w in wishes if w.copies])
+        storage_of(snapshot, facts, brokers=(), partitions=[w.key for w in changes if w.copies])
     except UsageError as error:
         raise UsageError(f"--max-moved-bytes: {error.message}", hint=error.hint) from None
     except TryLaterError as error:
@@ -174,7 +174,7 @@ def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
 
 
 def budget_argument(argument: str, served: Served) -> str:
-    """The argument of a bound that holds for the partitions served: it says so when others were left."""
+    """The argument of a bound that holds for the partitions served: it names those that were left."""
     if not served.left.partitions:
         return argument
     left = served.left.partitions
@@ -188,7 +188,7 @@ def left_data(left: LeftForLater) -> dict[str, object]:
 
 
 def pinned_note(keys: Sequence[TopicPartition], what: str) -> tuple[str, ...]:
-    """A note on pinned partitions that the request would have changed; `what` says what becomes of them."""
+    """A note on pinned partitions that the request would have changed; `what` is what becomes of them."""
     from kafkakit.core.lists_in_words import some
 
     if not keys:

@@ -21,7 +21,7 @@ def explain_unplaced(
 
 
 def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...]) -> InfeasibleError:
-    """The error that says why no placement satisfies the request, and what writing it all the same would mean."""
+    """The error of a request that no placement satisfies: why, and what writing the plan all the same would mean."""
     count = sum(1 for n in unplaced if n)
     return InfeasibleError(
         f"no plan fits: {'; '.join(shortages)}",

@@ -1,4 +1,4 @@
-"""What a plain request was turned into: the plan, and what the report says besides."""
+"""What a plain request was turned into: the plan, and what the report shows besides."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from kafkakit.topicmappr.decide.budget import NOTHING_LEFT, LeftForLater
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
-    """A decided request. `title` says it in words; `reasons` tell why some partitions cannot be served.
+    """A decided request. `title` is its summary; `reasons` are why some partitions cannot be served.
 
     `left_alone` counts those partitions. The plan serves all others, and is written with them left out
     only when the operator asks for that. `later` is what a budget left for another run.

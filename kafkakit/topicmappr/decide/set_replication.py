@@ -18,8 +18,8 @@ from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.budget import (
     NO_BUDGET,
     Budget,
+    PartitionChange,
     Served,
-    Wish,
     budget_argument,
     budget_notes,
     pinned_note,
@@ -104,7 +104,7 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
     able, _ = set_stranded_apart(scope_of(snapshot, asked.scope).partitions, live)
     offered = Counter(racks[b] for b in live)
     known: dict[tuple[str, ...], int] = {}
-    wishes = []
+    changes = []
     for i, p in enumerate(able):
         stay = tuple(sorted(racks[b] for b in p.current if b in live))
         if p.wanted <= len(stay) or p.key in asked.untouched:
@@ -115,9 +115,9 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
             known[stay] = fill_room(GroupRule(asked.min_rack_ids), stay, beside, free[""], p.wanted)
         if known[stay]:
             rank = len(stay) - p.wanted
-            wishes.append(Wish(index=i, key=p.key, copies=known[stay], size_bytes=p.size_bytes, rank=rank))
-    refuse_unsized(snapshot, budget, wishes)
-    return serve(wishes, budget)
+            changes.append(PartitionChange(index=i, key=p.key, copies=known[stay], size_bytes=p.size_bytes, rank=rank))
+    refuse_unsized(snapshot, budget, changes)
+    return serve(changes, budget)
 
 
 def _told(rebuild: Rebuild, request: ReplicationRequest, served: Served, pinned: tuple[TopicPartition, ...]) -> Plan:

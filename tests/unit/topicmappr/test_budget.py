@@ -9,7 +9,15 @@ from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic, TopicPartition
-from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget, LeftForLater, Served, Wish, budget_notes, serve
+from kafkakit.topicmappr.decide.budget import (
+    NO_BUDGET,
+    Budget,
+    LeftForLater,
+    PartitionChange,
+    Served,
+    budget_notes,
+    serve,
+)
 from kafkakit.topicmappr.decide.drain.decision import decide_drain
 from kafkakit.topicmappr.decide.drain.request import DrainRequest
 from kafkakit.topicmappr.decide.explain.decision import explain
@@ -25,8 +33,8 @@ from tests.invariants.plan import verify_plan
 Lists = list[list[int]]
 
 
-def wish(index: int, copies: int, size: int | None, rank: int = 0) -> Wish:
-    return Wish(index=index, key=TopicPartition("t", index), copies=copies, size_bytes=size, rank=rank)
+def wish(index: int, copies: int, size: int | None, rank: int = 0) -> PartitionChange:
+    return PartitionChange(index=index, key=TopicPartition("t", index), copies=copies, size_bytes=size, rank=rank)
 
 
 def world(
@@ -72,8 +80,8 @@ def test_without_a_budget_everything_is_served() -> None:
 
 
 def test_ranks_come_first_then_bytes_with_unknown_ones_last_then_names() -> None:
-    wishes = [wish(0, 1, 5), wish(1, 1, None), wish(2, 1, 4), wish(3, 1, 4), wish(4, 1, 90, rank=-1)]
-    order = [min(serve(wishes, Budget(max_moves=n)).indices - serve(wishes, Budget(max_moves=n - 1)).indices)
+    changes = [wish(0, 1, 5), wish(1, 1, None), wish(2, 1, 4), wish(3, 1, 4), wish(4, 1, 90, rank=-1)]
+    order = [min(serve(changes, Budget(max_moves=n)).indices - serve(changes, Budget(max_moves=n - 1)).indices)
              for n in range(1, 6)]  # fmt: skip
     assert order == [4, 2, 3, 0, 1]
 
@@ -86,10 +94,10 @@ def test_what_does_not_fit_is_passed_over_and_counted() -> None:
 
 
 def test_both_limits_hold_at_once() -> None:
-    wishes = [wish(n, 1, 10) for n in range(5)]
-    assert len(serve(wishes, Budget(max_moves=4, max_moved_bytes=25)).indices) == 2
-    assert len(serve(wishes, Budget(max_moves=1, max_moved_bytes=25)).indices) == 1
-    assert serve(wishes, Budget(max_moves=0)).left.beyond == 5
+    changes = [wish(n, 1, 10) for n in range(5)]
+    assert len(serve(changes, Budget(max_moves=4, max_moved_bytes=25)).indices) == 2
+    assert len(serve(changes, Budget(max_moves=1, max_moved_bytes=25)).indices) == 1
+    assert serve(changes, Budget(max_moves=0)).left.beyond == 5
 
 
 def test_bytes_left_are_unknown_when_one_is() -> None:

@@ -33,8 +33,8 @@ def decide_drain(
     """Decide who takes the replicas of the leaving brokers.
 
     Counts over all topics come out as even as can be, or, when placed by storage, free bytes; `facts` say where
-    sizes come from. A partition that finds no place is left as it is and told in `reasons`. What a budget has no
-    room for waits (see `drain.order` for who goes first). Cost: one small flow, or that of `storage_rebuild.search`.
+    sizes come from. A partition that finds no place is left as it is and named in `reasons`. What a budget has no
+    room for waits (see `drain.order` for who goes first). Cost: one small flow, or that of `rebuild_bytes.tightening`.
     """
     problem = drain_problem(snapshot, request)
     partitions = problem.scope.partitions

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.topicmappr.decide.budget import Budget, Served, Wish, refuse_unsized, serve
+from kafkakit.topicmappr.decide.budget import Budget, PartitionChange, Served, refuse_unsized, serve
 from kafkakit.topicmappr.decide.drain.problem import DrainProblem
 
 _WHOLE = 1 << 20
@@ -19,18 +19,18 @@ def serve_drain(
     First come partitions with a replica on a dead leaving broker, those with the fewest live copies in sync before
     all; then the smallest, so that most partitions are freed for the bytes. Raises as `refuse_unsized`.
     """
-    wishes = [
-        _wish(problem, i, problem.scope.partitions[i], len(kept))
+    changes = [
+        _change(problem, i, problem.scope.partitions[i], len(kept))
         for i, kept in problem.openings.items()
         if i not in unfit
     ]
-    refuse_unsized(snapshot, budget, wishes, facts)
-    return serve(wishes, budget)
+    refuse_unsized(snapshot, budget, changes, facts)
+    return serve(changes, budget)
 
 
-def _wish(problem: DrainProblem, index: int, p: PlannedPartition, kept: int) -> Wish:
+def _change(problem: DrainProblem, index: int, p: PlannedPartition, kept: int) -> PartitionChange:
     live = problem.pool.live
     rank = _WHOLE
     if any(b in problem.leaving and b not in live for b in p.current):
         rank = sum(1 for b in p.current if b in live and (p.in_sync is None or b in p.in_sync))
-    return Wish(index=index, key=p.key, copies=len(p.current) - kept, size_bytes=p.size_bytes, rank=rank)
+    return PartitionChange(index=index, key=p.key, copies=len(p.current) - kept, size_bytes=p.size_bytes, rank=rank)

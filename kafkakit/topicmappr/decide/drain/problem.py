@@ -40,7 +40,7 @@ class DrainProblem:
 
 
 def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProblem:
-    """Find what must leave; raises `UsageError` for unknown brokers and when nobody is left to receive."""
+    """Find what must leave; raises `UsageError` for unknown brokers and when no broker is left to receive."""
     pool = pool_of(snapshot)
     leaving = frozenset(request.leaving.ids)
     unknown = sorted(b for b in leaving if not pool.named(b))

@@ -13,8 +13,8 @@ from kafkakit.placement.problem import Minimize
 from kafkakit.placement.stranded import stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.budget import (
+    PartitionChange,
     Served,
-    Wish,
     budget_argument,
     budget_notes,
     pinned_note,
@@ -65,7 +65,7 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
     rule = "even spread over racks" if request.spread else _rule_words(request.min_rack_ids)
     selection = problem.scope.selection
     return PlannedChange(
-        title=f"Mend the rack rule: {rule}",
+        title=f"Repair the rack rule: {rule}",
         topics=selection.selected,
         topics_excluded=selection.excluded,
         plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
@@ -76,12 +76,14 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
 
 
 def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> Served:
-    wishes = []
+    changes = []
     for i, repair in problem.repairs.items():
         p = problem.scope.partitions[i]
-        wishes.append(Wish(index=i, key=p.key, copies=repair.moves, size_bytes=p.size_bytes, rank=-repair.moves))
-    refuse_unsized(snapshot, request.budget, wishes)
-    return serve(wishes, request.budget)
+        changes.append(
+            PartitionChange(index=i, key=p.key, copies=repair.moves, size_bytes=p.size_bytes, rank=-repair.moves)
+        )
+    refuse_unsized(snapshot, request.budget, changes)
+    return serve(changes, request.budget)
 
 
 def _rule_words(minimum: int) -> str:
@@ -109,7 +111,7 @@ def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> 
 
 
 def _reasons(problem: RackProblem) -> tuple[str, ...]:
-    """Why partitions cannot be mended, one sentence for each reason."""
+    """Why partitions cannot be repaired, one sentence for each reason."""
     names: dict[str, list[str]] = {}
     for i, lack in sorted(problem.beyond_repair.items()):
         names.setdefault(lack.reason, []).append(str(problem.scope.partitions[i].key))

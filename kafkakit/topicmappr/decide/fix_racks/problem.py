@@ -72,7 +72,7 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
     pool = pool_of(snapshot)
     names = tuple(sorted({r for b in pool.open if (r := pool.racks[b])}))
     if not names:
-        raise UsageError("no live broker has a rack, so there is no rack rule to mend", hint="set broker.rack")
+        raise UsageError("no live broker has a rack, so there is no rack rule to repair", hint="set broker.rack")
     sized = request.minimize is Minimize.BYTES
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude, sized=sized))
     rule = GroupRule(request.min_rack_ids, names if request.spread else ())

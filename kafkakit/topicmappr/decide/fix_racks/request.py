@@ -11,7 +11,7 @@ from kafkakit.topicmappr.decide.budget import NO_BUDGET, Budget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixRacksRequest:
-    """Mend the rack rule for the chosen topics.
+    """Repair the rack rule for the chosen topics.
 
     The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
     at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. `words`

@@ -33,7 +33,7 @@ def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> Planne
     """Decide which replica of each partition comes first; the others keep their order.
 
     Loads come out decreasingly minimal over the brokers that may lead, with the fewest changes among those.
-    Partitions whose replicas may none of them lead are left as they are and told in `reasons`; those without a
+    Partitions whose replicas may none of them lead are left as they are and named in `reasons`; those without a
     live copy in sync are left as they are too. A budget takes part of these changes, see `first_passings`. Cost: one
     flow, 3 s for 200,000 partitions on 600 brokers.
     """

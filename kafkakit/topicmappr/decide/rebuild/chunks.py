@@ -54,12 +54,12 @@ def _next(
     """The list with the due slots filled by brokers of the final list; the other slots keep theirs."""
     waiting = [b for b, ready in zip(now, due, strict=True) if not ready]
     kept = [b for b, ready in zip(now, due, strict=True) if not ready or b in final]
-    wishes = [final[k] for k, ready in enumerate(due) if ready]
-    kept += _fitting(kept, [*wishes, *(b for b in final if b not in wishes)], racks, rule)
+    wanted = [final[k] for k, ready in enumerate(due) if ready]
+    kept += _fitting(kept, [*wanted, *(b for b in final if b not in wanted)], racks, rule)
     left = [b for b in kept if b not in waiting]
     slots: list[int | None] = [None if ready else b for b, ready in zip(now, due, strict=True)]
-    for wish in (final, now):
-        for k, broker in enumerate(wish):
+    for preferred in (final, now):
+        for k, broker in enumerate(preferred):
             if slots[k] is None and broker in left:
                 slots[k] = broker
                 left.remove(broker)

@@ -30,11 +30,11 @@ from kafkakit.topicmappr.decide.storage_words import FreeChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild:
-    """A decided rebuild: the plan and what the report says besides.
+    """A decided rebuild: the plan and what the report shows besides.
 
     `before` and `after` are replica lists in the order of `scope.partitions`, and `steps` lead from the one to
     the other, a map each; `unplaced` counts wanted replicas without a broker and `shortages` says why. `free` is
-    told by placement by storage alone.
+    known to placement by storage alone.
     """
 
     plan: Plan
@@ -215,7 +215,7 @@ def _place_stored(
 def _balanced(
     problem: PlacementProblem, placement: Placement, request: RebuildRequest, evacuated: Mapping[str, frozenset[int]]
 ) -> Placement:
-    # A forced rebuild by count has even leaders already, as long as nobody is barred from leading.
+    # A forced rebuild by count has even leaders already, as long as no broker is barred from leading.
     if not request.optimize_leadership or (request.force_rebuild and not evacuated and not request.by_storage):
         return placement
     lists = even_leaders(problem.partitions, placement.replicas, problem.targets, evacuated)
