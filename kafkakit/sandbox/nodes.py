@@ -66,13 +66,8 @@ def _settings(
 def start_processes(
     machine: Machine, store: Store, state: SandboxState, launch: jvm.Launch, passwords: Passwords | None
 ) -> SandboxState:
-    """Start brokers first: they wait for the controller, which needs formatting before it can start."""
-    layout = state.layout
-    if layout.keeper.role is Role.ZOOKEEPER:
-        order: tuple[Node, ...] = layout.nodes
-    else:
-        order = (*layout.brokers, layout.keeper)
-    for node in order:
+    """Start the keeper first: a broker without a controller asks for it all the time, a quarter of its start."""
+    for node in state.layout.nodes:
         if node.role is Role.CONTROLLER:
             _format(machine, store, state, launch, passwords)
         state = start_node(machine, store, state, node)

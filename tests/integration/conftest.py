@@ -146,6 +146,21 @@ def missing(part: str, reason: str) -> None:
     pytest.skip(f"{part}: {reason}; try `kafkakit sandbox up`")
 
 
+# Files that take longest, first: the others fill what is left of the workers' time.
+LONGEST = (
+    "test_reassign_faults", "test_demo", "test_reassign", "test_runbooks", "test_sandbox", "test_reassign_faults_control",
+    "test_reassign_eta", "test_kafka_versions", "test_reassign_status", "test_control_stores", "test_rebalance", "test_broker",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers, one of them runs all of a file, so that its clusters are started once."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit"

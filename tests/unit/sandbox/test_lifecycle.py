@@ -224,7 +224,7 @@ def test_up_cleans_away_what_a_killed_up_left(stage: Stage) -> None:
     with pytest.raises(TryLaterError):
         run.loaded(stage.store)
     assert stage.up()
-    assert sorted(stage.processes.killed) == [100, 101, 102, 104]
+    assert sorted(stage.processes.killed) == [101, 102, 103, 104]
     assert len(stage.processes.alive) == 4
 
 
