@@ -8,6 +8,8 @@ STAMP := $(VENV)/.kafkakit-installed
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$name -c '$(SUITABLE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
+# Tests with real brokers wait more than they compute, so one worker more than there are cores; each needs 2 GB.
+BROKER_WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 4 ? cores + 1 : 4 )))
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
@@ -28,10 +30,12 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)
 
-# Quick tests on all cores first; those with real brokers one after another, since they would starve each other.
+# Quick tests on all cores; then those with real brokers, a file to a worker; then, alone, those that measure time.
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m 'not kafka and not zookeeper and not network' $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m 'kafka or zookeeper or network' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(BROKER_WORKERS) --dist loadfile --no-loadscope-reorder \
+	  -m '(kafka or zookeeper or network) and not timed' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m timed $(PYTEST_ARGS)
 
 # Without random tests, runs cut at every effect, and tests that start many processes; make test runs all.
 check: $(STAMP)

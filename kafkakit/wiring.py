@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.data import DataPlane
     from kafkakit.ports.groups import GroupAdmin
     from kafkakit.ports.log import LogReader
+    from kafkakit.ports.machine import Machine
     from kafkakit.ports.metrics import StorageMetrics
 
 
@@ -50,9 +51,14 @@ def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool =
 
 def open_data(settings: Settings) -> DataPlane:
     """Connect to the cluster's data side (producer, consumer)."""
+    return open_data_of(_address(settings), usable_security(settings))
+
+
+def open_data_of(bootstrap_servers: str, security: Security) -> DataPlane:
+    """Connect to the data side of a cluster that no settings name."""
     from kafkakit.adapters.kafka.data import KafkaData
 
-    return KafkaData(_address(settings), usable_security(settings))
+    return KafkaData(bootstrap_servers, security)
 
 
 def open_log(settings: Settings) -> LogReader:
@@ -180,6 +186,29 @@ def missing_packages() -> dict[str, tuple[str, ...]]:
     from kafkakit.adapters import installed
 
     return installed.missing_of_extras("kafkakit")
+
+
+def this_machine(cache_dir: Path) -> Machine:
+    """The real machine: its processes, Java, jars and class archives (cached under `cache_dir`) and Kafka client."""
+    import os
+
+    from kafkakit.adapters.certificates import CertificateMaker
+    from kafkakit.adapters.jars import JarCache
+    from kafkakit.adapters.java import find_java
+    from kafkakit.adapters.kafka.admin import KafkaAdmin
+    from kafkakit.adapters.processes import LocalProcesses
+    from kafkakit.ports.machine import Machine
+
+    return Machine(
+        processes=LocalProcesses(),
+        jars=JarCache(cache_dir),
+        certificates=CertificateMaker(),
+        clock=system_clock(),
+        find_java=find_java,
+        open_admin=lambda servers, security: KafkaAdmin(servers, security, request_timeout_s=15, bootstrap_timeout_s=5),
+        random_bytes=os.urandom,
+        class_archives=str(cache_dir / "class-archives"),
+    )
 
 
 def describe_java() -> str:

@@ -12,9 +12,6 @@ import pytest
 from tests.architecture import layers, shapes
 from tests.architecture.package import modules_of
 
-# One worker reads the package, once.
-pytestmark = pytest.mark.xdist_group("architecture")
-
 ROOT = Path(__file__).parent.parent / "kafkakit"
 PENDING = Path(__file__).parent / "architecture" / "pending.txt"
 RULES: dict[str, Callable[[Path], list[str]]] = {

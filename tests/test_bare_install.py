@@ -14,7 +14,7 @@ from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from tests.places import ROOT
 
-pytestmark = [pytest.mark.network, pytest.mark.xdist_group("bare install")]
+pytestmark = pytest.mark.network
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

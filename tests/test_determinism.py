@@ -18,8 +18,6 @@ import pytest
 
 from tests.places import ROOT
 
-pytestmark = pytest.mark.xdist_group("determinism")
-
 SCRIPT = ["-m", "tests.rigs.determinism_script"]
 PACKAGES = ("numpy", "ortools", "msgspec")
 

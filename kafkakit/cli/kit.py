@@ -11,6 +11,7 @@ import typer
 
 from kafkakit.cli.output import ColorChoice, Output, OutputFormat
 from kafkakit.config.read.environment import Terminal, read_environment
+from kafkakit.config.read.folders import Folders, find_folders
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.core.durations import parse_duration
 
@@ -68,6 +69,11 @@ class Kit:
         if profile is not None:
             given = given.for_profile(profile)
         return load_settings(given, read_environment(), warn=self.output.warn, input_allowed=self.input_allowed)
+
+    @cached_property
+    def folders(self) -> Folders:
+        """Where configuration, state and caches lie."""
+        return find_folders(read_environment())
 
     @property
     def given(self) -> Given:

@@ -99,15 +99,3 @@ class Machine:
     open_admin: Callable[[str, Security], ClusterAdmin]
     random_bytes: Callable[[int], bytes]
     class_archives: str = ""
-
-
-class Reporter(Protocol):
-    """Where a long action tells how far it is; every method may do nothing."""
-
-    def say(self, line: str) -> None:
-        """One line to a person."""
-        ...
-
-    def update(self, done: float, total: float, note: str = "") -> None:
-        """How much is done."""
-        ...

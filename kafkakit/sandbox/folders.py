@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
+from kafkakit.core.errors import InputError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.sandbox.decide.jvm import MARKER
+from kafkakit.sandbox.decide.spec import check_name
 from kafkakit.sandbox.decide.state import SandboxState, decode_state, encode_state
 
 TAIL_LINES = 15
@@ -18,8 +19,8 @@ _TAIL_BYTES = 64 * 1024
 
 
 def store_of(name: str, state_dir: Path, config_dir: Path) -> "Store":
-    """The store of the sandbox of that (checked) name."""
-    return Store(root=state_dir / "sandbox" / name, profiles=config_dir / "profiles.d")
+    """The store of the sandbox of that name; raises `UsageError` when no sandbox can have it."""
+    return Store(root=state_dir / "sandbox" / check_name(name), profiles=config_dir / "profiles.d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +137,12 @@ class Store:
                 return file.readline(1000).decode("utf-8", "replace").rstrip("\n") == head
         except FileNotFoundError:
             return True
+
+    def refuse_taken_name(self, defined_in: Path | None) -> None:
+        """Raise `RefusedError` when another file defines the profile, which would win over the sandbox's."""
+        name = self.root.name
+        if defined_in is not None and defined_in != self.profile_file(name):
+            raise RefusedError(f"profile {name} is defined in {defined_in} already", hint="choose another --name")
 
     def remove_profile(self, profile: str) -> None:
         """Delete a profile file if it is there."""

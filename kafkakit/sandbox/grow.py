@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 
-from kafkakit.ports.machine import Machine, Reporter
+from kafkakit.ports.machine import Machine
+from kafkakit.ports.reporter import Reporter
 from kafkakit.sandbox.class_archive import find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.layout import Node, Role, broker_listeners, broker_node
 from kafkakit.sandbox.decide.properties import broker_properties, meta_properties, render_properties
-from kafkakit.sandbox.decide.spec import SandboxSpec
+from kafkakit.sandbox.decide.spec import SandboxSpec, describe
 from kafkakit.sandbox.decide.state import NodeRecord, Phase, SandboxState
 from kafkakit.sandbox.folders import Store
-from kafkakit.sandbox.lifecycle import kafka_uuid, start_node, wait_until_up, write_profiles
+from kafkakit.sandbox.lifecycle import kafka_uuid, write_profiles
+from kafkakit.sandbox.nodes import start_node
+from kafkakit.sandbox.watch import log_tails_printed, wait_until_up
 
-# What tells one broker's configuration from another's; the rest, secrets included, is its neighbour's.
+# The keys in which the brokers of a sandbox differ; all others, secrets included, are copied from a neighbour.
 _OWN_KEYS = frozenset({"listeners", "advertised.listeners", "log.dirs", "broker.rack", "node.id", "broker.id"})
 
 
@@ -22,7 +25,7 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
     Returns None when there is nothing to grow: no sandbox runs, or it differs in more than its size.
     On a failure the new brokers are stopped and forgotten; those that ran before are left alone.
     """
-    with store.locked():
+    with log_tails_printed(reporter), store.locked():
         state = store.load()
         if state is None or not _can_grow(machine, state, spec):
             return None
@@ -36,10 +39,11 @@ def grow(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) 
         state = replace(state, spec=spec, nodes=(*state.nodes, *(NodeRecord(node=node) for node in nodes)))
         launch = find_launch(machine, spec.kafka, state.java, machine.jars.class_path(spec.kafka, reporter.say))
         try:
-            for node in nodes:
-                _write_node(store, state, node, launch)
-                state = start_node(machine, store, state, node)
-            state = wait_until_up(machine, store, state, tuple(node.id for node in nodes), reporter)
+            with reporter.progress(f"starting {describe(spec)}") as progress:
+                for node in nodes:
+                    _write_node(store, state, node, launch)
+                    state = start_node(machine, store, state, node)
+                state = wait_until_up(machine, store, state, tuple(node.id for node in nodes), progress)
             write_profiles(store, state)
         except BaseException:
             # By what was started, not by what was recorded: a stop may fall between the two.

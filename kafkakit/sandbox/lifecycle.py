@@ -2,37 +2,23 @@
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
-from kafkakit.core.quantities import counted
-from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError, Reporter
+from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
+from kafkakit.ports.reporter import ProgressBar, Reporter
 from kafkakit.sandbox.class_archive import build_class_archive, find_launch
 from kafkakit.sandbox.decide import jvm
 from kafkakit.sandbox.decide.connection import profile_head, profile_name, profile_tree, profile_users, render_profile
 from kafkakit.sandbox.decide.credentials import CLIENT_USERS
-from kafkakit.sandbox.decide.layout import Node, Role, directories_needed, lay_out, ports_needed
-from kafkakit.sandbox.decide.spec import SandboxSpec, Secure
+from kafkakit.sandbox.decide.layout import Role, directories_needed, lay_out, ports_needed
+from kafkakit.sandbox.decide.spec import SandboxSpec, describe
 from kafkakit.sandbox.decide.state import NodeRecord, Phase, SandboxState, new_state
 from kafkakit.sandbox.folders import Store
 from kafkakit.sandbox.nodes import start_node, start_processes, write_nodes, write_secrets
-from kafkakit.sandbox.watch import admin_security, brokers_seen, is_alive, live_cluster_id, wait_until_up
+from kafkakit.sandbox.watch import admin_security, is_alive, live_cluster_id, log_tails_printed, wait_until_up
 
-__all__ = [
-    "NodeSeen",
-    "admin_security",
-    "describe",
-    "down",
-    "kafka_uuid",
-    "kill",
-    "loaded",
-    "look",
-    "restart",
-    "start_node",
-    "up",
-    "wait_until_up",
-    "write_profiles",
-]
+__all__ = ["admin_security", "down", "kafka_uuid", "kill", "loaded", "restart", "start_node", "up", "wait_until_up"]
 
 _PORT_ATTEMPTS = 3
 _OLD_SESSION_LIMIT_S = 20.0
@@ -44,24 +30,25 @@ def up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Reporter) ->
     Returns the state and whether anything was started: one that runs already is left as it is. On any
     failure, and on Ctrl-C, what was started is stopped. Cost: about 6 s for 3 brokers with cached jars.
     """
-    with store.locked():
+    with log_tails_printed(reporter), store.locked():
         running = _already_up(machine, store, spec, reporter)
         if running is not None:
             return running, False
-        _refuse_strange_profiles(store, spec)
-        java = machine.find_java()
-        launch = find_launch(machine, spec.kafka, java.path, machine.jars.class_path(spec.kafka, reporter.say))
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
-            try:
-                return _start(machine, store, spec, launch, reporter), True
-            except PortTakenError as error:
-                if attempt == _PORT_ATTEMPTS:
-                    raise
-                reporter.say(f"{error.message}; starting again with other ports")
+        _refuse_foreign_profiles(store, spec)
+        with reporter.progress(f"starting {describe(spec)}") as progress:
+            java = machine.find_java()
+            launch = find_launch(machine, spec.kafka, java.path, machine.jars.class_path(spec.kafka, reporter.say))
+            for attempt in range(1, _PORT_ATTEMPTS + 1):
+                try:
+                    return _start(machine, store, spec, launch, reporter, progress), True
+                except PortTakenError as error:
+                    if attempt == _PORT_ATTEMPTS:
+                        raise
+                    reporter.say(f"{error.message}; starting again with other ports")
         raise AssertionError("unreachable")
 
 
-def _refuse_strange_profiles(store: Store, spec: SandboxSpec) -> None:
+def _refuse_foreign_profiles(store: Store, spec: SandboxSpec) -> None:
     """A profile that a person or another sandbox wrote is never replaced."""
     for user in profile_users(spec.secure):
         profile = profile_name(spec.name, user)
@@ -73,7 +60,7 @@ def _refuse_strange_profiles(store: Store, spec: SandboxSpec) -> None:
 
 
 def write_profiles(store: Store, state: SandboxState) -> None:
-    """Write the profiles of everybody who may enter, with all brokers' addresses."""
+    """Write a profile for each user, with the addresses of all brokers."""
     name = state.spec.name
     for user in profile_users(state.spec.secure):
         store.write_profile(profile_name(name, user), render_profile(profile_tree(state, str(store.root), user), name))
@@ -108,22 +95,9 @@ def _revival_hint(name: str, dead: Sequence[NodeRecord]) -> str:
     return f"kafkakit sandbox restart {dead[0].node.id} --name {name}"
 
 
-def describe(spec: SandboxSpec) -> str:
-    """A sandbox's shape in words."""
-    secured = "" if spec.secure is Secure.NONE else f", secured with {spec.secure}"
-    return (
-        f"Kafka {spec.kafka} ({spec.mode}), {counted(spec.brokers, 'broker')}, {counted(spec.racks, 'rack')}, "
-        f"{_dirs_words(spec)}{secured}"
-    )
-
-
-def _dirs_words(spec: SandboxSpec) -> str:
-    if len(set(spec.log_dirs)) == 1:
-        return f"{counted(spec.log_dirs[0], 'log dir')} each"
-    return f"{', '.join(map(str, spec.log_dirs))} log dirs in turn"
-
-
-def _start(machine: Machine, store: Store, spec: SandboxSpec, launch: jvm.Launch, reporter: Reporter) -> SandboxState:
+def _start(
+    machine: Machine, store: Store, spec: SandboxSpec, launch: jvm.Launch, reporter: Reporter, progress: ProgressBar
+) -> SandboxState:
     root = str(store.root)
     ports = machine.processes.free_ports(ports_needed(spec))
     directories = [kafka_uuid(machine.random_bytes) for _ in range(directories_needed(spec))]
@@ -135,13 +109,13 @@ def _start(machine: Machine, store: Store, spec: SandboxSpec, launch: jvm.Launch
         passwords = write_secrets(machine, store, spec, layout)
         write_nodes(store, state, launch, passwords)
         state = start_processes(machine, store, state, launch, passwords)
-        state = wait_until_up(machine, store, state, tuple(r.node.id for r in state.nodes[1:]), reporter)
+        state = wait_until_up(machine, store, state, tuple(r.node.id for r in state.nodes[1:]), progress)
         state = replace(state, phase=Phase.UP, cluster_id=live_cluster_id(machine, store, state))
         write_profiles(store, state)
         store.save(state)
         build_class_archive(machine, store, state, launch, reporter)
     except BaseException:
-        # Whatever went wrong, Ctrl-C included: nothing stays running; the logs stay for a look.
+        # After any failure, Ctrl-C included, nothing stays running; the logs stay.
         ours = f"{jvm.MARKER}{root}/"
         machine.processes.kill([record for record in machine.processes.started() if record.marker.startswith(ours)])
         store.state_file.unlink(missing_ok=True)
@@ -198,30 +172,6 @@ def loaded(store: Store) -> SandboxState:
     return state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSeen:
-    """A node as it is now: `state` is `dead`, `running`, or what the cluster says of a live broker."""
-
-    node: Node
-    pid: int | None
-    state: str
-
-
-def look(machine: Machine, store: Store, state: SandboxState) -> tuple[NodeSeen, ...]:
-    """Look at every process, and ask the cluster about its brokers (at most 5 s when it does not answer)."""
-    brokers = brokers_seen(machine, state.layout.bootstrap_servers, admin_security(state, store))
-    told = {broker.id: broker.state for broker in brokers}
-    seen = []
-    for record in state.nodes:
-        alive = is_alive(machine, record)
-        word = "running" if alive else "dead"
-        if alive and record.node.role is Role.BROKER:
-            word = str(told.get(record.node.id, "unregistered"))
-        pid = record.process.pid if alive and record.process else None
-        seen.append(NodeSeen(node=record.node, pid=pid, state=word))
-    return tuple(seen)
-
-
 def kill(machine: Machine, store: Store, broker_id: int) -> bool:
     """SIGKILL a broker; returns False when it was dead already."""
     with store.locked():
@@ -231,18 +181,19 @@ def kill(machine: Machine, store: Store, broker_id: int) -> bool:
 
 def restart(machine: Machine, store: Store, broker_id: int, reporter: Reporter) -> SandboxState:
     """Start a dead broker, or stop and start a live one; waits until it is registered and unfenced."""
-    with store.locked():
+    label = f"starting broker {broker_id}"
+    with log_tails_printed(reporter), store.locked(), reporter.progress(label) as progress:
         state = loaded(store)
         record = _broker(state, broker_id)
         if record.process is not None:
-            # A clean stop lets the broker say goodbye, so that it need not wait for its old session.
+            # A clean stop ends the broker's session, which it would have to wait for otherwise.
             machine.processes.kill([record.process], graceful_s=10)
         end = machine.clock.monotonic() + _OLD_SESSION_LIMIT_S
         while True:
             store.set_aside(record.node.log_file)
             state = start_node(machine, store, state, record.node)
             try:
-                return wait_until_up(machine, store, state, (broker_id,), reporter)
+                return wait_until_up(machine, store, state, (broker_id,), progress)
             except OldSessionError:
                 if machine.clock.monotonic() > end:
                     raise

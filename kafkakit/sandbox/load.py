@@ -7,7 +7,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.data import DataPlane, Producer
-from kafkakit.ports.machine import Reporter
+from kafkakit.ports.reporter import ProgressBar
 from kafkakit.sandbox.decide.workload import TopicLoad, chunk, chunk_sizes, filler
 
 _LEADERS_LIMIT_S = 60.0
@@ -17,7 +17,7 @@ _REPORT_EVERY = 32
 
 
 def load(
-    admin: ClusterAdmin, data: DataPlane, clock: Clock, loads: Sequence[TopicLoad], seed: int, reporter: Reporter
+    admin: ClusterAdmin, data: DataPlane, clock: Clock, loads: Sequence[TopicLoad], seed: int, progress: ProgressBar
 ) -> int:
     """Make the topics and write their bytes; returns how many records all in-sync replicas acknowledged.
 
@@ -34,13 +34,13 @@ def load(
                 producer.send(TopicPartition(topic.name, partition), chunk(block, number, length))
                 sent, number = sent + length, number + 1
                 if number % _REPORT_EVERY == 0:
-                    reporter.update(sent, total, topic.name)
+                    progress.update(sent, total, topic.name)
                     _check(producer)
     unanswered = producer.flush(_FLUSH_LIMIT_S)
     _check(producer)
     if unanswered:
         raise OperationFailedError(f"{unanswered} of {number} records were not acknowledged in {_FLUSH_LIMIT_S:.0f} s")
-    reporter.update(total, total, "acknowledged")
+    progress.update(total, total, "acknowledged")
     return producer.acknowledged
 
 

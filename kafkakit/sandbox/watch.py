@@ -1,14 +1,16 @@
-"""Look at a sandbox's processes and at what the cluster says of its brokers."""
+"""Look at a sandbox's processes and at what the cluster reports of its brokers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from kafkakit.config.security import Secret, Security
 from kafkakit.core.errors import InputError, KafkakitError
 from kafkakit.core.model import Broker
-from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError, Reporter
+from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
+from kafkakit.ports.reporter import ProgressBar, Reporter
 from kafkakit.sandbox.decide.credentials import ADMIN, client_security, password_file
 from kafkakit.sandbox.decide.layout import Node, Role
-from kafkakit.sandbox.decide.state import NodeRecord, SandboxState
+from kafkakit.sandbox.decide.state import NodeRecord, NodeStatus, SandboxState
 from kafkakit.sandbox.folders import Store
 
 START_LIMIT_S = 120.0
@@ -31,7 +33,7 @@ def admin_security(state: SandboxState, store: Store) -> Security:
 
 
 def wait_until_up(
-    machine: Machine, store: Store, state: SandboxState, broker_ids: Sequence[int], reporter: Reporter
+    machine: Machine, store: Store, state: SandboxState, broker_ids: Sequence[int], progress: ProgressBar
 ) -> SandboxState:
     """Wait until the named brokers are registered and unfenced; raises `NodeFailedError` when one exits."""
     wanted = [record for record in state.nodes if record.node.id in broker_ids and record.node.role is Role.BROKER]
@@ -42,7 +44,7 @@ def wait_until_up(
             if not is_alive(machine, record):
                 raise _exited(store, record.node)
         open_now = sum(machine.processes.answers(_client_port(record.node)) for record in wanted)
-        reporter.update(open_now, len(wanted), "brokers listen")
+        progress.update(open_now, len(wanted), "brokers listen")
         if open_now == len(wanted) and _unfenced(machine, wanted, security) >= {r.node.id for r in wanted}:
             return state
         machine.clock.sleep(_POLL_S)
@@ -53,21 +55,32 @@ def wait_until_up(
     )
 
 
+@contextmanager
+def log_tails_printed(reporter: Reporter) -> Iterator[None]:
+    """Print the last lines of the log of a process that failed, before its error goes on."""
+    try:
+        yield
+    except NodeFailedError as error:
+        for line in error.tail:
+            reporter.say(f"  {line}")
+        raise
+
+
 def _client_port(node: Node) -> int:
     return int(node.address.rsplit(":", 1)[1])
 
 
 def _unfenced(machine: Machine, wanted: Sequence[NodeRecord], security: Security) -> set[int]:
-    """The brokers that the wanted ones call alive; empty while none of them answers.
+    """The brokers that the wanted ones report as alive; empty while none of them answers.
 
-    Others must not be asked: for a while they still call a broker alive that was killed a moment ago.
+    Other brokers are not asked: for a while they still report a broker as alive that was killed a moment ago.
     """
     servers = ",".join(record.node.address for record in wanted)
     return {broker.id for broker in brokers_seen(machine, servers, security) if broker.is_alive}
 
 
 def brokers_seen(machine: Machine, servers: str, security: Security) -> tuple[Broker, ...]:
-    """What the cluster says of its brokers; empty when it does not answer."""
+    """What the cluster reports of its brokers; empty when it does not answer."""
     try:
         admin = machine.open_admin(servers, security)
     except KafkakitError:
@@ -81,7 +94,7 @@ def brokers_seen(machine: Machine, servers: str, security: Security) -> tuple[Br
 
 
 def live_cluster_id(machine: Machine, store: Store, state: SandboxState) -> str:
-    """The id that the cluster goes by: in ZooKeeper mode the first broker makes it up."""
+    """The id of the live cluster: in ZooKeeper mode the first broker creates it."""
     admin = machine.open_admin(state.layout.bootstrap_servers, admin_security(state, store))
     try:
         return admin.cluster().cluster_id
@@ -103,3 +116,18 @@ def _exited(store: Store, node: Node) -> NodeFailedError:
 def is_alive(machine: Machine, record: NodeRecord) -> bool:
     """True when the node has a process, and it is ours and runs."""
     return record.process is not None and machine.processes.is_alive(record.process)
+
+
+def node_statuses(machine: Machine, store: Store, state: SandboxState) -> tuple[NodeStatus, ...]:
+    """The status of every process, and of brokers as the cluster reports them (at most 5 s without an answer)."""
+    brokers = brokers_seen(machine, state.layout.bootstrap_servers, admin_security(state, store))
+    reported = {broker.id: broker.state for broker in brokers}
+    found = []
+    for record in state.nodes:
+        alive = is_alive(machine, record)
+        word = "running" if alive else "dead"
+        if alive and record.node.role is Role.BROKER:
+            word = str(reported.get(record.node.id, "unregistered"))
+        pid = record.process.pid if alive and record.process else None
+        found.append(NodeStatus(node=record.node, pid=pid, state=word))
+    return tuple(found)

@@ -8,6 +8,7 @@ them makes topics of its own and leaves the brokers as it found them.
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,17 +20,25 @@ from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Machine
 from kafkakit.sandbox import lifecycle as run
-from kafkakit.sandbox.commands.app import this_machine
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store
+from kafkakit.wiring import this_machine
 
 
 class SilentReporter:
-    """Progress that nobody watches."""
+    """Prints nothing."""
 
     def say(self, line: str) -> None:
         del line
+
+    def warn(self, line: str) -> None:
+        del line
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator["SilentReporter"]:
+        del label
+        yield self
 
     def update(self, done: float, total: float, note: str = "") -> None:
         del done, total, note
@@ -146,18 +155,16 @@ def missing(part: str, reason: str) -> None:
     pytest.skip(f"{part}: {reason}; try `kafkakit sandbox up`")
 
 
-# Files that take longest, first: the others fill what is left of the workers' time.
+# The files that take longest, first: the others fill what is left of the workers' time.
 LONGEST = (
-    "test_reassign_faults", "test_demo", "test_reassign", "test_runbooks", "test_sandbox", "test_reassign_faults_control",
-    "test_reassign_eta", "test_kafka_versions", "test_reassign_status", "test_control_stores", "test_rebalance", "test_broker",
+    "test_reassign_faults", "test_runbooks", "test_reassign", "test_demo", "test_reassign_faults_control",
+    "test_sandbox", "test_reassign_eta", "test_kafka_versions", "test_control_stores", "test_broker",
+    "test_rebalance", "test_reassign_status", "test_admin_contract", "test_streams_contract",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers, one of them runs all of a file, so that its clusters are started once."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """With several workers each of them runs whole files (`--dist loadfile`), so that clusters are started once."""
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 

@@ -21,7 +21,7 @@ from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMov
 from kafkakit.simulator.simulation import Simulation
 from tests.integration.conftest import SandboxCluster, StartCluster
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 
 A, B, C = 1001, 1002, 1003
 MB = 1_000_000

@@ -1,10 +1,11 @@
-"""What a sandbox is asked to be, and the checks that need no machine."""
+"""The shape of a sandbox as requested, and the checks that need no machine."""
 
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.quantities import counted
 
 KRAFT_VERSION = "4.4.0"
 ZOOKEEPER_VERSION = "3.9.2"
@@ -126,3 +127,18 @@ def build_spec(
         secure=secure,
         offsets_partitions=offsets_partitions,
     )
+
+
+def describe(spec: SandboxSpec) -> str:
+    """A sandbox's shape in words."""
+    secured = "" if spec.secure is Secure.NONE else f", secured with {spec.secure}"
+    return (
+        f"Kafka {spec.kafka} ({spec.mode}), {counted(spec.brokers, 'broker')}, {counted(spec.racks, 'rack')}, "
+        f"{_dirs_words(spec)}{secured}"
+    )
+
+
+def _dirs_words(spec: SandboxSpec) -> str:
+    if len(set(spec.log_dirs)) == 1:
+        return f"{counted(spec.log_dirs[0], 'log dir')} each"
+    return f"{', '.join(map(str, spec.log_dirs))} log dirs in turn"

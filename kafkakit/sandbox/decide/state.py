@@ -28,6 +28,15 @@ class NodeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """A node as it is now: `state` is `dead`, `running`, or what the cluster reports of a live broker."""
+
+    node: Node
+    pid: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxState:
     """The state file; `nodes` starts with the keeper, then brokers by id."""
 

@@ -18,9 +18,8 @@ from kafkakit.sandbox.decide.properties import (
     render_properties,
     zookeeper_properties,
 )
-from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec, parse_log_dirs
+from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec, describe, parse_log_dirs
 from kafkakit.sandbox.decide.state import decode_state, encode_state, new_state
-from kafkakit.sandbox.lifecycle import describe
 
 PASSWORDS = Passwords(admin=Secret("a-secret"), guest=Secret("g-secret"), broker=Secret("b-secret"))
 

@@ -1,6 +1,7 @@
 """Bringing up and down on a made-up machine, where every failure can be had at will."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, Secure, build_spec
 from kafkakit.sandbox.decide.state import Phase, SandboxState
 from kafkakit.sandbox.folders import Store
 from kafkakit.sandbox.grow import grow
+from kafkakit.sandbox.watch import node_statuses
 
 
 @dataclass
@@ -118,6 +120,13 @@ class Lines:
 
     def say(self, line: str) -> None:
         self.lines.append(line)
+
+    def warn(self, line: str) -> None:
+        self.lines.append(line)
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator["Lines"]:
+        yield self
 
     def update(self, done: float, total: float, note: str = "") -> None:
         pass
@@ -377,7 +386,7 @@ def test_a_damaged_state_file_stops_up_and_down_with_one_line(stage: Stage) -> N
 def test_look_tells_dead_from_alive(stage: Stage) -> None:
     stage.up()
     run.kill(stage.machine, stage.store, 1003)
-    seen = {node.node.id: node.state for node in run.look(stage.machine, stage.store, run.loaded(stage.store))}
+    seen = {node.node.id: node.state for node in node_statuses(stage.machine, stage.store, run.loaded(stage.store))}
     assert seen == {1: "running", 1001: "alive", 1002: "alive", 1003: "dead"}
 
 

@@ -1,0 +1,136 @@
+"""The reports of the sandbox commands."""
+
+import shlex
+from collections.abc import Sequence
+
+from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.quantities import format_bytes
+from kafkakit.core.tables import text_table
+from kafkakit.report.report import Report
+from kafkakit.sandbox.decide.connection import environment
+from kafkakit.sandbox.decide.demo import DEAD, NEW, DemoOutcome
+from kafkakit.sandbox.decide.spec import describe
+from kafkakit.sandbox.decide.state import NodeStatus, SandboxState
+from kafkakit.sandbox.decide.workload import LoadRequest, TopicLoad
+
+
+def up_report(state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str) -> Report:
+    """The processes of a sandbox that is up, and a command to begin with."""
+    name = state.spec.name
+    first = f"kafkakit --profile {shlex.quote(name)} snapshot --output-file snapshot.json"
+    heading = f"sandbox {name} is up: {describe(state.spec)}\ntry: {first}"
+    return _nodes_report("sandbox up", heading, state, nodes, profile_file)
+
+
+def status_report(state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str) -> Report:
+    """The processes of a sandbox as they are now."""
+    heading = f"sandbox {state.spec.name}: {describe(state.spec)}"
+    return _nodes_report("sandbox status", heading, state, nodes, profile_file)
+
+
+def _nodes_report(
+    command: str, heading: str, state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str
+) -> Report:
+    columns = ("node", "role", "rack", "address", "pid", "state", "log")
+    rows = tuple((n.node.id, n.node.role, n.node.rack, n.node.address, n.pid, n.state, n.node.log_file) for n in nodes)
+    return Report(
+        command=command,
+        data={
+            "name": state.spec.name,
+            "cluster_id": state.cluster_id,
+            "bootstrap_servers": state.layout.bootstrap_servers,
+            "kafka": state.spec.kafka,
+            "mode": state.spec.mode,
+            "secure": state.spec.secure,
+            "profile": profile_file,
+            "nodes": [
+                {**dict(zip(columns, row, strict=True)), "log_dirs": list(status.node.log_dirs)}
+                for row, status in zip(rows, nodes, strict=True)
+            ],
+        },
+        text=f"{heading}\n\n{text_table(columns, rows)}",
+        columns=columns,
+        rows=rows,
+    )
+
+
+def down_report(name: str, stopped: int | None) -> Report:
+    """How many processes were stopped; None where there was no sandbox."""
+    text = f"there is no sandbox {name}" if stopped is None else f"sandbox {name} is gone, {stopped} processes stopped"
+    data = {"name": name, "existed": stopped is not None, "processes_stopped": stopped or 0}
+    return Report(command="sandbox down", data=data, text=text, rows=((name, stopped or 0),))
+
+
+def env_report(state: SandboxState) -> Report:
+    """Shell lines that point a shell at the sandbox."""
+    variables = environment(state)
+    text = "\n".join(f"export {key}={shlex.quote(value)}" for key, value in variables.items())
+    rows = tuple(variables.items())
+    return Report(command="sandbox env", data={"env": variables}, text=text, columns=("variable", "value"), rows=rows)
+
+
+def kill_report(broker: int, killed: bool) -> Report:
+    """Whether the broker was killed, or was dead before."""
+    text = f"broker {broker} was killed" if killed else f"broker {broker} was dead already"
+    data = {"broker": broker, "killed": killed}
+    return Report(command="sandbox kill", data=data, text=text, rows=((broker, killed),))
+
+
+def restart_report(broker: int, state: SandboxState) -> Report:
+    """The broker's new process."""
+    record = state.broker(broker)
+    pid = record.process.pid if record and record.process else None
+    data = {"broker": broker, "pid": pid}
+    text = f"broker {broker} is back (pid {pid})"
+    return Report(command="sandbox restart", data=data, text=text, rows=((broker, pid),))
+
+
+def load_report(request: LoadRequest, loads: Sequence[TopicLoad], records: int) -> Report:
+    """The topics that were written, and how many records were acknowledged."""
+    rows = tuple((item.name, len(item.assignments), request.replication, item.total_bytes) for item in loads)
+    columns = ("topic", "partitions", "replication", "bytes")
+    return Report(
+        command="sandbox load",
+        data={
+            "records": records,
+            "bytes": request.data_bytes,
+            "topics": [dict(zip(columns, row, strict=True)) for row in rows],
+        },
+        text=f"{len(loads)} topics hold {format_bytes(request.data_bytes)} in {records} acknowledged records",
+        columns=columns,
+        rows=rows,
+    )
+
+
+def demo_report(outcome: DemoOutcome) -> Report:
+    """What went in and came out; fails when something was lost."""
+    traffic, before, after = outcome.traffic, outcome.loaded_before, outcome.loaded_after
+    lost = len(traffic.lost)
+    failure = None
+    if not traffic.is_whole or before != after:
+        failure = OperationFailedError(
+            f"{lost} of {traffic.acknowledged} acknowledged records are lost, "
+            f"and of {before} loaded records {after} are left"
+        )
+    return Report(
+        command="sandbox demo",
+        data={
+            "acknowledged": traffic.acknowledged,
+            "read": traffic.read,
+            "repeated": traffic.repeated,
+            "lost": traffic.lost,
+            "loaded_before": before,
+            "loaded_after": after,
+            "seconds": round(outcome.seconds, 1),
+        },
+        text=(
+            f"\nbroker {DEAD} died under load; its replicas are back in place, on {NEW} and the survivors\n"
+            f"records loaded: {before} before, {after} after\n"
+            f"records acknowledged: {traffic.acknowledged}, read back: {traffic.read}, "
+            f"read twice: {traffic.repeated}, {lost} lost\n"
+            f"the whole demo took {outcome.seconds:.0f} s"
+        ),
+        columns=("acknowledged", "read", "repeated", "lost", "loaded_before", "loaded_after"),
+        rows=((traffic.acknowledged, traffic.read, traffic.repeated, lost, before, after),),
+        failure=failure,
+    )
