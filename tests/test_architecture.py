@@ -24,6 +24,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "options": shapes.untyped_options,
     "class names": shapes.repeated_classes,
     "arrays": shapes.untyped_arrays,
+    "group rule": shapes.rule_readers,
 }
 
 
@@ -184,6 +185,15 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
         ["X: stands in kit.tool.act, kit.tool.decide.a"],
     ),
     ("arrays", {"a.py": "from typing import Any\nIds = Any\n"}, ["kit.a: names Any in line 2"]),
+    (
+        "group rule",
+        {
+            "placement/moves.py": "def f(problem):\n    return problem.rule.min_groups > 1\n",
+            "placement/group_rule.py": "def g(rule):\n    return rule.min_groups\n",
+            "tool/decide.py": "x = PlacementRules(receivers=(), spread_over=layout.rule.spread_over)\n",
+        },
+        ["kit.placement.moves: interprets the rule of groups"],
+    ),
 ]
 
 

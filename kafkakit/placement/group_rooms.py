@@ -102,14 +102,6 @@ class Grouping:
         return self.rule != GroupRule() if repairs else self.room_beside(kept, wanted, repairs=False).repeats > 0
 
 
-def fill_room(rule: GroupRule, kept: Sequence[Group], free: Mapping[str, int], rackless: int, wanted: int) -> int:
-    """How many of `wanted - kept` new copies fit beside replicas in these groups.
-
-    `free` maps each group to its usable brokers (those that hold no kept replica), `rackless` counts those without.
-    """
-    return _count(rule, kept, free, rackless, wanted)[0]
-
-
 Allowance = tuple[int, int, bool, bool]
 """Units that fit, repeats among them, whether brokers without a group count as repeats, whether this is strict."""
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from tests.architecture.package import Module, modules_of
 
 LARGEST_COMMANDS = 200
 API = frozenset({"api", "api_act"})
+# What a rule of groups demands, and what puts it on record.
+DEMANDS = frozenset({"min_groups", "spread_over", "min_rack_ids", "repeats_allowed"})
+RECORDS = frozenset({"PlacementRules", "replace"})
 # What a module of commands may not name: signals, files, processes and threads belong below it.
 NOT_IN_COMMANDS = frozenset({"signal", "threading", "subprocess", "socket", "os", "io", "json", "re", "tempfile"})
 
@@ -120,16 +123,26 @@ def untyped_arrays(root: Path) -> list[str]:
     return found
 
 
-def uses_of(root: Path, attribute: str, allowed: tuple[str, ...]) -> list[str]:
-    """Modules outside `allowed` that read an attribute which only those may interpret."""
-    found: Counter[str] = Counter()
+def rule_readers(root: Path) -> list[str]:
+    """Modules outside `placement/group_*` that read what a rule of groups demands, but to put it on record."""
+    found: set[str] = set()
     for module in modules_of(root).values():
-        if module.below.startswith(allowed):
+        if module.below.startswith("placement.group_"):
             continue
+        calls = (node for node in module.nodes if isinstance(node, ast.Call) and called(node) in RECORDS)
+        recorded = {id(keyword.value) for call in calls for keyword in call.keywords}
         for node in module.nodes:
-            if isinstance(node, ast.Attribute) and node.attr == attribute:
-                found[module.name] += 1
+            if not isinstance(node, ast.Attribute) or node.attr not in DEMANDS or id(node) in recorded:
+                continue
+            owner = node.value
+            name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+            if name == "rule":
+                found.add(f"{module.name}: interprets the rule of groups")
     return sorted(found)
+
+
+def called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def is_own(node: ast.ImportFrom, package: str) -> bool:

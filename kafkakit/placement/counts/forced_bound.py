@@ -43,7 +43,7 @@ def bound_by_sets(problem: PlacementProblem, a: ForcedInputs, proof: Proof) -> t
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
     argument = (
         f"each partition for itself needs {bound} {unit} in sum; where brokers without a rack stand beside "
-        f"--min-rack-ids {problem.rule.min_groups} other counts may be as even, and nothing is proven for them"
+        f"--min-rack-ids {problem.rule.most_spanned} other counts may be as even, and nothing is proven for them"
     )
     return bound, argument, free
 

@@ -1,6 +1,5 @@
 """`topicmappr set-replication` as a pure function: the rebuild of these topics on their own cluster, with a factor."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,9 +10,10 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.placement.group_rooms import fill_room
+from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
+from kafkakit.placement.openings.fill import alike
 from kafkakit.placement.stranded import set_stranded_apart
 from kafkakit.topicmappr.decide.budget import (
     NO_BUDGET,
@@ -99,23 +99,17 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
     """
     if not budget.given:
         return Served(indices=frozenset())
-    racks = {b.id: b.rack or "" for b in snapshot.brokers}
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     able, _ = set_stranded_apart(scope_of(snapshot, asked.scope).partitions, live)
-    offered = Counter(racks[b] for b in live)
-    known: dict[tuple[str, ...], int] = {}
-    changes = []
-    for i, p in enumerate(able):
-        stay = tuple(sorted(racks[b] for b in p.current if b in live))
-        if p.wanted <= len(stay) or p.key in asked.untouched:
-            continue
-        if stay not in known:
-            free = offered - Counter(stay)
-            beside = {rack: n for rack, n in free.items() if rack}
-            known[stay] = fill_room(GroupRule(asked.min_rack_ids), stay, beside, free[""], p.wanted)
-        if known[stay]:
-            rank = len(stay) - p.wanted
-            changes.append(PartitionChange(index=i, key=p.key, copies=known[stay], size_bytes=p.size_bytes, rank=rank))
+    kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
+    openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in asked.untouched}
+    grouping = Grouping.of(GroupRule(asked.min_rack_ids), {b.id: b.rack for b in snapshot.brokers}, live)
+    units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
+    changes = [
+        PartitionChange(index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted)
+        for i, (row, wanted) in openings.items()
+        if (n := units[i])
+    ]
     refuse_unsized(snapshot, budget, changes)
     return serve(changes, budget)
 

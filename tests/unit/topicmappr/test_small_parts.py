@@ -12,7 +12,7 @@ from kafkakit.placement.counts.affinity import find_affinities
 from kafkakit.placement.counts.dealing import scatter
 from kafkakit.placement.counts.levels import solve_levels
 from kafkakit.placement.counts.pool import deal_pool
-from kafkakit.placement.group_rooms import fill_room
+from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
 from kafkakit.placement.problem import PlannedPartition
@@ -106,10 +106,13 @@ def test_rack_rule() -> None:
         (1, [], {"a": 3}, 0, 3, 3),
     ],
 )
-def test_fill_room(
+def test_room_beside_kept_replicas(
     minimum: int, kept: list[str | None], free: dict[str, int], rackless: int, wanted: int, units: int
 ) -> None:
-    assert fill_room(RackRule(minimum), kept, free, rackless, wanted) == units
+    named = [*kept, *(rack for rack, n in free.items() for _ in range(n)), *[None] * rackless]
+    groups = dict(enumerate(named))
+    grouping = Grouping.of(RackRule(minimum), groups, range(len(kept), len(named)))
+    assert grouping.room_beside(range(len(kept)), wanted, repairs=False).units == units
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 97, 1000])

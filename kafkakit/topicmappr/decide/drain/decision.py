@@ -11,7 +11,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.openings.fill import Alike, fill_openings, group_openings
-from kafkakit.placement.openings.new_lists import Replaced, replace_replicas
+from kafkakit.placement.openings.new_lists import replace_replicas
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.stranded import stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
@@ -52,10 +52,7 @@ def decide_drain(
         chosen = filled.chosen
     else:
         chosen, _ = fill_openings(rooms, loads)
-    moved = [Replaced(partitions[i], problem.openings[i], new) for i, new in sorted(chosen.items())]
-    lists = [p.current for p in partitions]
-    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.pool), strict=True):
-        lists[i] = new
+    lists = replace_replicas(partitions, problem.openings, chosen, problem.pool)
     unmoved = [partitions[i] for i in sorted(unfit)]
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     decision = Decision(
@@ -96,19 +93,17 @@ def _rooms(problem: DrainProblem) -> tuple[list[Alike], dict[int, int]]:
 
 def _certify(problem: DrainProblem, moved: list[PlannedPartition], served: Served) -> Certificate:
     copies = sum(1 for p in moved for b in p.current if b in problem.leaving)
-    if not copies and served.later:
+    if copies:
+        words = budget_argument(
+            f"{counted(copies, 'replica')} must leave {'broker' if len(problem.leaving) == 1 else 'brokers'} "
+            f"{some(sorted(problem.leaving))}; each needs one new copy, whatever the plan",
+            served,
+        )
+    elif served.later:
         words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
-        return certificate("replicas", 0, 0, words, Proof(kind=ProofKind.COUNTING))
-    if not copies and problem.standing:
-        words = "no replica but those of pinned partitions has to leave these brokers"
-        return certificate("replicas", 0, 0, words, Proof(kind=ProofKind.COUNTING))
-    if not copies:
-        return certificate("replicas", 0, 0, "no replica has to leave these brokers", Proof(kind=ProofKind.COUNTING))
-    argument = (
-        f"{counted(copies, 'replica')} must leave {'broker' if len(problem.leaving) == 1 else 'brokers'} "
-        f"{some(sorted(problem.leaving))}; each needs one new copy, whatever the plan"
-    )
-    words = budget_argument(argument, served)
+    else:
+        others = " but those of pinned partitions" if problem.standing else ""
+        words = f"no replica{others} has to leave these brokers"
     return certificate("replicas", copies, copies, words, Proof(kind=ProofKind.COUNTING))
 
 

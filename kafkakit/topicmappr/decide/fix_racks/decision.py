@@ -8,7 +8,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import counted
 from kafkakit.placement.openings.fill import fill_openings
-from kafkakit.placement.openings.new_lists import Replaced, replace_replicas
+from kafkakit.placement.openings.new_lists import replace_replicas
 from kafkakit.placement.problem import Minimize
 from kafkakit.placement.stranded import stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
@@ -43,10 +43,7 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
     inside = Counter(b for row in surplus for b in row.replicas)
     loads = {b: problem.pool.replicas.get(b, 0) - inside[b] for b in {*problem.pool.open, *inside}}
     chosen, staying = fill_openings(problem.rooms(), loads, surplus)
-    moved = [Replaced(partitions[i], staying[i], chosen[i]) for i in sorted(chosen)]
-    lists = [p.current for p in partitions]
-    for i, new in zip(sorted(chosen), replace_replicas(moved, problem.pool), strict=True):
-        lists[i] = new
+    lists = replace_replicas(partitions, staying, chosen, problem.pool)
     reasons = _reasons(problem)
     decision = Decision(
         replicas=lists,
@@ -93,21 +90,22 @@ def _rule_words(minimum: int) -> str:
 def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> Certificate:
     unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
     copies = sum(m.moves for m in problem.repairs.values())
-    if not copies and served.later:
-        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
-        return certificate(unit, 0, 0, words, Proof(kind=ProofKind.COUNTING))
-    if not copies:
-        spared = problem.beyond_repair or problem.standing
-        words = "no partition that can be mended breaks the rule" if spared else "every set obeys the rule"
-        return certificate(unit, 0, 0, f"{words}: nothing has to be copied", Proof(kind=ProofKind.COUNTING))
     weight = copies
     if unit == "bytes":
         weight = sum(m.moves * (problem.scope.partitions[i].size_bytes or 0) for i, m in problem.repairs.items())
-    argument = (
-        f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
-        "the rule allows, counted set by set; one move mends one of them at most"
-    )
-    return certificate(unit, weight, weight, budget_argument(argument, served), Proof(kind=ProofKind.COUNTING))
+    if copies:
+        words = budget_argument(
+            f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
+            "the rule allows, counted set by set; one move mends one of them at most",
+            served,
+        )
+    elif served.later:
+        words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
+    else:
+        spared = problem.beyond_repair or problem.standing
+        words = "no partition that can be mended breaks the rule" if spared else "every set obeys the rule"
+        words += ": nothing has to be copied"
+    return certificate(unit, weight, weight, words, Proof(kind=ProofKind.COUNTING))
 
 
 def _reasons(problem: RackProblem) -> tuple[str, ...]:
