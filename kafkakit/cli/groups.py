@@ -21,7 +21,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Carry out a plan: forecast, apply, watch, throttle, resume, undo.",
     ),
     Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
-    Entry("streams", "kafkakit.streams.commands", "Look into committed offsets, mend them, measure lag in time."),
+    Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
     Entry("sandbox", "kafkakit.sandbox.commands.app", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),

@@ -2,11 +2,9 @@
 
 import errno
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from types import FrameType
 from typing import Any, TextIO
 
 import typer
@@ -16,14 +14,13 @@ from kafkakit import __version__
 from kafkakit.cli.command_classes import Kit, KitGroup, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
 from kafkakit.cli.output import write_out
+from kafkakit.cli.stop_signals import StopSignals
 from kafkakit.core.errors import (
     DeadlineReached,
     ExitCode,
     InfeasibleError,
-    InterruptedRunError,
     KafkakitError,
     StopRequested,
-    TerminationRequested,
 )
 
 PROGRAM = "kafkakit"
@@ -112,7 +109,7 @@ def build_root() -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Run one invocation and give its exit code; nothing but `SystemExit` of shell completion leaves it."""
     kit = Kit()
-    stops = _Stops()
+    stops = StopSignals()
     stops.install()
     kit.start_deadline = stops.start_timer
     try:
@@ -137,7 +134,7 @@ def _flush(stream: TextIO | None) -> bool:
     return True
 
 
-def _invoke(kit: Kit, arguments: list[str], stops: "_Stops") -> int:
+def _invoke(kit: Kit, arguments: list[str], stops: StopSignals) -> int:
     try:
         root = build_root()
         if os.environ.get("_KAFKAKIT_COMPLETE"):
@@ -229,42 +226,3 @@ def _stop_message(stop: KeyboardInterrupt, kit: Kit) -> str:
 
 def _stop_code(stop: KeyboardInterrupt) -> int:
     return int(stop.exit_code) if isinstance(stop, StopRequested) else int(ExitCode.INTERRUPTED)
-
-
-class _Stops:
-    """Turns SIGTERM, SIGHUP and the time limit into exceptions, once, so that `finally` blocks run undisturbed."""
-
-    def __init__(self) -> None:
-        self.received: StopRequested | None = None
-        self._earlier: dict[int, Any] = {}
-
-    def install(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
-            try:
-                # nohup ignores SIGHUP on purpose.
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._earlier[number] = signal.signal(number, self._raise)
-            except ValueError:  # not the main thread, as in some tests
-                return
-
-    def start_timer(self, seconds: float) -> None:
-        if signal.SIGALRM in self._earlier:
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    def restore(self) -> None:
-        for number, handler in self._earlier.items():
-            signal.signal(number, handler)
-        if self._earlier:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def code_for(self, error: KafkakitError) -> int:
-        """The error's code; a run that was stopped reports the stop that arrived, not always Ctrl-C."""
-        if isinstance(error, InterruptedRunError) and self.received is not None:
-            return int(self.received.exit_code)
-        return int(error.exit_code)
-
-    def _raise(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None:
-            return
-        self.received = DeadlineReached() if number == signal.SIGALRM else TerminationRequested()
-        raise self.received
