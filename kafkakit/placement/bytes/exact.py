@@ -1,25 +1,32 @@
-"""Small clusters, solved to the end: an integer program in which every partition chooses its brokers."""
+"""Small clusters, solved exactly: an integer program in which every partition chooses its brokers, goal after goal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkakit.placement.bytes.slots import Fleet
 from kafkakit.placement.bytes.window import Limits
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 WORK = 4.0
-"""CP-SAT's deterministic time; about as many seconds, and the same on every machine."""
+"""CP-SAT's deterministic time for one goal; about as many seconds, and the same on every machine."""
 LARGEST = 600
 """Choices (partition x broker) up to which a cluster counts as small."""
 TINY = 100
 """Choices up to which it is searched to the end whatever there is to win."""
+
+Sets = tuple[frozenset[int], ...]
+"""The brokers of each partition, as indices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallAnswer:
     """What the search found: an assignment or None, whether it is proven best, and the width of its loads."""
 
-    at: Any | None
+    at: "NDArray[np.int64] | None"
     proven: bool
     cost: int = 0
     moves: int = 0
@@ -39,8 +46,8 @@ def choices(fleet: Fleet) -> int:
 
 def cheapest(fleet: Fleet, limits: Limits, width: int | None, *, by_moves: bool = False) -> SmallAnswer:
     """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window."""
-    model = _Model(fleet, limits, width=width, by_moves=by_moves)
-    return model.solve(model.cost)
+    model = ExactModel(fleet, limits, width=width)
+    return _answer(model, model.copies if by_moves else model.cost)
 
 
 def tightest(fleet: Fleet, limits: Limits, load: int | None, moves: int | None, least: int) -> SmallAnswer:
@@ -48,175 +55,246 @@ def tightest(fleet: Fleet, limits: Limits, load: int | None, moves: int | None, 
 
     `least` is a width that no plan goes below, or below which none is wanted.
     """
-    model = _Model(fleet, limits, width=None, slides=True)
+    model = ExactModel(fleet, limits, slides=True)
     if load is not None:
         model.program.add(model.cost <= load)
     if moves is not None:
         model.program.add(model.copies <= moves)
-    model.program.add(model.high - model.low >= least)
-    return model.solve(model.high - model.low)
+    model.program.add(model.width >= least)
+    return _answer(model, model.width)
 
 
-class _Model:
-    """Variables: partition p on broker b; the window's ends where it slides."""
+class ExactModel:
+    """Variables: partition p on broker b; the window's ends where it slides.
+
+    `size[p]` is what a copy of p weighs where it is now, `reserve[p]` what a new one does; both are the fleet's
+    unless given. Brokers with a negative id hold openings: they are no choice, and with openings partitions may end
+    with fewer copies than slots, down to those that may not move. `best` are the sets found so far.
+    """
 
     def __init__(
-        self, fleet: Fleet, limits: Limits, *, width: int | None, slides: bool = False, by_moves: bool = False
+        self,
+        fleet: Fleet,
+        limits: Limits,
+        *,
+        size: Sequence[int] | None = None,
+        reserve: Sequence[int] | None = None,
+        width: int | None = None,
+        slides: bool = False,
+        has_openings: bool = False,
     ) -> None:
         from ortools.sat.python import cp_model
 
-        self.program = cp_model.CpModel()
+        self.program: Any = cp_model.CpModel()
         self.fleet, self.limits = fleet, limits
         self.choice: dict[tuple[int, int], Any] = {}
-        self.broken: list[Any] = []
-        current = self._slots()
-        for part in range(len(fleet.size)):
-            self._partition(part, current)
-        if fleet.most_broken is not None:
-            self.program.add(sum(self.broken) <= fleet.most_broken)
-        loads = self._loads()
-        largest = int(fleet.fixed.sum() + fleet.slot_size.sum())
-        self.low: Any = 0
-        self.high: Any = 0
-        if slides or width is not None:
-            reach = largest + int(abs(limits.offset).max(initial=0)) + 1
-            self.low = self.program.new_int_var(-reach, reach, "low")
-            self.high = self.program.new_int_var(-reach, reach, "high") if slides else self.low + width
-        for b, number in enumerate(self._numbers() if fleet.counts else []):
-            assert fleet.counts is not None
-            self.program.add(number >= fleet.counts.floor[b])
-            self.program.add(number <= fleet.counts.ceiling[b])
-        for b, load in enumerate(loads):
-            self.program.add(load >= int(limits.floor[b]))
-            self.program.add(load <= int(limits.ceiling[b]))
-            if limits.even[b] and (slides or width is not None):
-                self.program.add(load - int(limits.offset[b]) >= self.low)
-                self.program.add(load - int(limits.offset[b]) <= self.high)
-        self.cost = sum(
-            (1 if by_moves else int(fleet.size[p])) * x for (p, b), x in self.choice.items() if b not in current[p]
-        )
-        self.copies = sum(x for (p, b), x in self.choice.items() if b not in current[p])
-        for (p, b), x in self.choice.items():
-            self.program.add_hint(x, b in current[p])
-
-    def _slots(self) -> list[dict[int, int]]:
-        """Per partition: broker -> slot."""
-        fleet = self.fleet
-        return [
+        self._size: list[int] = fleet.size.tolist() if size is None else list(size)
+        self._reserve: list[int] = self._size if reserve is None else list(reserve)
+        self._has_openings = has_openings
+        self._current = [
             {int(fleet.home[s]): s for s in range(int(fleet.first[p]), int(fleet.first[p + 1]))}
             for p in range(len(fleet.size))
         ]
+        self._broken: list[Any] = []
+        for part in range(len(fleet.size)):
+            self._add_partition(part)
+        if fleet.most_broken is not None:
+            self.program.add(sum(self._broken) <= fleet.most_broken)
+        self.loads = self._loads()
+        self.low: Any = 0
+        self.width: Any = width or 0
+        self.window_low = 0
+        self._limit_loads(width, slides=slides)
+        new = [(p, x) for (p, b), x in self.choice.items() if b not in self._current[p]]
+        self.cost = sum(self._size[p] * x for p, x in new)
+        self.copies = sum(x for _, x in new)
+        self.best: Sets = tuple(frozenset(here) for here in self._current)
 
-    def _partition(self, part: int, current: list[dict[int, int]]) -> None:
-        fleet, here = self.fleet, current[part]
+    def _add_partition(self, part: int) -> None:
+        fleet, here = self.fleet, self._current[part]
         stays = [b for b, s in here.items() if not fleet.movable[s]]
-        for b in range(len(fleet.brokers)):
-            if b in here or (fleet.receiver[b] and len(stays) < len(here)):
+        for b, takes in enumerate(fleet.receiver.tolist()):
+            if fleet.brokers[b] >= 0 and (b in here or (takes and len(stays) < len(here))):
                 self.choice[part, b] = self.program.new_bool_var(f"p{part}b{b}")
         mine = {b: x for (p, b), x in self.choice.items() if p == part}
-        self.program.add(sum(mine.values()) == len(here))
+        copies = sum(mine.values())
+        self.program.add(copies <= len(here) if self._has_openings else copies == len(here))
         for b in stays:
             self.program.add(mine[b] == 1)
-        self._racks(mine, here)
+        self._keep_rack_rule(mine, here)
 
-    def _racks(self, mine: Mapping[int, Any], here: Mapping[int, int]) -> None:
+    def _keep_rack_rule(self, mine: Mapping[int, Any], here: Mapping[int, int]) -> None:
         fleet, minimum = self.fleet, self.fleet.rule.min_rack_ids
-        by_rack: dict[int, list[int]] = {}
-        for b in mine:
-            by_rack.setdefault(int(fleet.pool[b]), []).append(b)
-        count = {r: sum(1 for b in here if fleet.pool[b] == r) for r in by_rack}
-        real = [r for r in by_rack if r < fleet.racks]
-        broken = self._may_break(here)
+        pool: list[int] = fleet.pool.tolist()
+        count: dict[int, int] = {}
+        inside: dict[int, Any] = {}
+        for b, x in mine.items():
+            inside[pool[b]] = inside.get(pool[b], 0) + x
+            count[pool[b]] = count.get(pool[b], 0) + (b in here)
+        real = [r for r in inside if r < fleet.racks]
+        openings = sum(1 for b in here if fleet.brokers[b] < 0)
+        broken = self._may_break([str(pool[b]) if pool[b] < fleet.racks else None for b in here], openings)
         if fleet.locality_scoped:
-            for r, brokers in by_rack.items():
-                self.program.add(sum(mine[b] for b in brokers) == count[r])
+            for r, copies in inside.items():
+                self.program.add(copies == count[r])
         elif fleet.rule.spread_over:
-            self._spread(mine, by_rack, count, broken)
+            unfilled = len(here) - sum(mine.values()) if self._has_openings else 0
+            self._spread(inside, count, len(here), unfilled, broken)
         elif not minimum:
             for r in real:
-                self.program.add(sum(mine[b] for b in by_rack[r]) <= 1 + max(0, count[r] - 1) * broken)
+                self.program.add(inside[r] <= 1 + max(0, count[r] - 1) * broken)
         else:
             used = {r: self.program.new_bool_var("") for r in real}
             repeats = self.program.new_bool_var("")
             for r in real:
-                inside = sum(mine[b] for b in by_rack[r])
-                self.program.add(used[r] <= inside)
-                self.program.add(inside <= 1).only_enforce_if(repeats.negated())
+                self.program.add(used[r] <= inside[r])
+                self.program.add(inside[r] <= 1).only_enforce_if(repeats.negated())
             self.program.add(sum(used.values()) >= minimum).only_enforce_if(repeats, broken.negated())
-            self.program.add(sum(used.values()) >= sum(1 for r in real if count[r])).only_enforce_if(repeats, broken)
+            # A set that broke the rule spans no fewer racks than before, and each opening filled adds one.
+            distinct: Any = sum(1 for r in real if count[r])
+            if openings:
+                distinct += sum(inside[r] - count[r] for r in real)
+            self.program.add(sum(used.values()) >= distinct).only_enforce_if(repeats, broken)
 
     def _spread(
-        self, mine: Mapping[int, Any], by_rack: Mapping[int, list[int]], count: Mapping[int, int], broken: Any
+        self, inside: Mapping[int, Any], count: Mapping[int, int], copies: int, unfilled: Any, broken: Any
     ) -> None:
-        """Racks hold the least or one more, or, in a set that broke that before, no more than before or a share."""
+        """Racks hold the most or one less, but for copies that are not placed; or, in a set that broke that before,
+        no more than before or a share.
+        """
         rule = self.fleet.rule
-        least = self.program.new_int_var(0, sum(count.values()), "")
+        top = self.program.new_int_var(0, copies, "")
+        lacks: list[Any] = []
         for r in map(int, rule.spread_over):
-            inside = sum(mine[b] for b in by_rack.get(r, ()))
-            self.program.add(inside >= least).only_enforce_if(broken.negated())
-            self.program.add(inside <= least + 1).only_enforce_if(broken.negated())
-            if r in by_rack:
-                self.program.add(inside <= max(rule.share(sum(count.values())), count.get(r, 0)))
+            held = inside.get(r, 0)
+            lacks.append(self.program.new_int_var(0, copies, "") if self._has_openings else 0)
+            self.program.add(held <= top).only_enforce_if(broken.negated())
+            self.program.add(held + lacks[-1] >= top - 1).only_enforce_if(broken.negated())
+            if r in inside:
+                self.program.add(held <= max(rule.share(copies), count[r]))
+        if self._has_openings:
+            self.program.add(sum(lacks) <= unfilled).only_enforce_if(broken.negated())
 
-    def _may_break(self, here: Mapping[int, int]) -> Any:
+    def _may_break(self, racks: Sequence[str | None], openings: int) -> Any:
         """Whether this partition's set may go on breaking the rack rule; it counts against the most that may."""
-        fleet = self.fleet
-        racks = [str(r) if (r := int(fleet.pool[b])) < fleet.racks else None for b in here]
         broken = self.program.new_bool_var("")
-        if fleet.rule.violates(racks, sum(1 for b in here if fleet.brokers[b] < 0)):
-            self.broken.append(broken)
+        if self.fleet.rule.violates(racks, openings):
+            self._broken.append(broken)
         else:
             self.program.add(broken == 0)
         return broken
 
     def _loads(self) -> list[Any]:
-        fleet = self.fleet
-        loads: list[Any] = [int(n) for n in fleet.fixed]
+        loads: list[Any] = [int(n) for n in self.fleet.loads(self.fleet.home)]
         for (p, b), x in self.choice.items():
-            loads[b] = loads[b] + int(fleet.size[p]) * x
+            loads[b] = loads[b] + (self._size[p] * (x - 1) if b in self._current[p] else self._reserve[p] * x)
         return loads
 
-    def _numbers(self) -> list[Any]:
-        """How many replicas each broker ends with."""
-        numbers: list[Any] = [0] * len(self.fleet.brokers)
-        for (_, b), x in self.choice.items():
-            numbers[b] = numbers[b] + x
-        return numbers
+    def _limit_loads(self, width: int | None, *, slides: bool) -> None:
+        """Every load inside its limits, every number of copies too, and even brokers inside the window."""
+        fleet, limits = self.fleet, self.limits
+        high: Any = 0
+        if slides or width is not None:
+            most = sum(max(self._size[p], self._reserve[p]) * len(here) for p, here in enumerate(self._current))
+            reach = int(fleet.fixed.sum()) + most + int(abs(limits.offset).max(initial=0)) + 1
+            self.low = self.program.new_int_var(-reach, reach, "low")
+            high = self.program.new_int_var(-reach, reach, "high") if slides else self.low + width
+            self.width = high - self.low if slides else width
+        for b in range(len(self.loads)) if fleet.counts else ():
+            assert fleet.counts is not None
+            number = sum(x for (_, at), x in self.choice.items() if at == b)
+            self.program.add(number >= fleet.counts.floor[b])
+            self.program.add(number <= fleet.counts.ceiling[b])
+        for b, load in enumerate(self.loads):
+            if fleet.brokers[b] < 0:
+                continue
+            self.program.add(load >= int(limits.floor[b]))
+            self.program.add(load <= int(limits.ceiling[b]))
+            if limits.even[b] and (slides or width is not None):
+                self.program.add(load - int(limits.offset[b]) >= self.low)
+                self.program.add(load - int(limits.offset[b]) <= high)
 
-    def solve(self, goal: Any) -> SmallAnswer:
-        """Minimise, on one thread and with a fixed seed, so that the answer is always the same."""
+    def placed(self) -> Any:
+        """How many partitions have a copy at all, and above all how many copies there are, as one number."""
+        weight, total = len(self.fleet.size) + 1, []
+        for part, here in enumerate(self._current):
+            mine = [x for (p, _), x in self.choice.items() if p == part]
+            some: Any = 1
+            if all(self.fleet.movable[s] for s in here.values()):
+                some = self.program.new_bool_var("")
+                self.program.add(some <= sum(mine))
+            total += [weight * sum(mine), some]
+        return sum(total)
+
+    def loads_of_best(self) -> list[int]:
+        """Each broker's load with the best sets."""
+        loads: list[int] = self.fleet.loads(self.fleet.home).tolist()
+        for part, (here, chosen) in enumerate(zip(self._current, self.best, strict=True)):
+            for b in here.keys() - chosen:
+                loads[b] -= self._size[part]
+            for b in chosen - here.keys():
+                loads[b] += self._reserve[part]
+        return loads
+
+    def distance(self, brokers: Sequence[int], load: int) -> Any:
+        """How far the loads of these brokers are from one load, all together."""
+        reach = 2 * (int(abs(self.fleet.fixed).sum()) + sum(self._reserve) * len(self.fleet.brokers)) + abs(load)
+        away = []
+        for b in brokers:
+            away.append(self.program.new_int_var(0, reach, ""))
+            self.program.add(away[-1] >= self.loads[b] - load)
+            self.program.add(away[-1] >= load - self.loads[b])
+        return sum(away)
+
+    def minimize(
+        self, goal: Any, *, known: int | None = None, least: int | None = None, work: float = WORK
+    ) -> tuple[bool, int | None]:
+        """Make a goal least, and keep it so for the goals that follow; returns whether that is proven, and its value.
+
+        `known` is the goal's value for `best` (None: that is no answer), `least` a value that it cannot go below. On
+        one thread and with a fixed seed, so that the answer is always the same.
+        """
         from ortools.sat.python import cp_model
 
-        self.program.minimize(goal)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = 1
-        # OR-Tools' presolve (9.15) multiplies loads with each other, overflows from some GiB on and calls programs
-        # infeasible that are not; its probing narrows the window's ends byte by byte. Without it, these are solved
-        # as well and sooner.
-        solver.parameters.cp_model_presolve = False
-        solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
-        solver.parameters.max_deterministic_time = WORK
-        status = solver.solve(self.program)
-        proven = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return SmallAnswer(at=None, proven=proven)
-        fleet = self.fleet
-        at = fleet.home.copy()
-        for part, here in enumerate(self._slots()):
-            chosen = [b for (p, b), x in self.choice.items() if p == part and solver.value(x)]
-            arriving = [b for b in chosen if b not in here]
+        proven, value = known is not None and known == least, known
+        if not proven:
+            self.program.clear_hints()
+            for (p, b), x in self.choice.items():
+                self.program.add_hint(x, b in self.best[p])
+            self.program.minimize(goal)
+            solver = cp_model.CpSolver()
+            solver.parameters.num_workers = 1
+            solver.parameters.random_seed = 1
+            # OR-Tools' presolve (9.15) multiplies loads with each other, overflows from some GiB on and calls programs
+            # infeasible that are not; its probing narrows the window's ends byte by byte. Without it, these are solved
+            # as well and sooner.
+            solver.parameters.cp_model_presolve = False
+            solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
+            solver.parameters.max_deterministic_time = work
+            status = solver.solve(self.program)
+            proven = status == cp_model.OPTIMAL or (known is None and status == cp_model.INFEASIBLE)
+            found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+            if found and (known is None or round(solver.value(goal)) < known):
+                value = round(solver.value(goal))
+                chosen: list[set[int]] = [set() for _ in self.best]
+                for (p, b), x in self.choice.items():
+                    if solver.value(x):
+                        chosen[p].add(b)
+                self.best = tuple(map(frozenset, chosen))
+                self.window_low = int(solver.value(self.low))
+        if value is not None:
+            self.program.add(goal <= value)
+        return proven, value
+
+    def positions(self) -> "NDArray[np.int64]":
+        """Where every slot goes for the best sets to come about; each must have as many brokers as slots."""
+        at: NDArray[np.int64] = self.fleet.home.copy()
+        for here, chosen in zip(self._current, self.best, strict=True):
             leaving = sorted(b for b in here if b not in chosen)
+            arriving = sorted(b for b in chosen if b not in here)
             for b, new in zip(leaving, self._paired(leaving, arriving), strict=True):
                 at[here[b]] = new
-        return SmallAnswer(
-            at=at,
-            proven=status == cp_model.OPTIMAL,
-            cost=fleet.cost(at),
-            moves=int((at != fleet.home).sum()),
-            width=int(solver.value(self.high - self.low)) if not isinstance(self.high, int) else 0,
-            low=int(solver.value(self.low)) if not isinstance(self.low, int) else 0,
-        )
+        return at
 
     def _paired(self, leaving: list[int], arriving: list[int]) -> list[int]:
         """Which new broker stands for which old one: same rack first, then by number."""
@@ -231,3 +309,18 @@ class _Model:
             if old not in answer:
                 answer[old] = left.pop(0)
         return [answer[old] for old in leaving]
+
+
+def _answer(model: ExactModel, goal: Any) -> SmallAnswer:
+    proven, value = model.minimize(goal)
+    if value is None:
+        return SmallAnswer(at=None, proven=proven)
+    at, fleet = model.positions(), model.fleet
+    return SmallAnswer(
+        at=at,
+        proven=proven,
+        cost=fleet.cost(at),
+        moves=int((at != fleet.home).sum()),
+        width=value if goal is model.width else 0,
+        low=model.window_low,
+    )

@@ -125,14 +125,14 @@ def make_fleet(
     stays |= size < smallest
     movable = ~stays[part]
     if givers is not None:
-        gives = np.array([b in givers for b in brokers])
+        gives = np.array([b in givers for b in brokers], dtype=bool)
         movable &= gives[home]
     numbers, rack_count = group_numbers(brokers, racks)
     return Fleet(
         brokers=brokers,
         rack=numbers,
         racks=rack_count,
-        receiver=np.array([b in receivers for b in brokers]),
+        receiver=np.array([b in receivers for b in brokers], dtype=bool),
         fixed=np.array([(fixed or {}).get(b, 0) for b in brokers], dtype=np.int64),
         first=first,
         part=part,

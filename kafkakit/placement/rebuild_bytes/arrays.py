@@ -64,6 +64,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
         ),
         by_free=True,
         receivers=sorted(task.receivers),
+        targets=problem.targets,
         givers=None if task.forced else stubs,
     )
     fleet = layout.fleet
