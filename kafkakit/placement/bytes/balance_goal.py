@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafkakit.placement.bytes.lp_relaxation import Masses
+from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
 from kafkakit.placement.bytes.slots import Fleet
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window, sliding_window
 
@@ -90,6 +90,32 @@ class Bands:
         even = self.limits.even & (self.share > 0)
         rows = zip(abs(loads - self.share)[even].tolist(), self.share[even].tolist(), strict=True)
         return max((-(-away * PPM // share) for away, share in rows), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceProblem:
+    """What is balanced: replica slots, their demand groups, and the goal."""
+
+    fleet: Fleet
+    masses: Masses
+    family: Family
+
+    @classmethod
+    def of(cls, fleet: Fleet, family: Family) -> "BalanceProblem":
+        """The problem with demand groups gathered anew. O(replicas)."""
+        return cls(fleet, masses_of(fleet), family)
+
+    def window(self, tightness: int) -> Window:
+        """The cheapest limits with this deviation, and what they cost at least."""
+        return self.family.window(self.fleet, self.masses, tightness)
+
+    def measure(self, at: Ints) -> int:
+        """How far apart loads are with slots on the brokers `at`."""
+        return self.family.measure(self.fleet.loads(at))
+
+    def today(self) -> int:
+        """How far apart loads are before any move."""
+        return self.measure(self.fleet.home)
 
 
 def shares(total: int, capacity: Ints, even: Any) -> Ints:

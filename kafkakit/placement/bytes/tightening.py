@@ -1,21 +1,22 @@
-"""Turning a goal tighter or looser until it is met: at a fixed tightness, or as tight as a budget allows."""
+"""Tightening a goal until it is met or a budget is spent: at a fixed deviation, or as far as the budget allows."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import Attempt, attempt, standing_still
-from kafkakit.placement.bytes.balance_goal import Family, Ranges
-from kafkakit.placement.bytes.lp_relaxation import PENALTY, Masses
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, Ranges
+from kafkakit.placement.bytes.lp_relaxation import PENALTY
 from kafkakit.placement.bytes.window import Limits, Window
 
-_LOOKS = 24  # windows priced while searching the tightest split plan
+_LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge
-_WIDER = 3  # steps back from the edge, each four times as wide
+_STEPS = (_EDGE, _EDGE // 4, _EDGE // 16, 2, 2, 2)
+"""Real plans built: close to the LP relaxation's deviation first, then halving what is left."""
 _WORTHWHILE = 1000  # a full search for less than this part of the bytes is not worth seconds
-_CLOSE = 1000  # the search ends within this part of today's tightness
-_TRIES = 6  # real plans built while searching
+CLOSE = 1000
+"""A search ends within this part of the deviation."""
 
 
 class Watch(Protocol):
@@ -62,19 +63,50 @@ class Budget:
         )
 
 
-def at_tightness(fleet: Fleet, masses: Masses, family: Family, tightness: int, *, by_moves: bool = False) -> Attempt:
-    """The cheapest plan found at this tightness; small clusters are searched to the end."""
-    window = family.window(fleet, masses, tightness)
+def tighten(
+    trial: Callable[[int], tuple[bool, int]],
+    low: int,
+    aim: int,
+    high: int,
+    watch: Watch,
+    *,
+    steps: Sequence[int],
+    close: Callable[[int], int],
+    announced: bool = True,
+) -> None:
+    """Try deviations from `aim` on, between `low`, which no plan goes below, and `high`, which is reached already.
+
+    `trial` makes a plan for a deviation and returns whether it kept to that and the least that any plan so far
+    reached. After each the next is tried at one part (`steps`) of what is left above `low`; the search ends when
+    the steps are used up, when no more than `close` is left, or when the watch stops it.
+    """
+    for number, part in enumerate(steps):
+        if aim >= high:
+            return
+        if announced:
+            watch.phase(f"plan {number + 1}")
+        kept, reached = trial(aim)
+        high = min(high, reached)
+        low = low if kept else aim
+        if watch.stopped() or high - low <= close(high):
+            return
+        aim = low + max(1, (high - low) // part)
+
+
+def at_tightness(problem: BalanceProblem, tightness: int, *, by_moves: bool = False) -> Attempt:
+    """The cheapest plan found at this deviation; small clusters are searched to the end."""
+    window = problem.window(tightness)
     if not window.possible:
-        return standing_still(fleet, window)
-    found = attempt(fleet, masses, window)
-    if small.is_small(fleet):
-        return _searched(fleet, family, tightness, window, found, by_moves)
+        return standing_still(problem.fleet, window)
+    found = attempt(problem.fleet, problem.masses, window)
+    if small.is_small(problem.fleet):
+        return _searched(problem, tightness, window, found, by_moves)
     return found
 
 
-def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
+def _searched(problem: BalanceProblem, tightness: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
     """The better of the plan found and the one a full search gives, where there is enough to win."""
+    fleet, limits = problem.fleet, problem.family.limits
     if found.succeeded and not by_moves:
         if found.cost == window.bound.value:
             return replace(found, proven=True)
@@ -83,14 +115,14 @@ def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, foun
             return found
     sliding = bool(window.slides.any())
     if sliding:
-        answer = small.cheapest(fleet, family.limits, tightness, by_moves=by_moves)
+        answer = small.cheapest(fleet, limits, tightness, by_moves=by_moves)
     else:
-        fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=family.limits.even, offset=family.limits.offset)
+        fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
         answer = small.cheapest(fleet, fixed, None, by_moves=by_moves)
     if answer.at is None:
         return replace(found, proven=answer.proven)
     if sliding:
-        floor, ceiling = family.limits.at(answer.low, tightness)
+        floor, ceiling = limits.at(answer.low, tightness)
         window = replace(window, floor=floor, ceiling=ceiling)
     return Attempt(
         at=answer.at,
@@ -104,157 +136,135 @@ def _searched(fleet: Fleet, family: Family, tightness: int, window: Window, foun
 
 
 def tightest(
-    fleet: Fleet,
-    masses: Masses,
-    family: Family,
-    budget: Budget,
-    watch: Watch,
-    *,
-    finest: int = 0,
-    by_moves: bool = False,
+    problem: BalanceProblem, budget: Budget, watch: Watch, *, finest: int = 0, by_moves: bool = False
 ) -> tuple[int, Attempt]:
-    """The tightest goal that the budget allows, and a plan for it; nothing finer than `finest` is sought.
+    """The least deviation that the budget allows, and a plan for it; nothing finer than `finest` is sought.
 
-    First the tightest that split plans can reach within the budget, then real plans from there outwards. The
+    First the least that the LP relaxation reaches within the budget, then real plans from there outwards. The
     answer is no looser than today's placement, which costs nothing.
     """
-    loads = fleet.loads(fleet.home)
-    loosest = family.measure(loads)
+    loosest = problem.today()
     watch.phase("how tight the goal can be")
-    spent = _most_bytes(fleet, budget)
-    low = max(finest, tightest_split(fleet, masses, family, spent, loosest))
-    if small.is_small(fleet):
-        return _tightest_small(fleet, masses, family, budget, watch, low, loosest, by_moves=by_moves)
-    best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
-    # The very edge of what split plans can do is where real plans struggle most: start a little off it.
-    high, aim = loosest, low if spent is not None or low == finest else low + (loosest - low) // _EDGE
-    for turn in range(_TRIES):
-        if watch.stopped() or aim >= best[0]:
-            break
-        watch.phase(f"plan {turn + 1}")
-        found = at_tightness(fleet, masses, family, aim)
+    spent = _most_bytes(problem, budget)
+    low = max(finest, tightest_split(problem, loosest, moved_bytes=spent))
+    best = (loosest, standing_still(problem.fleet, problem.window(loosest)))
+    is_small = small.is_small(problem.fleet)
+    if is_small and isinstance(problem.family, Ranges):
+        return _narrowest(problem, problem.family, budget, watch, low, best, by_moves=by_moves)
+
+    def trial(aim: int) -> tuple[bool, int]:
+        nonlocal best
+        found = _within(problem, aim, budget, by_moves=by_moves) if is_small else at_tightness(problem, aim)
         watch.tried(aim, found)
-        reached = max(aim, family.measure(fleet.loads(found.at)))
-        if budget.allows(found) and found.rule_kept and (reached < best[0] or not best[1].rule_kept):
-            best = (reached, _for_certain(fleet, masses, family, reached, found))
-        if not found.succeeded or not budget.allows(found):
-            low = aim
-        else:
-            high = aim
-        high = min(high, best[0])
-        if high - low <= loosest // _CLOSE:
-            break
-        # Close to the split plan's tightness first, then halving what is left.
-        aim = low + max(1, (high - low) // (_EDGE >> (turn * 2) if turn < _WIDER else 2))
+        reached = problem.measure(found.at)
+        reached = max(low, reached) if is_small else max(aim, reached)
+        kept = found.succeeded and budget.allows(found)
+        may = kept if is_small else budget.allows(found) and found.rule_kept
+        if may and (reached < best[0] or not best[1].rule_kept):
+            best = (reached, _for_certain(problem, reached, found))
+        return kept, best[0]
+
+    if watch.stopped():
+        return best
+    if is_small:
+        halves = (2,) * max(1, loosest).bit_length()
+        middle = (low + loosest) // 2
+        tighten(trial, low - 1, middle, loosest, watch, steps=halves, close=lambda _: 1, announced=False)
+    else:
+        # The very edge of what the LP relaxation can do is where real plans struggle most: start a little off it.
+        aim = low if spent is not None or low == finest else low + (loosest - low) // _EDGE
+        tighten(trial, low, aim, loosest, watch, steps=_STEPS, close=lambda _: loosest // CLOSE)
     return best
 
 
-def _most_bytes(fleet: Fleet, budget: Budget) -> int | None:
+def _most_bytes(problem: BalanceProblem, budget: Budget) -> int | None:
     """The most bytes that a plan within the budget can copy: so many moves copy no more than the largest copies."""
     if budget.moves is None:
         return budget.moved_bytes
     import numpy as np
 
-    sizes = np.sort(fleet.slot_size)
+    sizes = np.sort(problem.fleet.slot_size)
     most = int(sizes[max(0, len(sizes) - budget.moves) :].sum())
     return most if budget.moved_bytes is None else min(most, budget.moved_bytes)
 
 
-def _for_certain(fleet: Fleet, masses: Masses, family: Family, tightness: int, found: Attempt) -> Attempt:
+def _for_certain(problem: BalanceProblem, tightness: int, found: Attempt) -> Attempt:
     """The attempt with the window that it really reached."""
     if not found.outside:
         return found
-    return replace(found, window=family.window(fleet, masses, tightness), outside=0)
+    return replace(found, window=problem.window(tightness), outside=0)
 
 
-def _tightest_small(
-    fleet: Fleet,
-    masses: Masses,
-    family: Family,
+def _narrowest(
+    problem: BalanceProblem,
+    family: Ranges,
     budget: Budget,
     watch: Watch,
     low: int,
-    loosest: int,
+    best: tuple[int, Attempt],
     *,
     by_moves: bool,
 ) -> tuple[int, Attempt]:
-    """The tightest goal of a small cluster, searched to the end: in one program, or by halving for bands."""
-    best = (loosest, attempt_at_rest(fleet, masses, family, loosest))
-    if isinstance(family, Ranges):
-        answer = small.tightest(fleet, family.limits, budget.moved_bytes, budget.moves, low)
-        if answer.at is None or (answer.width >= loosest and best[1].rule_kept):
-            return best
-        width = max(low, answer.width)
-        found = _within(fleet, masses, family, width, budget, by_moves=by_moves)
-        if not found.succeeded or not budget.allows(found):
-            found = replace(
-                found,
-                at=answer.at,
-                cost=answer.cost,
-                moves=answer.moves,
-                outside=0,
-                proven=False,
-                fewest=False,
-                rule_kept=True,
-            )
-        watch.tried(width, found)
-        return width, found
-    high = loosest
-    while low < high and not watch.stopped():
-        middle = (low + high) // 2
-        found = _within(fleet, masses, family, middle, budget, by_moves=by_moves)
-        watch.tried(middle, found)
-        if found.succeeded and budget.allows(found):
-            high = max(low, min(middle, family.measure(fleet.loads(found.at))))
-            best = (high, found)
-        else:
-            low = middle + 1
-    return best
+    """The narrowest range of a small cluster, in one integer program."""
+    answer = small.tightest(problem.fleet, family.limits, budget.moved_bytes, budget.moves, low)
+    if answer.at is None or (answer.width >= best[0] and best[1].rule_kept):
+        return best
+    width = max(low, answer.width)
+    found = _within(problem, width, budget, by_moves=by_moves)
+    if not found.succeeded or not budget.allows(found):
+        found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=found.window)
+    watch.tried(width, found)
+    return width, found
 
 
-def _within(fleet: Fleet, masses: Masses, family: Family, tightness: int, budget: Budget, *, by_moves: bool) -> Attempt:
+def _within(problem: BalanceProblem, tightness: int, budget: Budget, *, by_moves: bool) -> Attempt:
     """The cheapest plan of a small cluster, or, where that makes more copies than the budget allows, the fewest."""
-    found = at_tightness(fleet, masses, family, tightness, by_moves=by_moves)
+    found = at_tightness(problem, tightness, by_moves=by_moves)
     if by_moves or budget.moves is None or not found.succeeded or budget.allows(found):
         return found
-    return at_tightness(fleet, masses, family, tightness, by_moves=True)
+    return at_tightness(problem, tightness, by_moves=True)
 
 
-def attempt_at_rest(fleet: Fleet, masses: Masses, family: Family, loosest: int) -> Attempt:
-    """Changing nothing, as an attempt."""
-    return standing_still(fleet, family.window(fleet, masses, loosest))
+def tightest_split(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:
+    """The least deviation that the LP relaxation reaches with so many bytes (None: any), at most `loosest`."""
+    return relaxed_range(problem, loosest, moved_bytes, everywhere=False)[0]
 
 
-def tightest_split(fleet: Fleet, masses: Masses, family: Family, moved_bytes: int | None, loosest: int) -> int:
-    """The tightest goal that split plans reach with so many bytes (None: any), at most `loosest`.
+def relaxed_range(
+    problem: BalanceProblem, loosest: int, moved_bytes: int | None, *, everywhere: bool
+) -> tuple[int, int]:
+    """A deviation that the LP relaxation reaches with so many bytes (None: any), and one that no plan goes below.
 
     The cost falls with looser goals and is convex, so tangents from the tight side seldom step too far: only where
-    limits clash or fall between two bytes. For small clusters that is put right by halving the last step.
+    limits clash or fall between two bytes. For small clusters, and `everywhere`, that is put right by halving the
+    last step. `loosest` is known to be reached.
     """
     tried, at = -1, 0
     for _ in range(_LOOKS):
-        window = family.window(fleet, masses, at)
+        window = problem.window(at)
         beyond = _beyond(window, moved_bytes)
         if beyond <= 0 or at >= loosest:
             break
         tried = at
-        fall, unit = family.fall(window)
+        fall, unit = problem.family.fall(window)
         at = min(loosest, at + max(1, -(-beyond * unit // fall))) if fall else loosest
     else:
-        at = loosest  # where the loads are today is always in reach
-    close = 1 if small.is_small(fleet) else max(1, loosest // _CLOSE) if at == loosest else at - tried
-    probe = at - 1
-    while at - tried > close:
-        if _beyond(family.window(fleet, masses, probe), moved_bytes) <= 0:
-            at = probe
-        else:
-            tried = probe
-        probe = (tried + at) // 2
-    return at
+        at = loosest
+    is_small = small.is_small(problem.fleet)
+    if is_small or everywhere or at == loosest:
+        # Most often the tangents end right at the least.
+        probe = at - 1 if is_small else at - max(1, at // CLOSE)
+        while at - tried > (1 if is_small else max(1, at // CLOSE)):
+            if _beyond(problem.window(probe), moved_bytes) <= 0:
+                at = probe
+            else:
+                tried = probe
+            probe = (tried + at) // 2
+    return at, tried + 1
 
 
 def _beyond(window: Window, moved_bytes: int | None) -> int:
-    """How much the window's split plan is above the budget, load outside the limits counted at its penalty."""
+    """How much the window's LP relaxation is above the budget, load outside the limits counted at its penalty."""
     if moved_bytes is None or not window.possible:
         return PENALTY * window.bound.outside
     return window.bound.value - moved_bytes

@@ -10,10 +10,10 @@ from typing import Any
 
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import attempt
-from kafkakit.placement.bytes.balance_goal import Bands, shares
-from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, Bands, shares
+from kafkakit.placement.bytes.lp_relaxation import masses_of
 from kafkakit.placement.bytes.slots import Fleet
-from kafkakit.placement.bytes.tightening import tightest_split
+from kafkakit.placement.bytes.tightening import Unwatched, tighten, tightest_split
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window
 from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.log_dirs_balance.broker_dir_state import Shelf
@@ -62,42 +62,40 @@ class Leveller:
         self.shelf = shelf
         self.fleet = _fleet(shelf, shelf.arrivals, shelf.standing)
         self.limits = _limits(shelf, room)
-        self.masses: Masses = masses_of(self.fleet)
         self.arriving = sum(size for size, _ in shelf.arrivals)
         level = self.arriving + sum(k for k, takes in zip(shelf.kept, shelf.open, strict=True) if takes)
         self.share: Ints = shares(level, np.array([0, *shelf.capacity]), self.limits.even)
-        self.family = Bands(self.limits, self.share)
+        self.problem = BalanceProblem.of(self.fleet, Bands(self.limits, self.share))
 
     def measure(self, used: Sequence[int]) -> int:
         """The narrowest band, in millionths, that holds these used bytes."""
         import numpy as np
 
-        return self.family.measure(np.array([0, *used], dtype=np.int64))
+        return self.problem.family.measure(np.array([0, *used], dtype=np.int64))
 
     def level(self, band: int, *, search: bool) -> Level | None:
         """The fewest bytes found that bring every dir within the band (millionths); None where nothing does."""
-        window = self.family.window(self.fleet, self.masses, band)
+        window = self.problem.window(band)
         return self._reach(window, search=search)
 
     def nearest(self, band: int, loosest: int) -> Level | None:
         """The narrowest band found between one that cannot be had and one that can (both in millionths)."""
-        low = max(band, tightest_split(self.fleet, self.masses, self.family, None, loosest))
-        high, best, aim = loosest, None, low
-        for _ in range(_TRIES):
-            if aim >= high and best is not None:
-                break
+        best: Level | None = None
+
+        def trial(aim: int) -> tuple[bool, int]:
+            nonlocal best
             found = self.level(aim, search=False)
-            if found is None:
-                low = aim
-            else:
-                best, high = found, min(aim, found.reached)
-            aim = low + (high - low) // 2
+            best = best if found is None else found
+            return found is not None, loosest if best is None else min(aim, best.reached)
+
+        low = max(band, tightest_split(self.problem, loosest))
+        tighten(trial, low, low, loosest, Unwatched(), steps=(2,) * _TRIES, close=lambda _: 0)
         return best
 
     def _reach(self, window: Window, *, search: bool) -> Level | None:
         if not window.possible:
             return None
-        found = attempt(self.fleet, self.masses, window)
+        found = attempt(self.fleet, self.problem.masses, window)
         if search and small.is_small(self.fleet) and (found.outside or found.cost > window.bound.value):
             fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=self.limits.even, offset=self.limits.offset)
             answer = small.cheapest(self.fleet, fixed, None)

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from kafkakit.core.placement_statistics import BrokerStorage
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, Ranges
 from kafkakit.placement.bytes.layout import Disks, lay_out
-from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
 from kafkakit.placement.bytes.slots import Fleet
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.rebuild_bytes.task import Row, Task
@@ -17,19 +17,27 @@ Ints = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrays:
-    """Slots, masses and hard limits; a broker's load is a constant less its free bytes.
+    """The problem, with a range of free bytes as goal; a broker's load is a constant less its free bytes.
 
     `stubs` marks the brokers that openings lie on. `exact` is False when a copy's load is not the same at its old
     place and at its new one, so that free bytes must be checked afterwards. `whole` is False when kept copies were
     turned into openings because of their racks: going back to their place then counts as a move.
     """
 
-    fleet: Fleet
-    masses: Masses
-    limits: Limits
+    problem: BalanceProblem
     stubs: Ints
     exact: bool
     whole: bool
+
+    @property
+    def fleet(self) -> Fleet:
+        """The replica slots."""
+        return self.problem.fleet
+
+    @property
+    def limits(self) -> Limits:
+        """The hard limits on loads."""
+        return self.problem.family.limits
 
 
 def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arrays:
@@ -79,9 +87,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
     )
     whole = all(len(kept) <= sum(1 for b in row if b >= 0) for row, kept in zip(rows, task.kept, strict=True))
     return Arrays(
-        fleet=fleet,
-        masses=masses_of(fleet),
-        limits=limits,
+        problem=BalanceProblem.of(fleet, Ranges(limits)),
         stubs=is_stub,
         exact=task.plain or not task.forced,
         whole=whole,

@@ -4,23 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.placement.bytes.attempt import attempt
-from kafkakit.placement.bytes.balance_goal import Ranges
 from kafkakit.placement.bytes.layout import lists_of
-from kafkakit.placement.bytes.lp_relaxation import PENALTY
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.tightening import Watch
+from kafkakit.placement.bytes.tightening import CLOSE, Watch, relaxed_range, tighten
 from kafkakit.placement.rebuild_bytes.arrays import Arrays, arrays_of, without_repeats
 from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
 from kafkakit.placement.rebuild_bytes.narrowing import Leveller
 from kafkakit.placement.rebuild_bytes.task import Row, Task
 
 _TRIES = 7  # real plans built while searching
-_CLOSE = 1000  # the search ends within this part of the range reached
 _MANY = 20_000  # partitions x brokers from which a window need not be the tightest
 _STEP = 16  # how much looser a plan is sought after one that failed
 _LEVEL = 1024  # loads are levelled until they lie within this part of the window
-_LOOKS = 24  # windows priced while searching the tightest split plan
 _ROUNDS = 4  # how often limits are drawn in where new copies are counted larger than they are
 
 
@@ -93,75 +89,43 @@ def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
 
 
 def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
-    family = Ranges(arrays.limits)
+    problem = arrays.problem
     watch.phase("how even free bytes can be")
-    split = _tightest_split(arrays, family)
-    if split is None:
+    widest = int(arrays.fleet.fixed.sum() + arrays.fleet.slot_size.sum())
+    if not problem.window(widest).possible:
         return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
-    low, least = split
+    low, least = relaxed_range(problem, widest, None, everywhere=True)
     bound = least if arrays.exact and arrays.whole else None
-    # Levelling goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
+    # Narrowing goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
     free = task.free.values()
     fine = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > _MANY else 0
     aim = max(low, fine)
     best: Found | None = None
-    for turn in range(_TRIES):
-        watch.phase(f"plan {turn + 1}")
-        found = _attempt(task, arrays, family, aim, bound)
-        better = best is None or found.rank < best.rank
-        best = found if best is None or better else best
-        high = best.range
-        low = low if found.range <= aim and not found.unplaced else aim
-        if watch.stopped() or high - low <= max(fine, high // _CLOSE) or (fine and not better):
-            break
-        aim = low + max(1, (high - low) // _STEP)
+    improves = True
+
+    def trial(width: int) -> tuple[bool, int]:
+        nonlocal best, improves
+        found = _attempt(task, arrays, width, bound)
+        improves = best is None or found.rank < best.rank
+        best = found if best is None or improves else best
+        return found.range <= width and not found.unplaced, best.range
+
+    def close(high: int) -> int:
+        return high if fine and not improves else max(fine, high // CLOSE)
+
+    tighten(trial, low, aim, aim + widest + 1, watch, steps=(_STEP,) * _TRIES, close=close)
     assert best is not None
     if task.forced and not best.unplaced and not fine:
         # The range is as good as it gets; now the fewest bytes that reach it.
-        again = _attempt(task, arrays, family, best.range, bound)
+        again = _attempt(task, arrays, best.range, bound)
         best = min(best, again, key=lambda found: found.rank)
     return best
 
 
-def _tightest_split(arrays: Arrays, family: Ranges) -> tuple[int, int] | None:
-    """The tightest range that split plans reach, nearly, and one that no plan goes below; None where space is short.
-
-    Tangents on what stays outside lead from the tight side to a range that is wide enough, perhaps beyond the
-    least; halving closes the gap. A range too tight for split plans is too tight for all.
-    """
-    fleet, masses = arrays.fleet, arrays.masses
-
-    def outside(width: int) -> tuple[int, int]:
-        """What stays outside, and a step in width that may be enough."""
-        window = family.window(fleet, masses, width)
-        fall, unit = family.fall(window)
-        beyond = PENALTY * window.bound.outside
-        return beyond, max(1, -(-beyond * unit // fall)) if fall else wide
-
-    wide = int(fleet.fixed.sum() + fleet.slot_size.sum())
-    if outside(wide)[0]:
-        return None
-    below, at = -1, 0
-    for _ in range(_LOOKS):
-        beyond, step = outside(at)
-        if not beyond:
-            wide = at
-            break
-        below, at = at, min(wide, at + step)
-    middle = wide - max(1, wide // _CLOSE)  # most often the tangents end right at the least
-    while wide - below > max(1, wide // _CLOSE):
-        if outside(middle)[0]:
-            below = middle
-        else:
-            wide = middle
-        middle = (below + wide) // 2
-    return wide, below + 1
-
-
-def _attempt(task: Task, arrays: Arrays, family: Ranges, width: int, bound: int | None) -> Found:
+def _attempt(task: Task, arrays: Arrays, width: int, bound: int | None) -> Found:
     """A plan for this window, made whole within the hard limits."""
     fleet, limits = arrays.fleet, arrays.limits
-    tried = attempt(fleet, arrays.masses, family.window(fleet, arrays.masses, width))
+    tried = attempt(fleet, arrays.problem.masses, arrays.problem.window(width))
     board = Board(fleet, limits.floor.tolist(), limits.ceiling.tolist())
     moved = (tried.at != fleet.home).nonzero()[0]
     for slot, dest in zip(moved.tolist(), tried.at[moved].tolist(), strict=True):

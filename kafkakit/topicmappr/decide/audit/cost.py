@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.balance_goal import PPM, Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem, Bands, Family, Ranges, shares
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.lp_relaxation import masses_of
 from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import Fleet, make_fleet
 from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_tightness, tightest
@@ -122,15 +121,15 @@ def compare(
     caps = {b: load for b, load in loads_after.items() if b not in even and load < now.load.get(b, 0)}
     lists = [a if i in ground.settled else b for i, (b, a) in enumerate(zip(ground.before, ground.after, strict=True))]
     fleet = ground.fleet(lists, now)
-    masses = masses_of(fleet)
     family = _family(ground, now, new, caps, banded=banded)
+    problem = BalanceProblem.of(fleet, family)
     before, reached = family.measure(old.loads(old.home)), family.measure(new.loads(new.home))
     spent, settled = ground.spent()
     wanted = reached if goal is None or reached > goal else goal
-    found = at_tightness(fleet, masses, family, wanted)
+    found = at_tightness(problem, wanted)
     if not found.window.possible:
         names = {int(fleet.rack[i]): ground.racks.get(b) or "none" for i, b in enumerate(fleet.brokers)}
-        reason = why_not(fleet, masses, found.window, names)
+        reason = why_not(fleet, problem.masses, found.window, names)
         return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
                          argument=f"no lawful plan gets there: {reason}", possible=False)  # fmt: skip
     bound = settled + (found.cost if found.proven and not found.outside else found.window.bound.value)
@@ -140,7 +139,7 @@ def compare(
         argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
     finest_reached: int | None = None
     if by_bytes:
-        finest_reached, _ = tightest(fleet, masses, family, Budget(moved_bytes=spent - settled), watch or Unwatched())
+        finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch or Unwatched())
         finest_reached = min(finest_reached, reached) if lawful else finest_reached
     return Yardstick(
         spent=spent,

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem
 from kafkakit.placement.bytes.tightening import Unwatched, Watch, tightest_split
 from kafkakit.topicmappr.decide.frontier.inputs import Ground, ground_of
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
@@ -53,14 +52,13 @@ def decide_frontier(
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
     ground = ground_of(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
-    fleet, family = ground.layout.fleet, ground.family
-    masses = masses_of(fleet)
-    today = family.measure(fleet.loads(fleet.home))
+    problem = BalanceProblem.of(ground.layout.fleet, ground.family)
+    today = problem.today()
     watch.phase("how tight the goal can be")
-    tightest = tightest_split(fleet, masses, family, None, today)
-    possible = family.window(fleet, masses, tightest).possible
+    tightest = tightest_split(problem, today)
+    possible = problem.window(tightest).possible
     wanted = _tightnesses(request, today)
-    points = trace(fleet, masses, family, wanted, ground.rack_names, watch)
+    points = trace(problem, wanted, ground.rack_names, watch)
     notes = list(ground.sizes.notes)
     if len(points) < len(wanted):
         notes.append(f"stopped after {len(points)} of {len(wanted)} points")
@@ -111,9 +109,9 @@ def points_on(
     ground: Ground, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
 ) -> tuple[FrontierPoint, ...]:
     """The same on a ground that is there already."""
-    fleet = ground.layout.fleet
+    problem = BalanceProblem.of(ground.layout.fleet, ground.family)
     wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
-    points = trace(fleet, masses_of(fleet), ground.family, wanted, ground.rack_names, watch or Unwatched())
+    points = trace(problem, wanted, ground.rack_names, watch or Unwatched())
     return tuple(
         FrontierPoint(band_percent=p.tightness / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0)
         for p in points

@@ -4,10 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import Family
+from kafkakit.placement.bytes.balance_goal import BalanceProblem
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.lp_relaxation import Masses
-from kafkakit.placement.bytes.slots import Fleet
 from kafkakit.placement.bytes.tightening import Watch, at_tightness
 
 
@@ -48,9 +46,7 @@ class _Look:
 
 
 def trace(
-    fleet: Fleet,
-    masses: Masses,
-    family: Family,
+    problem: BalanceProblem,
     wanted: Collection[int],
     rack_names: Mapping[int, str],
     watch: Watch,
@@ -58,7 +54,7 @@ def trace(
     """Points in the order loosest to tightest; fewer when the watch stops the work.
 
     A plan counts for every point that its loads keep to, so a looser point is never dearer than a tighter one;
-    a bound counts for every tighter point. Cost: one plan for each point (see `storage.search.at_tightness`).
+    a bound counts for every tighter point. Cost: one plan for each point (see `at_tightness`).
     """
     looks: list[_Look] = []
     best_bound = 0
@@ -67,18 +63,18 @@ def trace(
         if watch.stopped():
             break
         watch.phase(f"plan {n + 1} of {len(ordered)}")
-        found = at_tightness(fleet, masses, family, tightness)
-        reached = family.measure(fleet.loads(found.at))
+        found = at_tightness(problem, tightness)
+        reached = problem.measure(found.at)
         proven = found.proven and not found.outside and found.window.possible
         # Whatever a looser goal cannot do without, a tighter one cannot either.
         best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
         looks.append(_Look(tightness, found, reached, best_bound))
-    return tuple(_point(look, looks, fleet, masses, rack_names) for look in looks)
+    return tuple(_point(look, looks, problem, rack_names) for look in looks)
 
 
-def _point(look: _Look, looks: list[_Look], fleet: Fleet, masses: Masses, rack_names: Mapping[int, str]) -> Point:
+def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, rack_names: Mapping[int, str]) -> Point:
     if not look.found.window.possible:
-        reason = why_not(fleet, masses, look.found.window, dict(rack_names))
+        reason = why_not(problem.fleet, problem.masses, look.found.window, dict(rack_names))
         return Point(tightness=look.tightness, bound=look.found.window.bound.value, impossible=reason)
     point = Point(tightness=look.tightness, bound=look.bound)
     fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.tightness)]

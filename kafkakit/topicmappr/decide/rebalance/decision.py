@@ -10,10 +10,10 @@ from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.broker_change import BrokerChange, classify
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import Bands
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, Bands
 from kafkakit.placement.bytes.impossible import more_brokers, why_not
 from kafkakit.placement.bytes.layout import Layout
-from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
+from kafkakit.placement.bytes.lp_relaxation import Masses
 from kafkakit.placement.bytes.moves_bound import moves_bound
 from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
@@ -85,12 +85,12 @@ def decide_rebalance(
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
     sources = choose_sources(free, change.new, request)
     layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
-    masses = masses_of(layout.fleet)
     aim = aim_of(layout, request, sources, change.targets)
+    problem = BalanceProblem.of(layout.fleet, aim.family)
     notebook = Notebook(watch, layout.fleet, aim.family)
-    tightness, found = reach_aim(layout.fleet, masses, aim, request, notebook)
+    tightness, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
-        raise _impossible(layout, masses, aim, found, tightness, racks, request)
+        raise _impossible(layout, problem.masses, aim, found, tightness, racks, request)
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
     choices = FreeChoices(
@@ -106,7 +106,7 @@ def decide_rebalance(
         chosen = choose(found)
         decision = Decision(
             replicas=chosen.lists,
-            certificate=certify(layout, masses, chosen.found, request.minimize),
+            certificate=certify(layout, problem.masses, chosen.found, request.minimize),
             targets=change.targets,
             rules=rules_of(layout, scope, request, sources),
             storage={b: sizes.brokers[b] for b in change.targets},
@@ -127,7 +127,7 @@ def decide_rebalance(
         sizes=sizes,
         aim=aim,
         tightness=tightness,
-        reached=aim.family.measure(layout.fleet.loads(chosen.found.at)),
+        reached=problem.measure(chosen.found.at),
         before=tuple(before),
         after=tuple(chosen.lists),
         free=change_of_free,

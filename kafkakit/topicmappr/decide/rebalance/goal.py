@@ -8,11 +8,10 @@ from fractions import Fraction
 from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import PPM, Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem, Bands, Family, Ranges, shares
 from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.layout import Layout
-from kafkakit.placement.bytes.lp_relaxation import Masses
-from kafkakit.placement.bytes.slots import CountLimits, Fleet
+from kafkakit.placement.bytes.slots import CountLimits
 from kafkakit.placement.bytes.tightening import Budget, Watch, at_tightness, tightest, tightest_split
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.problem import Minimize
@@ -106,7 +105,7 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
     return Limits(floor=floor, ceiling=ceiling, even=limits.even, offset=limits.offset)
 
 
-def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest, watch: Watch) -> tuple[int, Attempt]:
+def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watch: Watch) -> tuple[int, Attempt]:
     """Find the plan: at the tightness asked for, or as tight as the budget buys.
 
     When the tightness asked for cannot be reached at any price, the answer is an attempt that is outside or
@@ -114,28 +113,28 @@ def reach_aim(fleet: Fleet, masses: Masses, aim: Aim, request: RebalanceRequest,
     """
     by_moves = request.minimize is Minimize.MOVES
     if aim.asked is None:
-        return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.finest, by_moves=by_moves)
+        return tightest(problem, aim.budget, watch, finest=aim.finest, by_moves=by_moves)
     watch.phase(f"a plan for {aim.words}")
-    found = at_tightness(fleet, masses, aim.family, aim.asked, by_moves=by_moves)
+    found = at_tightness(problem, aim.asked, by_moves=by_moves)
     watch.tried(aim.asked, found)
     if found.succeeded and aim.budget.allows(found):
         return aim.asked, found
-    loosest = aim.family.measure(fleet.loads(fleet.home))
     if not found.window.possible:
-        return tightest_split(fleet, masses, aim.family, None, loosest), found
+        return tightest_split(problem, problem.today()), found
     if not found.succeeded:
-        nearest, _ = tightest(fleet, masses, aim.family, Budget(), watch, finest=aim.asked)
-        return _asked_again(fleet, masses, aim, nearest, loosest, by_moves=by_moves), found
-    return tightest(fleet, masses, aim.family, aim.budget, watch, finest=aim.asked, by_moves=by_moves)
+        nearest, _ = tightest(problem, Budget(), watch, finest=aim.asked)
+        return _asked_again(problem, nearest, by_moves=by_moves), found
+    return tightest(problem, aim.budget, watch, finest=aim.asked, by_moves=by_moves)
 
 
-def _asked_again(fleet: Fleet, masses: Masses, aim: Aim, nearest: int, loosest: int, *, by_moves: bool) -> int:
+def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
     """The nearest tightness at which the request finds a plan when it is made again with it.
 
     A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
     """
+    loosest = problem.today()
     for step in range(_AGAIN):
-        if at_tightness(fleet, masses, aim.family, nearest, by_moves=by_moves).succeeded:
+        if at_tightness(problem, nearest, by_moves=by_moves).succeeded:
             return nearest
         nearest += max(1, (nearest << 2 * step) >> _AGAIN)
         if nearest >= loosest:

@@ -11,7 +11,6 @@ from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.broker_change import BrokerChange
-from kafkakit.placement.bytes.balance_goal import Ranges
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
 from kafkakit.placement.bytes.tightening import Watch
@@ -189,8 +188,8 @@ def _proven(
         return cost, words + f"needs {format_bytes(cost)}", Proof(kind=ProofKind.SEARCH, load="bytes")
     if arrays is None or not task.plain or not arrays.whole:
         return counting
-    window = Ranges(arrays.limits).window(arrays.fleet, arrays.masses, task.range_after(lists))
-    proof = proof_of(arrays.fleet, arrays.masses, window)
+    window = arrays.problem.window(task.range_after(lists))
+    proof = proof_of(arrays.fleet, arrays.problem.masses, window)
     if not cancels(proof):
         return counting
     # Where openings lie is no broker: nothing can be there in the end, so those limits prove nothing.

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.placement.bytes.balance_goal import Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, Bands, Family, Ranges, shares
 from kafkakit.placement.bytes.impossible import why_not
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.lp_relaxation import masses_of
@@ -154,17 +153,16 @@ def _certify(world: _World, goal: PlanGoal, lists: Lists) -> Certificate:
 
 
 def _impossible(world: _World, fleet: Fleet, goal: PlanGoal) -> InfeasibleError:
-    masses = masses_of(fleet)
-    window = world.family.window(fleet, masses, goal.tightness)
+    problem = BalanceProblem.of(fleet, world.family)
+    window = problem.window(goal.tightness)
     if window.possible:
         return InfeasibleError(
             f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
     names: dict[int, str] = {int(fleet.rack[i]): world.places.racks.get(b) or "none" for i, b in _numbered(fleet)}
-    reason = why_not(fleet, masses, window, names)
-    loosest: Any = world.family.measure(fleet.loads(fleet.home))
-    nearest = tightest_split(fleet, masses, world.family, None, loosest)
+    reason = why_not(fleet, problem.masses, window, names)
+    nearest = tightest_split(problem, problem.today())
     return InfeasibleError(
         f"{goal.words} cannot be reached any more: {reason}",
         hint=f"the nearest that may be: {goal.shown(nearest)}; allow more with --slack, or make a new plan",

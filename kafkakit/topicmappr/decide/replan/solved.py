@@ -6,8 +6,8 @@ from typing import Any
 
 from kafkakit.core.certificate import BrokerLimit, Certificate, Proof
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import Family
-from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, Family
+from kafkakit.placement.bytes.lp_relaxation import Masses
 from kafkakit.placement.bytes.proof import proof_of
 from kafkakit.placement.bytes.slots import Fleet
 from kafkakit.placement.bytes.tightening import at_tightness
@@ -39,7 +39,7 @@ def repaired(fleet: Fleet, family: Family, tightness: int, cheap: Bools) -> Atte
     for candidate in (replace(fleet, movable=fleet.movable & cheap), fleet):
         if not candidate.movable.any():
             continue
-        found = at_tightness(candidate, masses_of(candidate), family, tightness)
+        found = at_tightness(BalanceProblem.of(candidate, family), tightness)
         if found.window.possible and not found.outside:
             return found
     return None
