@@ -1,14 +1,17 @@
 """Log dirs as arrays, for planners that place replicas in dirs: what each holds, and which dir each replica is in."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
 from kafkakit.placement.broker_disks import DirStorage
 
-Ints = Any  # numpy array of int64
-Bools = Any  # numpy array of bool
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
+
 UNKNOWN = -1
 
 
@@ -71,7 +74,7 @@ def dir_table(
     )
 
 
-def _facts(snapshot: ClusterSnapshot, topics: Collection[str]) -> dict[str, dict[int, Any]]:
+def _facts(snapshot: ClusterSnapshot, topics: Collection[str]) -> dict[str, dict[int, Partition]]:
     return {t.name: {p.partition: p for p in t.partitions} for t in snapshot.topics if t.name in topics}
 
 

@@ -1,4 +1,4 @@
-"""Small fleets for the unit tests of the byte balance."""
+"""Small tables for the unit tests of the byte balance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.group_rule import RackRule
 
 
-def fleet_of(lists: Sequence[Sequence[int]], sizes: Sequence[int], racks: Sequence[str | None], **how: Any) -> Fleet:
+def table_of(
+    lists: Sequence[Sequence[int]], sizes: Sequence[int], racks: Sequence[str | None], **how: Any
+) -> SlotTable:
     """Brokers 1, 2, ... on `racks`, all of them receivers unless told otherwise."""
     ids = range(1, len(racks) + 1)
     how.setdefault("receivers", ids)
     how.setdefault("fixed", dict.fromkeys(ids, 0))
     rule = RackRule(how.pop("min_rack_ids", 0), how.pop("spread_over", ()))
-    return make_fleet(lists, sizes, dict(zip(ids, racks, strict=True)), rule, **how)
+    return make_table(lists, sizes, dict(zip(ids, racks, strict=True)), rule, **how)
 
 
 def ints(*values: int) -> Any:
@@ -25,9 +27,9 @@ def ints(*values: int) -> Any:
     return np.array(values, dtype=np.int64)
 
 
-def no_limits(fleet: Fleet) -> Limits:
+def no_limits(table: SlotTable) -> Limits:
     """Nothing but the window binds, and it binds all brokers; no load is below nothing."""
-    count = len(fleet.brokers)
+    count = len(table.brokers)
     return Limits(
         floor=np.zeros(count, dtype=np.int64),
         ceiling=np.full(count, 1 << 40, dtype=np.int64),
@@ -37,8 +39,8 @@ def no_limits(fleet: Fleet) -> Limits:
 
 
 @st.composite
-def fleets(draw: st.DrawFn, *, brokers: int = 4, partitions: int = 4, rules: bool = True) -> Fleet:
-    """A random small fleet."""
+def tables(draw: st.DrawFn, *, brokers: int = 4, partitions: int = 4, rules: bool = True) -> SlotTable:
+    """A random small table."""
     racks = draw(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=2, max_size=brokers))
     ids = list(range(1, len(racks) + 1))
     row = st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True)
@@ -53,4 +55,4 @@ def fleets(draw: st.DrawFn, *, brokers: int = 4, partitions: int = 4, rules: boo
         how["pinned"] = draw(st.sampled_from([(), (), (0,)]))
         how["receivers"] = draw(st.sampled_from([ids, ids, ids[1:]]))
         how["fixed"] = dict(zip(ids, draw(st.lists(st.integers(-3, 9), min_size=4, max_size=4)), strict=False))
-    return fleet_of(lists, sizes, racks, **how)
+    return table_of(lists, sizes, racks, **how)

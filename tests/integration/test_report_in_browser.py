@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from kafkakit.topicmappr.show.page.charts import FrontierPoint
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.page import report_page
 from tests.unit.topicmappr.test_report import EVIL, make, move
 

@@ -14,7 +14,7 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.placement.broker_disks import broker_disks
-from kafkakit.placement.log_dirs_balance.broker_dir_state import Shelf, shelves_of
+from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState, dir_states_of
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.dirs.decision import DirPlan, plan_dirs
@@ -93,7 +93,7 @@ def planned(snapshot: ClusterSnapshot) -> list[PlannedPartition]:
     ]
 
 
-def placements(shelf: Shelf, *, fixed: bool) -> "list[tuple[int, list[int], list[int]]]":
+def placements(shelf: BrokerDirState, *, fixed: bool) -> "list[tuple[int, list[int], list[int]]]":
     """Every way to place arrivals (and, unless `fixed`, standing copies): (bytes moved inside, end, arriving)."""
     standing = [] if fixed else list(shelf.standing)
     copies = [(size, -1) for size, _ in shelf.arrivals] + [(size, source) for size, _, source in standing]
@@ -111,7 +111,7 @@ def placements(shelf: Shelf, *, fixed: bool) -> "list[tuple[int, list[int], list
     return found
 
 
-def fits(shelf: Shelf, gained: list[int], *, later: bool) -> bool:
+def fits(shelf: BrokerDirState, gained: list[int], *, later: bool) -> bool:
     gone = shelf.leaving if later else [0] * len(gained)
     return all(g <= max(0, r) + x for g, r, x, o in zip(gained, shelf.room, gone, shelf.open, strict=True) if o)
 
@@ -127,7 +127,7 @@ def test_new_copies_get_a_dir_below_its_ceiling_whenever_there_is_a_way(data: st
     log_dirs = broker_disks(snapshot).log_dirs
     found = plan_dirs(snapshot, planned(snapshot), after, log_dirs, rules)
     assert found.dir_moves == ()
-    for shelf in shelves_of(snapshot, planned(snapshot), after, log_dirs, rules):
+    for shelf in dir_states_of(snapshot, planned(snapshot), after, log_dirs, rules):
         named = {p for p, chosen in found.dirs.items() if shelf.broker in chosen}
         assert named <= {p for _, p in shelf.arrivals}
         check_ceilings(shelf, found)
@@ -138,7 +138,7 @@ def test_new_copies_get_a_dir_below_its_ceiling_whenever_there_is_a_way(data: st
             assert not any("only once others have left" in n for n in found.notes if f"broker {shelf.broker}:" in n)
 
 
-def check_ceilings(shelf: Shelf, found: DirPlan) -> None:
+def check_ceilings(shelf: BrokerDirState, found: DirPlan) -> None:
     for d, used, room, is_open in zip(shelf.dirs, shelf.used, shelf.room, shelf.open, strict=True):
         (row,) = (r for r in found.table if (r.broker, r.path) == (shelf.broker, d.path))
         assert row.used_after_bytes <= used + room
@@ -158,7 +158,7 @@ def test_levelling_moves_the_fewest_bytes_or_says_that_the_band_cannot_be_had(da
     log_dirs = broker_disks(snapshot).log_dirs
     found = plan_dirs(snapshot, planned(snapshot), after, log_dirs, rules)
     least = 0
-    for shelf in shelves_of(snapshot, planned(snapshot), after, log_dirs, rules):
+    for shelf in dir_states_of(snapshot, planned(snapshot), after, log_dirs, rules):
         check_ceilings(shelf, found)
         missed = any(w.startswith(f"broker {shelf.broker}: its log dirs") for w in found.warnings)
         moved = sum(m.size_bytes or 0 for m in found.dir_moves if m.broker == shelf.broker)
@@ -178,7 +178,7 @@ def test_levelling_moves_the_fewest_bytes_or_says_that_the_band_cannot_be_had(da
     assert least <= found.moved_bytes
 
 
-def within(shelf: Shelf, end: list[int], band: Fraction) -> bool:
+def within(shelf: BrokerDirState, end: list[int], band: Fraction) -> bool:
     """Every open dir inside its share; shares add up, the rest of the rounding goes to the first ones."""
     takes = [n for n, is_open in enumerate(shelf.open) if is_open]
     total, whole = sum(end[n] for n in takes), sum(shelf.capacity[n] for n in takes)

@@ -43,16 +43,16 @@ def test_a_looser_goal_is_never_dearer_and_no_plan_is_below_its_bound(
 ) -> None:
     request = FrontierRequest(base=base(snapshot, metric), metric=metric, bands=BANDS)
     found = decide_frontier(snapshot, request)
-    assert [p.tightness for p in found.points] == sorted({p.tightness for p in found.points}, reverse=True)
+    assert [p.max_deviation for p in found.points] == sorted({p.max_deviation for p in found.points}, reverse=True)
     planned = [p for p in found.points if p.cost is not None]
     costs = [p.cost for p in planned]
     assert costs == sorted(costs, key=lambda c: c or 0), "loose to tight, the cost only rises"
     for p in planned:
         assert p.bound <= (p.cost or 0)
         assert p.reached is not None
-        assert p.reached <= p.tightness, "the plan keeps the goal it stands for"
-    impossible = [p.tightness for p in found.points if p.impossible]
-    assert all(p.tightness > max(impossible, default=-1) for p in planned), "below an impossible goal all are"
+        assert p.reached <= p.max_deviation, "the plan keeps the goal it stands for"
+    impossible = [p.max_deviation for p in found.points if p.impossible]
+    assert all(p.max_deviation > max(impossible, default=-1) for p in planned), "below an impossible goal all are"
     assert frontier_text(found, None).encode()
     assert frontier_page(found) == frontier_page(found)
 

@@ -1,17 +1,22 @@
-"""One attempt at a goal: the cheapest split plan, a real plan built after it, mended, and made cheaper."""
+"""One attempt at a goal: the LP relaxation, a real plan built after it, repaired, and made cheaper."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.balance import construct
 from kafkakit.placement.bytes.even_counts import counts_of, even_counts, positions, surplus_of
-from kafkakit.placement.bytes.lp_relaxation import Masses
+from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.rack_repair import broken_parts, unbreak
-from kafkakit.placement.bytes.repair import mend, save
-from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.slots import CountLimits, Fleet
+from kafkakit.placement.bytes.rack_repair import broken_parts, repair_racks
+from kafkakit.placement.bytes.repair import repair, save
+from kafkakit.placement.bytes.search_state import SearchState
+from kafkakit.placement.bytes.slots import CountLimits, SlotTable
 from kafkakit.placement.bytes.window import Window, fixed_window
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 _SLACK = 100  # the part of a window's width kept free on either side for evening counts
 
@@ -25,7 +30,7 @@ class Attempt:
     allowed, counts) are kept.
     """
 
-    at: Any
+    at: Ints
     cost: int
     moves: int
     outside: int
@@ -40,55 +45,55 @@ class Attempt:
         return self.window.possible and not self.outside and self.rule_kept
 
 
-def attempt(fleet: Fleet, masses: Masses, window: Window) -> Attempt:
-    """Bring the fleet into the window. About 2 s for 600,000 replicas with 90,000 moves."""
-    if fleet.counts is not None:
-        return _with_counts(fleet, masses, window, fleet.counts)
-    board = construct(fleet, masses, window)
-    pools = Pools(board)
-    mend(pools)
+def attempt(table: SlotTable, demand: DemandGroups, window: Window) -> Attempt:
+    """Bring the table into the window. About 2 s for 600,000 replicas with 90,000 moves."""
+    if table.counts is not None:
+        return _with_counts(table, demand, window, table.counts)
+    state = construct(table, demand, window)
+    pools = Pools(state)
+    repair(pools)
     left = 0
-    if fleet.most_broken is not None:
-        left = unbreak(pools, positions(board))
-        mend(pools)
+    if table.most_broken is not None:
+        left = repair_racks(pools, positions(state))
+        repair(pools)
     else:
-        save(pools)  # after mending sets it could put the repeats back
-    return replace(attempt_of(board, window), rule_kept=not left)
+        save(pools)  # after repairing sets it could put the repeats back
+    return replace(attempt_of(state, window), rule_kept=not left)
 
 
-def _with_counts(fleet: Fleet, masses: Masses, window: Window, counts: CountLimits) -> Attempt:
+def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits) -> Attempt:
     """Balance bytes in a slightly narrower window first, so that every broker has slack for small slots."""
     slack = (window.ceiling - window.floor) // _SLACK
-    inner = fixed_window(fleet, masses, window.floor + slack, window.ceiling - slack)
-    board = construct(fleet, masses, inner if inner.possible else window, surplus_of(fleet))
-    pools = Pools(board)
-    mend(pools)
-    left = unbreak(pools, positions(board)) if fleet.most_broken is not None else 0
-    board.floor, board.ceiling = window.floor.tolist(), window.ceiling.tolist()
+    inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
+    state = construct(table, demand, inner if inner.possible else window, surplus_of(table))
+    pools = Pools(state)
+    repair(pools)
+    left = repair_racks(pools, positions(state)) if table.most_broken is not None else 0
+    state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
     left += even_counts(pools, counts)
-    return replace(attempt_of(board, window), rule_kept=not left)
+    return replace(attempt_of(state, window), rule_kept=not left)
 
 
-def attempt_of(board: Board, window: Window) -> Attempt:
-    """The board's state as an attempt."""
-    fleet, at = board.fleet, positions(board)
-    _straighten(board, at)
-    moves = int((at != fleet.home).sum())
-    return Attempt(at=at, cost=fleet.cost(at), moves=moves, outside=board.outside(), window=window)
+def attempt_of(state: SearchState, window: Window) -> Attempt:
+    """The state's state as an attempt."""
+    table, at = state.table, positions(state)
+    _straighten(state, at)
+    moves = int((at != table.home).sum())
+    return Attempt(at=at, cost=table.cost(at), moves=moves, outside=state.outside(), window=window)
 
 
-def _straighten(board: Board, at: Any) -> None:
+def _straighten(state: SearchState, at: Ints) -> None:
     """Where a slot went to the broker that another slot of its partition left, let that one stay instead."""
-    for slot in sorted(board.moved):
-        for other in board.siblings(slot):
-            if at[slot] != board.home(slot) and at[slot] == board.home(other) and at[other] != at[slot]:
+    for slot in sorted(state.moved):
+        for other in state.siblings(slot):
+            if at[slot] != state.home(slot) and at[slot] == state.home(other) and at[other] != at[slot]:
                 at[slot], at[other] = at[other], at[slot]
 
 
-def standing_still(fleet: Fleet, window: Window) -> Attempt:
+def standing_still(table: SlotTable, window: Window) -> Attempt:
     """The attempt that moves nothing."""
-    board = Board(fleet, window.floor.tolist(), window.ceiling.tolist())
-    kept = fleet.most_broken is None or len(broken_parts(fleet, fleet.home)) <= fleet.most_broken
-    if fleet.counts is not None:
-        kept = kept and not fleet.counts.outside(counts_of(fleet, fleet.home))
-    return replace(attempt_of(board, window), rule_kept=kept)
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    kept = table.most_broken is None or len(broken_parts(table, table.home)) <= table.most_broken
+    if table.counts is not None:
+        kept = kept and not table.counts.outside(counts_of(table, table.home))
+    return replace(attempt_of(state, window), rule_kept=kept)

@@ -1,31 +1,36 @@
-"""Families of windows: one number says how tight the goal is, so that a search can turn it."""
+"""Balance goals: one number, the largest deviation allowed, sets the limits on loads, so a search can tighten it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafkakit.placement.bytes.lp_relaxation import Masses, masses_of
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.lp_relaxation import DemandGroups, demand_groups_of
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window, sliding_window
 
-Ints = Any
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
+
 PPM = 1_000_000
 _ENDLESS = 1 << 62
 
 
-class Family(Protocol):
-    """Windows by tightness: 0 is the tightest, `loosest` holds today's loads."""
+class BalanceGoal(Protocol):
+    """Windows by max_deviation: 0 is the tightest, `loosest` holds today's loads."""
 
     @property
     def limits(self) -> Limits:
-        """The limits that hold at any tightness."""
+        """The limits that hold at any max_deviation."""
         ...
 
-    def window(self, fleet: Fleet, masses: Masses, tightness: int) -> Window:
-        """The cheapest window of this tightness."""
+    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
+        """The cheapest window of this max_deviation."""
         ...
 
     def fall(self, window: Window) -> tuple[int, int]:
-        """How fast the window's cost falls per step of tightness, as numerator and denominator."""
+        """How fast the window's cost falls per step of max_deviation, as numerator and denominator."""
         ...
 
     def measure(self, loads: Ints) -> int:
@@ -34,14 +39,14 @@ class Family(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class RangeGoal:
     """Windows of a width in bytes that may lie anywhere: the range of free (or used) bytes."""
 
     limits: Limits
 
-    def window(self, fleet: Fleet, masses: Masses, tightness: int) -> Window:
+    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
         """The cheapest place of a window of this width."""
-        return sliding_window(fleet, masses, self.limits, tightness)
+        return sliding_window(table, demand, self.limits, max_deviation)
 
     def fall(self, window: Window) -> tuple[int, int]:
         """Every ceiling that has a price rises by one."""
@@ -55,13 +60,13 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Bands:
-    """Bands around each even broker's share, in millionths of the share."""
+class BandGoal:
+    """BandGoal around each even broker's share, in millionths of the share."""
 
     limits: Limits
     share: Ints
 
-    def bounds(self, tightness: int) -> tuple[Ints, Ints]:
+    def bounds(self, max_deviation: int) -> tuple[Ints, Ints]:
         """Floors and ceilings of a band: share less and plus so many millionths of it, inside the hard limits.
 
         A share of 0 has no band (there are fewer bytes than brokers).
@@ -70,15 +75,15 @@ class Bands:
 
         # In Python's integers: a share of 10 TiB in millionths does not fit 64 bits.
         shares = self.share.tolist()
-        low = np.array([-(-s * (PPM - min(tightness, PPM)) // PPM) for s in shares], dtype=np.int64)
-        high = np.array([min(s + s * tightness // PPM, _ENDLESS) for s in shares], dtype=np.int64)
+        low = np.array([-(-s * (PPM - min(max_deviation, PPM)) // PPM) for s in shares], dtype=np.int64)
+        high = np.array([min(s + s * max_deviation // PPM, _ENDLESS) for s in shares], dtype=np.int64)
         even, limits = self.limits.even & (self.share > 0), self.limits
         floor = np.where(even, np.maximum(limits.floor, low), limits.floor)
         return floor, np.where(even, np.minimum(limits.ceiling, high), limits.ceiling)
 
-    def window(self, fleet: Fleet, masses: Masses, tightness: int) -> Window:
+    def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
         """The band's limits and what they cost."""
-        return fixed_window(fleet, masses, *self.bounds(tightness))
+        return fixed_window(table, demand, *self.bounds(max_deviation))
 
     def fall(self, window: Window) -> tuple[int, int]:
         """Every limit that has a price moves by a millionth of its broker's share."""
@@ -96,29 +101,29 @@ class Bands:
 class BalanceProblem:
     """What is balanced: replica slots, their demand groups, and the goal."""
 
-    fleet: Fleet
-    masses: Masses
-    family: Family
+    table: SlotTable
+    demand: DemandGroups
+    balance: BalanceGoal
 
     @classmethod
-    def of(cls, fleet: Fleet, family: Family) -> "BalanceProblem":
+    def of(cls, table: SlotTable, balance: BalanceGoal) -> BalanceProblem:
         """The problem with demand groups gathered anew. O(replicas)."""
-        return cls(fleet, masses_of(fleet), family)
+        return cls(table, demand_groups_of(table), balance)
 
-    def window(self, tightness: int) -> Window:
+    def window(self, max_deviation: int) -> Window:
         """The cheapest limits with this deviation, and what they cost at least."""
-        return self.family.window(self.fleet, self.masses, tightness)
+        return self.balance.window(self.table, self.demand, max_deviation)
 
     def measure(self, at: Ints) -> int:
         """How far apart loads are with slots on the brokers `at`."""
-        return self.family.measure(self.fleet.loads(at))
+        return self.balance.measure(self.table.loads(at))
 
     def today(self) -> int:
         """How far apart loads are before any move."""
-        return self.measure(self.fleet.home)
+        return self.measure(self.table.home)
 
 
-def shares(total: int, capacity: Ints, even: Any) -> Ints:
+def shares(total: int, capacity: Ints | Sequence[int], even: Bools | Sequence[bool]) -> Ints:
     """Split a total over the even brokers by capacity, in exact integers; others get 0.
 
     Rounded down, the rest goes to the first brokers one by one, so that the shares add up.

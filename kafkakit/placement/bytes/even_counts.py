@@ -1,25 +1,30 @@
 """Even counts beside even bytes: small slots move until every broker's count is inside its limits too."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.pools import NEAR, Entry, Pools, around
 from kafkakit.placement.bytes.receiving import Receivers
-from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.slots import CountLimits, Fleet
+from kafkakit.placement.bytes.search_state import SearchState
+from kafkakit.placement.bytes.slots import CountLimits, SlotTable
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 _TRADES = 24  # large slots taken by one broker in exchange for small ones
 _SOME = 2  # fewer small slots for a large one would not change counts
 _OFFERS = 12  # large slots of one broker that are looked at
-_LOOKS = 400  # slots of one broker that may be refused in a row before it counts as stuck
+_LOOKS = 400  # slots of one broker that may be refused in a row before it counts as immovable
 
 
 class _Fewest(Receivers):
     """Receivers by rack, those with the fewest slots first."""
 
-    def __init__(self, board: Board, counts: list[int]) -> None:
+    def __init__(self, state: SearchState, counts: list[int]) -> None:
         self._counts = counts
-        super().__init__(board)
+        super().__init__(state)
 
     def fill(self, broker: int) -> int:
         """The broker's count."""
@@ -31,9 +36,9 @@ def even_counts(pools: Pools, limits: CountLimits) -> int:
 
     Returns how many slots are left outside the limits. Cost: a heap step for each slot moved.
     """
-    board = pools.board
-    counts = counts_of(board.fleet, positions(board))
-    receivers = _Fewest(board, counts)
+    state = pools.state
+    counts = counts_of(state.table, positions(state))
+    receivers = _Fewest(state, counts)
     for broker in sorted(range(len(counts)), key=lambda b: (limits.ceiling[b] - counts[b], b)):
         _spread(pools, limits, counts, receivers, broker)
         for _ in range(_TRADES):
@@ -49,14 +54,14 @@ def even_counts(pools: Pools, limits: CountLimits) -> int:
     return limits.outside(counts)
 
 
-def _spread(pools: Pools, limits: CountLimits, counts: list[int], receivers: "_Fewest", broker: int) -> None:
+def _spread(pools: Pools, limits: CountLimits, counts: list[int], receivers: _Fewest, broker: int) -> None:
     """Send small slots of a broker with too many to those with the fewest."""
-    board = pools.board
+    state = pools.state
     refused = 0
     for size, slot in _lightest(pools, broker):
         if counts[broker] <= limits.ceiling[broker] or refused > _LOOKS:
             break
-        dest = receivers.emptiest(slot, ()) if board.can_give(broker, size) else None
+        dest = receivers.emptiest(slot, ()) if state.can_give(broker, size) else None
         if dest is None or dest == broker or counts[dest] >= limits.ceiling[dest]:
             refused += 1
             continue
@@ -65,10 +70,10 @@ def _spread(pools: Pools, limits: CountLimits, counts: list[int], receivers: "_F
 
 def _trade_away(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -> bool:
     """A broker with too many small slots and no load to spare trades some for one large; True when it did."""
-    board = pools.board
+    state = pools.state
     most = counts[broker] - limits.ceiling[broker] + 1
     others = sorted(
-        range(len(counts)), key=lambda b: (counts[b] - limits.ceiling[b], board.floor[b] - board.load[b], b)
+        range(len(counts)), key=lambda b: (counts[b] - limits.ceiling[b], state.floor[b] - state.load[b], b)
     )
     return any(
         _trade(pools, counts, broker, other, min(most, limits.ceiling[other] - counts[other] + 1))
@@ -90,13 +95,13 @@ def _trade_for(pools: Pools, limits: CountLimits, counts: list[int], broker: int
 
 def _trade(pools: Pools, counts: list[int], heavy: int, light: int, most: int) -> bool:
     """One large slot of `light` for two or more, up to `most`, small ones of `heavy`; loads stay inside."""
-    board = pools.board
+    state = pools.state
     if most < _SOME:
         return False
     batch = sum(size for size, _ in pools.at_home(heavy)[:most])
-    wanted = min(batch, board.ceiling[heavy] - board.load[heavy])
+    wanted = min(batch, state.ceiling[heavy] - state.load[heavy])
     for size, slot in around(pools.at_home(light), wanted, _OFFERS):
-        if not board.can_give(light, size) or not board.can_take(heavy, size) or not board.fits(slot, heavy):
+        if not state.can_give(light, size) or not state.can_take(heavy, size) or not state.fits(slot, heavy):
             continue
         small = _fitting(pools, heavy, light, size, most)
         if len(small) >= _SOME:
@@ -113,34 +118,34 @@ def _fitting(pools: Pools, broker: int, dest: int, load: int, most: int) -> list
     for size, slot in pools.at_home(broker)[:_LOOKS]:
         if size > load or len(found) >= most:
             break
-        if pools.board.fits(slot, dest):
+        if pools.state.fits(slot, dest):
             found.append(slot)
             load -= size
     return found
 
 
-def positions(board: Board) -> Any:
+def positions(state: SearchState) -> Ints:
     """The broker of every slot now."""
-    at = board.fleet.home.copy()
-    for slot, dest in board.moved.items():
+    at = state.table.home.copy()
+    for slot, dest in state.moved.items():
         at[slot] = dest
     return at
 
 
-def counts_of(fleet: Fleet, at: Any) -> list[int]:
+def counts_of(table: SlotTable, at: Ints) -> list[int]:
     """The number of slots on each broker."""
     import numpy as np
 
-    counts: list[int] = np.bincount(at, minlength=len(fleet.brokers)).tolist()
+    counts: list[int] = np.bincount(at, minlength=len(table.brokers)).tolist()
     return counts
 
 
-def surplus_of(fleet: Fleet) -> list[int]:
+def surplus_of(table: SlotTable) -> list[int]:
     """How many slots each broker has above the middle of its count limits; negative below it."""
-    limits = fleet.counts
+    limits = table.counts
     if limits is None:
         return []
-    counts = counts_of(fleet, fleet.home)
+    counts = counts_of(table, table.home)
     return [n - (low + high) // 2 for n, low, high in zip(counts, limits.floor, limits.ceiling, strict=True)]
 
 
@@ -158,7 +163,7 @@ def _take(pools: Pools, counts: list[int], slot: int, source: int, dest: int) ->
 
 def _gather(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -> None:
     """Bring small slots to a broker with too few, from those that have most above their floor."""
-    board = pools.board
+    state = pools.state
     if counts[broker] >= limits.floor[broker]:
         return
     for source in sorted(range(len(counts)), key=lambda b: (limits.floor[b] - counts[b], b)):
@@ -167,7 +172,7 @@ def _gather(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -
             enough = counts[broker] >= limits.floor[broker] or counts[source] <= limits.floor[source]
             if source == broker or enough or refused > _LOOKS:
                 break
-            if board.can_take(broker, size) and board.can_give(source, size) and board.fits(slot, broker):
+            if state.can_take(broker, size) and state.can_give(source, size) and state.fits(slot, broker):
                 _take(pools, counts, slot, source, broker)
             else:
                 refused += 1

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Limits
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from kafkakit.placement.arrays import Ints
 
 WORK = 4.0
 """CP-SAT's deterministic time for one goal; about as many seconds, and the same on every machine."""
@@ -26,7 +25,7 @@ Sets = tuple[frozenset[int], ...]
 class SmallAnswer:
     """What the search found: an assignment or None, whether it is proven best, and the width of its loads."""
 
-    at: "NDArray[np.int64] | None"
+    at: "Ints | None"
     proven: bool
     cost: int = 0
     moves: int = 0
@@ -34,28 +33,28 @@ class SmallAnswer:
     low: int = 0
 
 
-def is_small(fleet: Fleet) -> bool:
+def is_small(table: SlotTable) -> bool:
     """True when the integer program is small enough to be solved to the end."""
-    return choices(fleet) <= LARGEST
+    return choices(table) <= LARGEST
 
 
-def choices(fleet: Fleet) -> int:
+def choices(table: SlotTable) -> int:
     """Partitions times brokers."""
-    return len(fleet.size) * len(fleet.brokers)
+    return len(table.size) * len(table.brokers)
 
 
-def cheapest(fleet: Fleet, limits: Limits, width: int | None, *, by_moves: bool = False) -> SmallAnswer:
+def cheapest(table: SlotTable, limits: Limits, width: int | None, *, by_moves: bool = False) -> SmallAnswer:
     """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window."""
-    model = ExactModel(fleet, limits, width=width)
+    model = ExactModel(table, limits, width=width)
     return _answer(model, model.copies if by_moves else model.cost)
 
 
-def tightest(fleet: Fleet, limits: Limits, load: int | None, moves: int | None, least: int) -> SmallAnswer:
+def tightest(table: SlotTable, limits: Limits, load: int | None, moves: int | None, least: int) -> SmallAnswer:
     """The narrowest window that loads can reach with at most so much load and so many copies (None: any amount).
 
     `least` is a width that no plan goes below, or below which none is wanted.
     """
-    model = ExactModel(fleet, limits, slides=True)
+    model = ExactModel(table, limits, slides=True)
     if load is not None:
         model.program.add(model.cost <= load)
     if moves is not None:
@@ -67,14 +66,14 @@ def tightest(fleet: Fleet, limits: Limits, load: int | None, moves: int | None, 
 class ExactModel:
     """Variables: partition p on broker b; the window's ends where it slides.
 
-    `size[p]` is what a copy of p weighs where it is now, `reserve[p]` what a new one does; both are the fleet's
+    `size[p]` is what a copy of p weighs where it is now, `reserve[p]` what a new one does; both are the table's
     unless given. Brokers with a negative id hold openings: they are no choice, and with openings partitions may end
     with fewer copies than slots, down to those that may not move. `best` are the sets found so far.
     """
 
     def __init__(
         self,
-        fleet: Fleet,
+        table: SlotTable,
         limits: Limits,
         *,
         size: Sequence[int] | None = None,
@@ -86,20 +85,20 @@ class ExactModel:
         from ortools.sat.python import cp_model
 
         self.program: Any = cp_model.CpModel()
-        self.fleet, self.limits = fleet, limits
+        self.table, self.limits = table, limits
         self.choice: dict[tuple[int, int], Any] = {}
-        self._size: list[int] = fleet.size.tolist() if size is None else list(size)
+        self._size: list[int] = table.size.tolist() if size is None else list(size)
         self._reserve: list[int] = self._size if reserve is None else list(reserve)
         self._has_openings = has_openings
         self._current = [
-            {int(fleet.home[s]): s for s in range(int(fleet.first[p]), int(fleet.first[p + 1]))}
-            for p in range(len(fleet.size))
+            {int(table.home[s]): s for s in range(int(table.first[p]), int(table.first[p + 1]))}
+            for p in range(len(table.size))
         ]
         self._broken: list[Any] = []
-        for part in range(len(fleet.size)):
+        for part in range(len(table.size)):
             self._add_partition(part)
-        if fleet.most_broken is not None:
-            self.program.add(sum(self._broken) <= fleet.most_broken)
+        if table.most_broken is not None:
+            self.program.add(sum(self._broken) <= table.most_broken)
         self.loads = self._loads()
         self.low: Any = 0
         self.width: Any = width or 0
@@ -111,10 +110,10 @@ class ExactModel:
         self.best: Sets = tuple(frozenset(here) for here in self._current)
 
     def _add_partition(self, part: int) -> None:
-        fleet, here = self.fleet, self._current[part]
-        stays = [b for b, s in here.items() if not fleet.movable[s]]
-        for b, takes in enumerate(fleet.receiver.tolist()):
-            if fleet.brokers[b] >= 0 and (b in here or (takes and len(stays) < len(here))):
+        table, here = self.table, self._current[part]
+        stays = [b for b, s in here.items() if not table.movable[s]]
+        for b, takes in enumerate(table.receiver.tolist()):
+            if table.brokers[b] >= 0 and (b in here or (takes and len(stays) < len(here))):
                 self.choice[part, b] = self.program.new_bool_var(f"p{part}b{b}")
         mine = {b: x for (p, b), x in self.choice.items() if p == part}
         copies = sum(mine.values())
@@ -124,20 +123,20 @@ class ExactModel:
         self._keep_rack_rule(mine, here)
 
     def _keep_rack_rule(self, mine: Mapping[int, Any], here: Mapping[int, int]) -> None:
-        fleet, minimum = self.fleet, self.fleet.rule.min_rack_ids
-        pool: list[int] = fleet.pool.tolist()
+        table, minimum = self.table, self.table.rule.min_rack_ids
+        pool: list[int] = table.pool.tolist()
         count: dict[int, int] = {}
         inside: dict[int, Any] = {}
         for b, x in mine.items():
             inside[pool[b]] = inside.get(pool[b], 0) + x
             count[pool[b]] = count.get(pool[b], 0) + (b in here)
-        real = [r for r in inside if r < fleet.racks]
-        openings = sum(1 for b in here if fleet.brokers[b] < 0)
-        broken = self._may_break([str(pool[b]) if pool[b] < fleet.racks else None for b in here], openings)
-        if fleet.locality_scoped:
+        real = [r for r in inside if r < table.racks]
+        openings = sum(1 for b in here if table.brokers[b] < 0)
+        broken = self._may_break([str(pool[b]) if pool[b] < table.racks else None for b in here], openings)
+        if table.locality_scoped:
             for r, copies in inside.items():
                 self.program.add(copies == count[r])
-        elif fleet.rule.spread_over:
+        elif table.rule.spread_over:
             unfilled = len(here) - sum(mine.values()) if self._has_openings else 0
             self._spread(inside, count, len(here), unfilled, broken)
         elif not minimum:
@@ -162,7 +161,7 @@ class ExactModel:
         """Racks hold the most or one less, but for copies that are not placed; or, in a set that broke that before,
         no more than before or a share.
         """
-        rule = self.fleet.rule
+        rule = self.table.rule
         top = self.program.new_int_var(0, copies, "")
         lacks: list[Any] = []
         for r in map(int, rule.spread_over):
@@ -178,35 +177,35 @@ class ExactModel:
     def _may_break(self, racks: Sequence[str | None], openings: int) -> Any:
         """Whether this partition's set may go on breaking the rack rule; it counts against the most that may."""
         broken = self.program.new_bool_var("")
-        if self.fleet.rule.violates(racks, openings):
+        if self.table.rule.violates(racks, openings):
             self._broken.append(broken)
         else:
             self.program.add(broken == 0)
         return broken
 
     def _loads(self) -> list[Any]:
-        loads: list[Any] = [int(n) for n in self.fleet.loads(self.fleet.home)]
+        loads: list[Any] = [int(n) for n in self.table.loads(self.table.home)]
         for (p, b), x in self.choice.items():
             loads[b] = loads[b] + (self._size[p] * (x - 1) if b in self._current[p] else self._reserve[p] * x)
         return loads
 
     def _limit_loads(self, width: int | None, *, slides: bool) -> None:
         """Every load inside its limits, every number of copies too, and even brokers inside the window."""
-        fleet, limits = self.fleet, self.limits
+        table, limits = self.table, self.limits
         high: Any = 0
         if slides or width is not None:
             most = sum(max(self._size[p], self._reserve[p]) * len(here) for p, here in enumerate(self._current))
-            reach = int(fleet.fixed.sum()) + most + int(abs(limits.offset).max(initial=0)) + 1
+            reach = int(table.fixed.sum()) + most + int(abs(limits.offset).max(initial=0)) + 1
             self.low = self.program.new_int_var(-reach, reach, "low")
             high = self.program.new_int_var(-reach, reach, "high") if slides else self.low + width
             self.width = high - self.low if slides else width
-        for b in range(len(self.loads)) if fleet.counts else ():
-            assert fleet.counts is not None
+        for b in range(len(self.loads)) if table.counts else ():
+            assert table.counts is not None
             number = sum(x for (_, at), x in self.choice.items() if at == b)
-            self.program.add(number >= fleet.counts.floor[b])
-            self.program.add(number <= fleet.counts.ceiling[b])
+            self.program.add(number >= table.counts.floor[b])
+            self.program.add(number <= table.counts.ceiling[b])
         for b, load in enumerate(self.loads):
-            if fleet.brokers[b] < 0:
+            if table.brokers[b] < 0:
                 continue
             self.program.add(load >= int(limits.floor[b]))
             self.program.add(load <= int(limits.ceiling[b]))
@@ -216,11 +215,11 @@ class ExactModel:
 
     def placed(self) -> Any:
         """How many partitions have a copy at all, and above all how many copies there are, as one number."""
-        weight, total = len(self.fleet.size) + 1, []
+        weight, total = len(self.table.size) + 1, []
         for part, here in enumerate(self._current):
             mine = [x for (p, _), x in self.choice.items() if p == part]
             some: Any = 1
-            if all(self.fleet.movable[s] for s in here.values()):
+            if all(self.table.movable[s] for s in here.values()):
                 some = self.program.new_bool_var("")
                 self.program.add(some <= sum(mine))
             total += [weight * sum(mine), some]
@@ -228,7 +227,7 @@ class ExactModel:
 
     def loads_of_best(self) -> list[int]:
         """Each broker's load with the best sets."""
-        loads: list[int] = self.fleet.loads(self.fleet.home).tolist()
+        loads: list[int] = self.table.loads(self.table.home).tolist()
         for part, (here, chosen) in enumerate(zip(self._current, self.best, strict=True)):
             for b in here.keys() - chosen:
                 loads[b] -= self._size[part]
@@ -238,7 +237,7 @@ class ExactModel:
 
     def distance(self, brokers: Sequence[int], load: int) -> Any:
         """How far the loads of these brokers are from one load, all together."""
-        reach = 2 * (int(abs(self.fleet.fixed).sum()) + sum(self._reserve) * len(self.fleet.brokers)) + abs(load)
+        reach = 2 * (int(abs(self.table.fixed).sum()) + sum(self._reserve) * len(self.table.brokers)) + abs(load)
         away = []
         for b in brokers:
             away.append(self.program.new_int_var(0, reach, ""))
@@ -286,9 +285,9 @@ class ExactModel:
             self.program.add(goal <= value)
         return proven, value
 
-    def positions(self) -> "NDArray[np.int64]":
+    def positions(self) -> "Ints":
         """Where every slot goes for the best sets to come about; each must have as many brokers as slots."""
-        at: NDArray[np.int64] = self.fleet.home.copy()
+        at: Ints = self.table.home.copy()
         for here, chosen in zip(self._current, self.best, strict=True):
             leaving = sorted(b for b in here if b not in chosen)
             arriving = sorted(b for b in chosen if b not in here)
@@ -301,7 +300,7 @@ class ExactModel:
         left = sorted(arriving)
         answer: dict[int, int] = {}
         for old in leaving:
-            same = next((b for b in left if self.fleet.pool[b] == self.fleet.pool[old]), None)
+            same = next((b for b in left if self.table.pool[b] == self.table.pool[old]), None)
             if same is not None:
                 answer[old] = same
                 left.remove(same)
@@ -315,12 +314,12 @@ def _answer(model: ExactModel, goal: Any) -> SmallAnswer:
     proven, value = model.minimize(goal)
     if value is None:
         return SmallAnswer(at=None, proven=proven)
-    at, fleet = model.positions(), model.fleet
+    at, table = model.positions(), model.table
     return SmallAnswer(
         at=at,
         proven=proven,
-        cost=fleet.cost(at),
-        moves=int((at != fleet.home).sum()),
+        cost=table.cost(at),
+        moves=int((at != table.home).sum()),
         width=value if goal is model.width else 0,
         low=model.window_low,
     )

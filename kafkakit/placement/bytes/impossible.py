@@ -1,17 +1,22 @@
 """Why a goal cannot be reached, in numbers that a person can check, and what is the nearest that can."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kafkakit.core.quantities import format_bytes
-from kafkakit.placement.bytes.lp_relaxation import PENALTY, Masses
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.lp_relaxation import PENALTY, DemandGroups
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Window
 
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
 
-def why_not(fleet: Fleet, masses: Masses, window: Window, rack_names: dict[int, str]) -> str:
+
+def why_not(table: SlotTable, demand: DemandGroups, window: Window, rack_names: dict[int, str]) -> str:
     """The set of brokers whose limits cannot all be kept, and by how much they fail.
 
-    The penal prices of the split plan point at them (a set as in Hall's theorem): too much load that cannot
+    The penal prices of the LP relaxation point at them (a set as in Hall's theorem): too much load that cannot
     leave, or too little that can come.
     """
     full = _set(window.prices >= PENALTY // 2)
@@ -23,34 +28,34 @@ def why_not(fleet: Fleet, masses: Masses, window: Window, rack_names: dict[int, 
         limit, load = _sum(window.ceiling, full), _sum(ends, full)
         if load > limit:
             lines.append(
-                f"{_named(fleet, full, rack_names)} may hold {format_bytes(limit)} together, and "
+                f"{_named(table, full, rack_names)} may hold {format_bytes(limit)} together, and "
                 f"{format_bytes(load)} cannot be put elsewhere"
             )
     if empty:
         limit, load = _sum(window.floor, empty), _sum(ends, empty)
         if load < limit:
             lines.append(
-                f"{_named(fleet, empty, rack_names)} should hold {format_bytes(limit)} together, and "
+                f"{_named(table, empty, rack_names)} should hold {format_bytes(limit)} together, and "
                 f"no more than {format_bytes(load)} can come to them"
             )
-    stuck = [i for i in range(len(fleet.brokers)) if masses.loose[i] > window.ceiling[i]]
-    if stuck and not lines:
+    immovable = [i for i in range(len(table.brokers)) if demand.loose[i] > window.ceiling[i]]
+    if immovable and not lines:
         lines.append(
-            f"{_named(fleet, stuck, rack_names)}: what may not move there is "
-            f"{format_bytes(int((masses.loose - window.ceiling)[stuck].sum()))} above the limit already"
+            f"{_named(table, immovable, rack_names)}: what may not move there is "
+            f"{format_bytes(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
         )
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
 
 
-def more_brokers(fleet: Fleet, window: Window, rack_names: dict[int, str], share: Any) -> str | None:
+def more_brokers(table: SlotTable, window: Window, rack_names: dict[int, str], share: Ints) -> str | None:
     """How many more brokers in the racks that must hold too much would bring the band within reach, in words.
 
-    With k more of them everybody's share falls, and the racks have k more ceilings: the least k is where their
+    With k more of them every share falls, and the racks have k more ceilings: the least k is where their
     load fits under those. None where no such number helps, where limits are not a band around equal shares, or
     where the brokers that are too full are not whole racks.
     """
     full = _set(window.prices >= PENALTY // 2)
-    if not full or not _whole_racks(fleet, full):
+    if not full or not _whole_racks(table, full):
         return None
     one, high = int(share[full[0]]), int(window.ceiling[full[0]])
     everywhere = int((share > 0).sum())
@@ -62,32 +67,32 @@ def more_brokers(fleet: Fleet, window: Window, rack_names: dict[int, str], share
     if gain <= 0 or lack <= 0:
         return None
     k = -(-lack // gain)
-    racks = ", ".join(sorted({rack_names.get(int(fleet.rack[i]), "none") for i in full}))
+    racks = ", ".join(sorted({rack_names.get(int(table.rack[i]), "none") for i in full}))
     return f"{k} more broker{'s' if k > 1 else ''} like these in rack {racks}"
 
 
-def _whole_racks(fleet: Fleet, chosen: list[int]) -> bool:
+def _whole_racks(table: SlotTable, chosen: list[int]) -> bool:
     inside = set(chosen)
-    racks = {int(fleet.rack[i]) for i in chosen}
-    return all(r < fleet.racks for r in racks) and not any(
-        int(r) in racks and i not in inside for i, r in enumerate(fleet.rack)
+    racks = {int(table.rack[i]) for i in chosen}
+    return all(r < table.racks for r in racks) and not any(
+        int(r) in racks and i not in inside for i, r in enumerate(table.rack)
     )
 
 
-def _sum(values: Any, chosen: list[int]) -> int:
+def _sum(values: Ints, chosen: list[int]) -> int:
     return int(values[chosen].sum())
 
 
-def _set(mask: Any) -> list[int]:
+def _set(mask: Bools) -> list[int]:
     return [i for i, inside in enumerate(mask.tolist()) if inside]
 
 
-def _named(fleet: Fleet, chosen: list[int], rack_names: dict[int, str]) -> str:
+def _named(table: SlotTable, chosen: list[int], rack_names: dict[int, str]) -> str:
     """Whole racks by name, else brokers by id."""
-    if _whole_racks(fleet, chosen):
-        racks = sorted({int(fleet.rack[i]) for i in chosen})
+    if _whole_racks(table, chosen):
+        racks = sorted({int(table.rack[i]) for i in chosen})
         names = ", ".join(rack_names.get(r, "none") for r in racks)
         return f"the {len(chosen)} brokers of rack{'s' if len(racks) > 1 else ''} {names}"
-    ids = [str(fleet.brokers[i]) for i in chosen]
+    ids = [str(table.brokers[i]) for i in chosen]
     more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
     return f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{more}"

@@ -1,20 +1,23 @@
 """From a scope and what is known of disks to the arrays of the balance: loads, hard limits, who may give and take."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.broker_disks import DirStorage
-from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.problem import PlannedPartition
 
-Ints = Any
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +53,24 @@ class Disks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The arrays, and the brokers' facts in the order of `fleet.brokers`; `rule` is the rack rule by names."""
+    """The arrays, and the brokers' facts in the order of `table.brokers`; `rule` is the rack rule by names."""
 
-    fleet: Fleet
+    table: SlotTable
     rule: RackRule
     room: Ints
     free: Ints
     capacity: Ints
 
     def limits(self, even: Collection[int]) -> Limits:
-        """Hard limits: nobody ends above today's load plus room; `even` are the brokers to be levelled."""
+        """Hard limits: no broker ends above today's load plus room; `even` are the brokers to be balanced."""
         import numpy as np
 
-        fleet = self.fleet
-        loads = fleet.loads(fleet.home)
+        table = self.table
+        loads = table.loads(table.home)
         return Limits(
             floor=np.zeros(len(loads), dtype=np.int64),
             ceiling=loads + self.room,
-            even=np.array([b in even for b in fleet.brokers], dtype=bool),
+            even=np.array([b in even for b in table.brokers], dtype=bool),
             offset=np.zeros(len(loads), dtype=np.int64),
         )
 
@@ -110,7 +113,7 @@ def lay_out(
     for b, s in known.items():
         load = level - (s.free_bytes or 0) if by_free else (s.used_bytes or 0)
         fixed[b] = load - held.get(b, 0)
-    fleet = make_fleet(
+    table = make_table(
         lists,
         weights,
         racks,
@@ -128,18 +131,18 @@ def lay_out(
         return np.array(values, dtype=np.int64)
 
     return Layout(
-        fleet=fleet,
+        table=table,
         rule=rule,
-        room=array([disks.room(b) if b in known else 0 for b in fleet.brokers]),
-        free=array([known[b].free_bytes or 0 if b in known else 0 for b in fleet.brokers]),
-        capacity=array([known[b].capacity_bytes or 0 if b in known else 0 for b in fleet.brokers]),
+        room=array([disks.room(b) if b in known else 0 for b in table.brokers]),
+        free=array([known[b].free_bytes or 0 if b in known else 0 for b in table.brokers]),
+        capacity=array([known[b].capacity_bytes or 0 if b in known else 0 for b in table.brokers]),
     )
 
 
-def lists_of(fleet: Fleet, at: Any) -> list[tuple[int, ...]]:
+def lists_of(table: SlotTable, at: Ints) -> list[tuple[int, ...]]:
     """Replica lists again, each copy in the place of the one it replaces. O(replicas)."""
     import numpy as np
 
-    ids = np.array(fleet.brokers, dtype=np.int64)[at].tolist()
-    first = fleet.first.tolist()
+    ids = np.array(table.brokers, dtype=np.int64)[at].tolist()
+    first = table.first.tolist()
     return [tuple(ids[a:b]) for a, b in itertools.pairwise(first)]

@@ -1,10 +1,15 @@
 """Slots sorted by size: those that move, and those still at home on each broker; kept up to date while searching."""
 
+from __future__ import annotations
+
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kafkakit.placement.bytes.search_state import Board
+from kafkakit.placement.bytes.search_state import SearchState
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 Entry = tuple[int, int]
 """(size, slot)"""
@@ -13,24 +18,24 @@ NEAR = 48
 
 
 class Pools:
-    """The board's slots by size; `take` makes a step on the board and keeps the lists right."""
+    """The state's slots by size; `take` makes a step on the state and keeps the lists right."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, state: SearchState) -> None:
         import numpy as np
 
-        fleet = board.fleet
-        slots = np.nonzero(fleet.movable)[0]
-        order = np.lexsort((slots, fleet.size[fleet.part[slots]], fleet.home[slots]))
-        self.board = board
+        table = state.table
+        slots = np.nonzero(table.movable)[0]
+        order = np.lexsort((slots, table.size[table.part[slots]], table.home[slots]))
+        self.state = state
         self._slots = slots[order]
-        self._sizes = fleet.size[fleet.part[self._slots]]
-        homes = fleet.home[self._slots]
-        self._starts: Any = np.searchsorted(homes, np.arange(len(fleet.brokers) + 1))
+        self._sizes = table.size[table.part[self._slots]]
+        homes = table.home[self._slots]
+        self._starts: Ints = np.searchsorted(homes, np.arange(len(table.brokers) + 1))
         self._lists: dict[int, list[Entry]] = {}
         self.givers: list[int] = np.unique(homes).tolist()
         self.giving = frozenset(self.givers)
-        self.receivers: list[int] = np.nonzero(fleet.receiver)[0].tolist()
-        self.moved: list[Entry] = sorted((board.size(s), s) for s in board.moved)
+        self.receivers: list[int] = np.nonzero(table.receiver)[0].tolist()
+        self.moved: list[Entry] = sorted((state.size(s), s) for s in state.moved)
         self._arrived: dict[int, list[Entry]] = {}
 
     def at_home(self, broker: int) -> list[Entry]:
@@ -39,27 +44,27 @@ class Pools:
         if entries is None:
             begin, end = self._starts[broker], self._starts[broker + 1]
             every = zip(self._sizes[begin:end].tolist(), self._slots[begin:end].tolist(), strict=True)
-            entries = self._lists[broker] = [e for e in every if e[1] not in self.board.moved]
+            entries = self._lists[broker] = [e for e in every if e[1] not in self.state.moved]
         return entries
 
     def arrived(self, broker: int) -> list[Entry]:
         """The slots that came to a broker, smallest first."""
         entries = self._arrived.get(broker)
         if entries is None:
-            entries = self._arrived[broker] = sorted((self.board.size(s), s) for s in self.board.arrived[broker])
+            entries = self._arrived[broker] = sorted((self.state.size(s), s) for s in self.state.arrived[broker])
         return entries
 
     def take(self, step: Sequence[tuple[int, int]]) -> None:
         """Make the moves (slot, destination) of a step."""
         for slot, dest in step:
-            board, home = self.board, self.board.home(slot)
-            was, source = slot in board.moved, board.broker(slot)
-            board.move(slot, dest)
+            state, home = self.state, self.state.home(slot)
+            was, source = slot in state.moved, state.broker(slot)
+            state.move(slot, dest)
             self._arrived.pop(source, None)
             self._arrived.pop(dest, None)
-            if was == (slot in board.moved):
+            if was == (slot in state.moved):
                 continue
-            entry = (board.size(slot), slot)
+            entry = (state.size(slot), slot)
             _change(self.moved, entry, add=not was)
             if home in self._lists:
                 _change(self._lists[home], entry, add=was)

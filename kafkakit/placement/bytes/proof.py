@@ -1,26 +1,31 @@
 """The bound of a byte balance in words and as a proof that a program can add up again."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, Proof, ProofKind
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.bytes.lp_relaxation import Masses
-from kafkakit.placement.bytes.slots import Fleet, summed
+from kafkakit.placement.bytes.lp_relaxation import DemandGroups
+from kafkakit.placement.bytes.slots import SlotTable, summed
 from kafkakit.placement.bytes.window import Window
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
 
 _NAMED = 6
 
 
-def proof_of(fleet: Fleet, masses: Masses, window: Window, *, kind: ProofKind = ProofKind.PRICES) -> Proof:
+def proof_of(table: SlotTable, demand: DemandGroups, window: Window, *, kind: ProofKind = ProofKind.PRICES) -> Proof:
     """Limits and prices of every broker; loads are bytes.
 
     Copies that may not leave, of partitions that may move otherwise, are part of those partitions' sets.
     """
-    bound = ~fleet.movable & ~fleet.still[fleet.part]
-    fixed_loads = masses.loose - summed(fleet.home[bound], fleet.slot_size[bound], len(fleet.brokers))
+    bound = ~table.movable & ~table.still[table.part]
+    fixed_loads = demand.loose - summed(table.home[bound], table.slot_size[bound], len(table.brokers))
     rows = zip(
-        fleet.brokers,
+        table.brokers,
         fixed_loads.tolist(),
         window.floor.tolist(),
         window.ceiling.tolist(),
@@ -45,11 +50,11 @@ def cancels(proof: Proof) -> bool:
     return not proof.slides or not sum(limit.price for limit in proof.limits if limit.slides)
 
 
-def argument_of(fleet: Fleet, window: Window) -> str:
+def argument_of(table: SlotTable, window: Window) -> str:
     """Why nothing cheaper exists: who holds how much too much, and who lacks how much."""
-    loads = fleet.loads(fleet.home)
-    over = _side(fleet, window.prices > 0, loads - window.ceiling)
-    under = _side(fleet, window.prices < 0, window.floor - loads)
+    loads = table.loads(table.home)
+    over = _side(table, window.prices > 0, loads - window.ceiling)
+    under = _side(table, window.prices < 0, window.floor - loads)
     parts = []
     if over:
         parts.append(f"{over[0]} {over[1]} {format_bytes(over[2])} above the {_limit(window)}")
@@ -60,7 +65,7 @@ def argument_of(fleet: Fleet, window: Window) -> str:
         return "every broker is inside its limits already, so nothing has to move"
     joined = "; ".join(parts)
     tail = ", whatever the window's place" if window.slides.any() and window.price_unit > 1 else ""
-    racks = ", and copies cannot leave their racks freely" if _racks_matter(fleet, window, over, under) else ""
+    racks = ", and copies cannot leave their racks freely" if _racks_matter(table, window, over, under) else ""
     return f"{joined}{racks}: at least {format_bytes(window.bound.value)} must be copied{tail}"
 
 
@@ -72,9 +77,9 @@ def _lack(verb: str) -> str:
     return "lacks" if verb == "holds" else "lack"
 
 
-def _side(fleet: Fleet, chosen: Any, amounts: Any) -> tuple[str, str, int] | None:
+def _side(table: SlotTable, chosen: Bools, amounts: Ints) -> tuple[str, str, int] | None:
     """The brokers chosen by their price that are really outside, as text, with verb and load outside."""
-    ids = [b for b, there, amount in zip(fleet.brokers, chosen, amounts, strict=True) if there and amount > 0]
+    ids = [b for b, there, amount in zip(table.brokers, chosen, amounts, strict=True) if there and amount > 0]
     if not ids:
         return None
     load = int(amounts[chosen & (amounts > 0)].sum())
@@ -90,6 +95,8 @@ def _brokers(ids: Iterable[int]) -> str:
     return f"brokers {shown}{more.replace(' mores', ' more')}"
 
 
-def _racks_matter(fleet: Fleet, window: Window, over: Any, under: Any) -> bool:
+def _racks_matter(
+    table: SlotTable, window: Window, over: tuple[str, str, int] | None, under: tuple[str, str, int] | None
+) -> bool:
     """True when the bound is above what excess and lack alone would give."""
     return window.bound.value > max(over[2] if over else 0, under[2] if under else 0)

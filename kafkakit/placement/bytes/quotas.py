@@ -1,10 +1,15 @@
-"""The split plan as quotas: how much of a group should leave each rack, and where it should arrive."""
+"""The LP relaxation as quotas: how much of a group should leave each rack, and where it should arrive."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kafkakit.placement.bytes.lp_relaxation import Bound, Masses
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.lp_relaxation import Bound, DemandGroups
+from kafkakit.placement.bytes.slots import SlotTable
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 
 class Quotas:
@@ -15,23 +20,23 @@ class Quotas:
     over to racks where the group has no replicas.
     """
 
-    def __init__(self, fleet: Fleet, masses: Masses, bound: Bound) -> None:
-        self._group: Any = masses.group_of
-        self._part, self._home, self._rack = fleet.part, fleet.home, fleet.pool
+    def __init__(self, table: SlotTable, demand: DemandGroups, bound: Bound) -> None:
+        self._group: Ints = demand.group_of
+        self._part, self._home, self._rack = table.part, table.home, table.pool
         self._arriving: dict[int, dict[int, int]] = {}
         self._crossing: dict[tuple[int, int], int] = {}
         self._own: set[tuple[int, int]] = set()
-        if masses.racks_bind:
-            self._read(masses, bound)
+        if demand.racks_bind:
+            self._read(demand, bound)
 
-    def _read(self, masses: Masses, bound: Bound) -> None:
-        racks = masses.rack
-        cells = zip(masses.room_group.tolist(), masses.room_rack.tolist(), bound.arriving.tolist(), strict=True)
+    def _read(self, demand: DemandGroups, bound: Bound) -> None:
+        racks = demand.rack
+        cells = zip(demand.room_group.tolist(), demand.room_rack.tolist(), bound.arriving.tolist(), strict=True)
         for group, rack, load in cells:
             if load:
                 self._arriving.setdefault(group, {})[rack] = load
-        groups = masses.room_group[masses.held_cell].tolist()
-        homes = racks[masses.held_broker].tolist()
+        groups = demand.room_group[demand.held_cell].tolist()
+        homes = racks[demand.held_broker].tolist()
         for group, rack, load in zip(groups, homes, bound.leaving.tolist(), strict=True):
             if load:
                 self._crossing[group, rack] = self._crossing.get((group, rack), 0) + load

@@ -1,45 +1,50 @@
 """Repair of sets that break the rack rule, where a request allows only so many of them."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.receiving import Receivers
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.slots import SlotTable
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 
-def broken_parts(fleet: Fleet, at: Any) -> Any:
+def broken_parts(table: SlotTable, at: Ints) -> Ints:
     """The partitions whose sets break the rack rule with slots on the brokers `at`, sorted. O(replicas)."""
-    return fleet.groups.broken(fleet.part, fleet.pool[at], len(fleet.size))
+    return table.groups.broken(table.part, table.pool[at], len(table.size))
 
 
-def unbreak(pools: Pools, at: Any) -> int:
+def repair_racks(pools: Pools, at: Ints) -> int:
     """Move repeats of a rack elsewhere until few enough sets break the rule, small partitions first.
 
     Returns how many too many are left. Room is kept, floors are for the repair that follows.
     """
-    board, fleet = pools.board, pools.board.fleet
-    assert fleet.most_broken is not None
-    broken = broken_parts(fleet, at).tolist()
-    left = len(broken) - fleet.most_broken
-    receivers = Receivers(board)
-    for part in sorted(broken, key=lambda p: (int(fleet.size[p]), p)):
+    state, table = pools.state, pools.state.table
+    assert table.most_broken is not None
+    broken = broken_parts(table, at).tolist()
+    left = len(broken) - table.most_broken
+    receivers = Receivers(state)
+    for part in sorted(broken, key=lambda p: (int(table.size[p]), p)):
         if left <= 0:
             break
-        left -= _unbroken(pools, receivers, int(fleet.first[part]), int(fleet.first[part + 1]))
+        left -= _repaired(pools, receivers, int(table.first[part]), int(table.first[part + 1]))
     return max(0, left)
 
 
-def _unbroken(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
+def _repaired(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
     """Move later replicas out of repeated racks until the set obeys the rule."""
-    board, fleet = pools.board, pools.board.fleet
+    state, table = pools.state, pools.state.table
     for slot in range(first, last):
-        racks = [int(fleet.pool[board.broker(s)]) for s in range(first, last)]
-        if not fleet.groups.violates(racks):
+        racks = [int(table.pool[state.broker(s)]) for s in range(first, last)]
+        if not table.groups.violates(racks):
             return True
         here = racks[slot - first]
-        if here < fleet.racks and racks.count(here) > 1 and fleet.movable[slot] and slot not in board.moved:
-            dest = receivers.emptiest(slot, fleet.groups.emptiest(racks))
+        if here < table.racks and racks.count(here) > 1 and table.movable[slot] and slot not in state.moved:
+            dest = receivers.emptiest(slot, table.groups.emptiest(racks))
             if dest is not None:
                 pools.take(((slot, dest),))
-    racks = [int(fleet.pool[board.broker(s)]) for s in range(first, last)]
-    return not fleet.groups.violates(racks)
+    racks = [int(table.pool[state.broker(s)]) for s in range(first, last)]
+    return not table.groups.violates(racks)

@@ -7,28 +7,28 @@ are taken that cost. Work is limited by counts, never by the clock, so that the 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from kafkakit.placement.bytes.filling_deficits import Priced, Step, free_raises, priced_raises
+from kafkakit.placement.bytes.filling_deficits import Priced, Step, free_fills, priced_fills
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.shedding_excess import free_lowerings, priced_lowerings
+from kafkakit.placement.bytes.shedding_excess import free_sheds, priced_sheds
 
 Options = Callable[[Pools, int, int], Iterator[Priced]]
 _STEPS = 64  # steps spent on one broker in one round
 _ROUNDS = 4
 
 
-def mend(pools: Pools) -> None:
+def repair(pools: Pools) -> None:
     """Bring every broker inside its limits, as far as single steps can."""
-    board = pools.board
+    state = pools.state
     for _ in range(_ROUNDS):
-        before = board.outside()
+        before = state.outside()
         if not before:
             return
-        brokers = range(len(board.load))
-        for broker in sorted(brokers, key=lambda b: (board.ceiling[b] - board.load[b], b)):
-            _repeat(pools, broker, lambda b: board.load[b] - board.ceiling[b], (free_lowerings, priced_lowerings))
-        for broker in sorted(brokers, key=lambda b: (board.load[b] - board.floor[b], b)):
-            _repeat(pools, broker, lambda b: board.floor[b] - board.load[b], (free_raises, priced_raises))
-        if board.outside() >= before:
+        brokers = range(len(state.load))
+        for broker in sorted(brokers, key=lambda b: (state.ceiling[b] - state.load[b], b)):
+            _repeat(pools, broker, lambda b: state.load[b] - state.ceiling[b], (free_sheds, priced_sheds))
+        for broker in sorted(brokers, key=lambda b: (state.load[b] - state.floor[b], b)):
+            _repeat(pools, broker, lambda b: state.floor[b] - state.load[b], (free_fills, priced_fills))
+        if state.outside() >= before:
             return
 
 
@@ -58,21 +58,21 @@ def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) 
 
 def save(pools: Pools) -> None:
     """Take moves back, or make them smaller, wherever the limits allow; largest first. O(moved x log)."""
-    board = pools.board
+    state = pools.state
     for size, slot in sorted(pools.moved, reverse=True):
-        if slot not in board.moved:
+        if slot not in state.moved:
             continue
-        home, dest = board.home(slot), board.moved[slot]
-        slack = min(board.ceiling[home] - board.load[home], board.load[dest] - board.floor[dest])
+        home, dest = state.home(slot), state.moved[slot]
+        slack = min(state.ceiling[home] - state.load[home], state.load[dest] - state.floor[dest])
         if slack <= 0:
             continue
         if slack >= size:
-            if board.fits(slot, home):
+            if state.fits(slot, home):
                 pools.take(((slot, home),))
             continue
         entries = pools.at_home(home)
         at = bisect_left(entries, (size - slack, -1))
         for small, other in entries[at : at + 4]:
-            if small < size and board.fits(other, dest) and board.fits(slot, home):
+            if small < size and state.fits(other, dest) and state.fits(slot, home):
                 pools.take(((slot, home), (other, dest)))
                 break

@@ -2,31 +2,31 @@
 
 from collections.abc import Iterator
 
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.slots import SlotTable
 
 
-class Board:
+class SearchState:
     """Loads and moved slots while a plan is being found; plain Python numbers, for loops over moved slots.
 
     `load[b]` is broker b's load, `moved[s]` the broker that slot s goes to, `arrived[b]` the moved slots on b.
     """
 
-    def __init__(self, fleet: Fleet, floor: list[int], ceiling: list[int]) -> None:
-        self.fleet = fleet
+    def __init__(self, table: SlotTable, floor: list[int], ceiling: list[int]) -> None:
+        self.table = table
         self.floor = floor
         self.ceiling = ceiling
-        self.load: list[int] = fleet.loads(fleet.home).tolist()
+        self.load: list[int] = table.loads(table.home).tolist()
         self.moved: dict[int, int] = {}
-        self.arrived: list[dict[int, None]] = [{} for _ in fleet.brokers]
+        self.arrived: list[dict[int, None]] = [{} for _ in table.brokers]
         # Plain lists: reading one number of an array costs many times as much, and searches read millions.
-        self._part: list[int] = fleet.part.tolist()
-        self._home: list[int] = fleet.home.tolist()
-        self._first: list[int] = fleet.first.tolist()
-        self._size: list[int] = fleet.size.tolist()
-        self._rack: list[int] = fleet.pool.tolist()
-        self._groups = fleet.groups
-        self._openings = {k for k, b in enumerate(fleet.brokers) if b < 0}
-        self._takes: list[bool] = fleet.receiver.tolist()
+        self._part: list[int] = table.part.tolist()
+        self._home: list[int] = table.home.tolist()
+        self._first: list[int] = table.first.tolist()
+        self._size: list[int] = table.size.tolist()
+        self._rack: list[int] = table.pool.tolist()
+        self._groups = table.groups
+        self._openings = {k for k, b in enumerate(table.brokers) if b < 0}
+        self._takes: list[bool] = table.receiver.tolist()
         self._receiving = sorted({r for r, takes in zip(self._rack, self._takes, strict=True) if takes})
 
     def size(self, slot: int) -> int:
@@ -54,13 +54,13 @@ class Board:
                 yield other
 
     def legal(self, slot: int) -> tuple[set[int], list[int]]:
-        """Where the rules let a slot go: brokers that it must not go to, and the racks (`Fleet.pool`) that it may.
+        """Where the rules let a slot go: brokers that it must not go to, and the racks (`SlotTable.pool`) that it may.
 
         A set that breaks the rack rule from the start may stay as it was; no move makes it worse.
         """
         brokers = {self.broker(s) for s in self.siblings(slot)}
         home = self.home(slot)
-        if self.fleet.locality_scoped:
+        if self.table.locality_scoped:
             return brokers | {home}, [self._rack[home]]
         around = [self._rack[b] for b in brokers]
         openings = len(brokers & self._openings) if self._openings else 0
@@ -77,9 +77,9 @@ class Board:
     def fits(self, slot: int, dest: int) -> bool:
         """True when the rules let the slot go to `dest`, limits aside; home is where it may go back to.
 
-        Where only so many sets may break the rack rule, one that was mended stays so.
+        Where only so many sets may break the rack rule, one that was repaired stays so.
         """
-        if self.fleet.most_broken is not None and self._breaks_anew(slot, dest):
+        if self.table.most_broken is not None and self._breaks_anew(slot, dest):
             return False
         if dest == self.home(slot):
             return self._may_return(slot)
@@ -99,7 +99,7 @@ class Board:
         if not any(s in self.moved for s in self.siblings(slot)):
             return True  # as it was before the plan
         racks = [self._rack[b] for b in around]
-        if self.fleet.locality_scoped:
+        if self.table.locality_scoped:
             return not self._groups.violates([*racks, self._rack[home]])
         openings = len(self._openings.intersection(around)) if self._openings else 0
         return self._groups.may_return(racks, self._rack[home], openings, lambda: self._at_home(slot))

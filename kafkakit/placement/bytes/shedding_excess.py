@@ -7,18 +7,18 @@ from kafkakit.placement.bytes.filling_deficits import Priced
 from kafkakit.placement.bytes.pools import NEAR, Pools, around, spread
 
 
-def free_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
+def free_sheds(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     """Steps without cost: an arrival goes elsewhere, or changes places with a smaller one."""
-    board = pools.board
+    state = pools.state
     mine = pools.arrived(broker)
     for size, slot in around(mine, excess):
         for dest in _roomy(pools, broker, size):
-            if board.fits(slot, dest):
+            if state.fits(slot, dest):
                 yield (max(0, excess - size), 0, ((slot, dest),))
                 break
-    roomy = [b for b in _roomy(pools, broker, 1) if board.arrived[b]]
+    roomy = [b for b in _roomy(pools, broker, 1) if state.arrived[b]]
     for dest in roomy:
-        room = board.ceiling[dest] - board.load[dest]
+        room = state.ceiling[dest] - state.load[dest]
         theirs = pools.arrived(dest)
         for size, slot in spread(mine):
             at = bisect_left(theirs, (size - min(excess, room), -1))
@@ -29,11 +29,11 @@ def free_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
 
 
 def _swappable(pools: Pools, slot: int, other: int, broker: int, dest: int) -> bool:
-    board = pools.board
-    return board.part(slot) != board.part(other) and board.fits(slot, dest) and board.fits(other, broker)
+    state = pools.state
+    return state.part(slot) != state.part(other) and state.fits(slot, dest) and state.fits(other, broker)
 
 
-def priced_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
+def priced_sheds(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     """Steps that cost: a larger slot leaves in place of one that left, one more leaves, two change places."""
     yield from _larger(pools, broker, excess)
     yield from _more(pools, broker, excess)
@@ -41,33 +41,33 @@ def priced_lowerings(pools: Pools, broker: int, excess: int) -> Iterator[Priced]
 
 
 def _larger(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
-    board = pools.board
-    gone_away = [(size, slot) for size, slot in pools.moved if board.home(slot) == broker]
+    state = pools.state
+    gone_away = [(size, slot) for size, slot in pools.moved if state.home(slot) == broker]
     for small, gone in spread(gone_away):
-        dest = board.moved[gone]
+        dest = state.moved[gone]
         for size, slot in around(pools.at_home(broker), small + excess, 8):
             gain = size - small
-            if gain > 0 and board.can_take(dest, gain) and board.fits(slot, dest) and board.fits(gone, broker):
+            if gain > 0 and state.can_take(dest, gain) and state.fits(slot, dest) and state.fits(gone, broker):
                 yield (max(0, excess - gain), gain, ((gone, broker), (slot, dest)))
                 break
 
 
 def _more(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
-    board = pools.board
+    state = pools.state
     for size, slot in around(pools.at_home(broker), excess):
         for dest in _roomy(pools, broker, size):
-            if board.fits(slot, dest):
+            if state.fits(slot, dest):
                 yield (max(0, excess - size), size, ((slot, dest),))
                 break
 
 
 def _swaps(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     """A slot of this broker and a smaller one of another change places: for brokers without room on their own."""
-    board = pools.board
-    if not board.fleet.receiver[broker]:
+    state = pools.state
+    if not state.table.receiver[broker]:
         return
     for dest in pools.receivers[: NEAR * 4]:
-        room = board.ceiling[dest] - board.load[dest]
+        room = state.ceiling[dest] - state.load[dest]
         theirs = pools.at_home(dest) if dest in pools.giving else []
         if dest == broker or room <= 0 or not theirs:
             continue
@@ -82,6 +82,6 @@ def _swaps(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
 
 def _roomy(pools: Pools, broker: int, size: int) -> Iterator[int]:
     """Receivers that can take so much, the roomiest first."""
-    board = pools.board
-    found = [b for b in pools.receivers if b != broker and board.can_take(b, size)]
-    yield from sorted(found, key=lambda b: (board.load[b] - board.ceiling[b], b))[:NEAR]
+    state = pools.state
+    found = [b for b in pools.receivers if b != broker and state.can_take(b, size)]
+    yield from sorted(found, key=lambda b: (state.load[b] - state.ceiling[b], b))[:NEAR]

@@ -1,14 +1,16 @@
 """A placement as arrays: one slot per replica, so that millions of them are handled at numpy's speed."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
 from kafkakit.placement.group_rule import GroupRule
 
-Ints = Any  # numpy array of int64
-Bools = Any  # numpy array of bool
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class CountLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class SlotTable:
     """Replica slots of many partitions on many brokers, all by index.
 
     Slot arrays have one entry per replica, partition by partition (`first[p]:first[p + 1]` are p's slots):
@@ -89,7 +91,7 @@ def summed(index: Ints, weights: Ints, length: int) -> Ints:
     return total
 
 
-def make_fleet(
+def make_table(
     lists: Sequence[Sequence[int]],
     sizes: Sequence[int],
     racks: Mapping[int, str | None],
@@ -102,7 +104,7 @@ def make_fleet(
     fixed: Mapping[int, int] | None = None,
     locality_scoped: bool = False,
     most_broken: int | None = None,
-) -> Fleet:
+) -> SlotTable:
     """Build the arrays from replica lists and sizes (load of one copy each).
 
     `receivers` may get copies, `givers` may lose them (None: all), `pinned` are indices of partitions that stay
@@ -128,7 +130,7 @@ def make_fleet(
         gives = np.array([b in givers for b in brokers], dtype=bool)
         movable &= gives[home]
     numbers, rack_count = group_numbers(brokers, racks)
-    return Fleet(
+    return SlotTable(
         brokers=brokers,
         rack=numbers,
         racks=rack_count,

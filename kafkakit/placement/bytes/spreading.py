@@ -1,16 +1,21 @@
 """Free steps after a plan is found: moved slots go elsewhere, so that counts and topics are spread more evenly.
 
-No step adds a move or takes one away, so bytes and copies stay what they are; loads stay inside the board's limits.
+No step adds a move or takes one away, so bytes and copies stay what they are; loads stay inside the state's limits.
 Work is limited by counts of looks, never by the clock, so that the same input gives the same free.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.filling_deficits import Step
 from kafkakit.placement.bytes.pools import Entry
-from kafkakit.placement.bytes.search_state import Board
+from kafkakit.placement.bytes.search_state import SearchState
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 MOST_LOOKS = 150_000
 """Looks at most for one goal, 0.3 s: one for each place weighed, some more for each that is tried."""
@@ -30,42 +35,42 @@ def looks_for(moves: int) -> int:
 class FreeMoves:
     """The moved slots by broker and size, and what is counted while they change places."""
 
-    def __init__(self, board: Board, counts: Sequence[int]) -> None:
-        self.board = board
+    def __init__(self, state: SearchState, counts: Sequence[int]) -> None:
+        self.state = state
         self.counts = list(counts)
-        self.looks = looks_for(len(board.moved))
+        self.looks = looks_for(len(state.moved))
         self.steps = 0
-        self.receivers: list[int] = [b for b, takes in enumerate(board.fleet.receiver.tolist()) if takes]
-        fleet = board.fleet
-        self.pool: list[int] = fleet.pool.tolist()
-        self._groups = fleet.groups
-        self.arrived: list[list[Entry]] = [sorted((board.size(s), s) for s in row) for row in board.arrived]
+        self.receivers: list[int] = [b for b, takes in enumerate(state.table.receiver.tolist()) if takes]
+        table = state.table
+        self.pool: list[int] = table.pool.tolist()
+        self._groups = table.groups
+        self.arrived: list[list[Entry]] = [sorted((state.size(s), s) for s in row) for row in state.arrived]
 
     def may_go(self, slot: int, dest: int) -> bool:
         """True when the rules let the slot go there, and it would be a move as much as before."""
-        board = self.board
+        state = self.state
         self.looks -= _TRIED
-        if dest == board.home(slot) or any(dest == board.home(s) for s in board.siblings(slot)):
+        if dest == state.home(slot) or any(dest == state.home(s) for s in state.siblings(slot)):
             return False  # a copy that is there already would not move
-        return board.fits(slot, dest) and (board.fleet.most_broken is None or not self._breaks(slot, dest))
+        return state.fits(slot, dest) and (state.table.most_broken is None or not self._breaks(slot, dest))
 
     def _breaks(self, slot: int, dest: int) -> bool:
         """True when the slot's set would break the rack rule there, and does not where the slot is."""
-        board, groups = self.board, self._groups
-        others = [self.pool[board.broker(s)] for s in board.siblings(slot)]
+        state, groups = self.state, self._groups
+        others = [self.pool[state.broker(s)] for s in state.siblings(slot)]
         return groups.violates([*others, self.pool[dest]]) and not groups.violates(
-            [*others, self.pool[board.broker(slot)]]
+            [*others, self.pool[state.broker(slot)]]
         )
 
     def move(self, slot: int, dest: int) -> None:
         """Send a moved slot elsewhere."""
-        entry, source = (self.board.size(slot), slot), self.board.broker(slot)
+        entry, source = (self.state.size(slot), slot), self.state.broker(slot)
         entries = self.arrived[source]
         del entries[bisect_left(entries, entry)]
         insort(self.arrived[dest], entry)
         self.counts[source] -= 1
         self.counts[dest] += 1
-        self.board.move(slot, dest)
+        self.state.move(slot, dest)
 
     def take(self, step: Step) -> None:
         """Make the moves of one step."""
@@ -75,9 +80,9 @@ class FreeMoves:
 
     def shift(self, source: int, dest: int) -> tuple[int, int]:
         """The least and the most load that may go from one broker to the other in all."""
-        board = self.board
-        least = max(board.load[source] - board.ceiling[source], board.floor[dest] - board.load[dest])
-        return least, min(board.load[source] - board.floor[source], board.ceiling[dest] - board.load[dest])
+        state = self.state
+        least = max(state.load[source] - state.ceiling[source], state.floor[dest] - state.load[dest])
+        return least, min(state.load[source] - state.floor[source], state.ceiling[dest] - state.load[dest])
 
 
 def level_counts(free: FreeMoves) -> None:
@@ -97,7 +102,7 @@ def level_counts(free: FreeMoves) -> None:
 def _hand_over(free: FreeMoves, source: int, dest: int) -> bool:
     """One slot fewer on the source and one more on the destination, if limits and rules let that be."""
     free.looks -= 1
-    limits = free.board.fleet.counts
+    limits = free.state.table.counts
     if limits is not None and (
         free.counts[source] <= limits.floor[source] or free.counts[dest] >= limits.ceiling[dest]
     ):
@@ -121,9 +126,9 @@ def _two_for_one(free: FreeMoves, source: int, dest: int, least: int, most: int)
             free.looks -= 1
             wanted = large - small
             for _, other in _between(mine, wanted + least, wanted + most, wanted):
-                if free.board.part(other) in (free.board.part(slot), free.board.part(back)) or other == slot:
+                if free.state.part(other) in (free.state.part(slot), free.state.part(back)) or other == slot:
                     continue
-                if free.board.part(slot) == free.board.part(back):
+                if free.state.part(slot) == free.state.part(back):
                     break
                 if free.may_go(slot, dest) and free.may_go(other, dest) and free.may_go(back, source):
                     free.take(((slot, dest), (other, dest), (back, source)))
@@ -142,18 +147,18 @@ def _between(entries: Sequence[Entry], least: int, most: int, wanted: int) -> It
 class Topics:
     """How many slots of each topic every broker holds; `topic` numbers the topic of each partition."""
 
-    def __init__(self, free: FreeMoves, topic: Any, at: Any) -> None:
+    def __init__(self, free: FreeMoves, topic: Ints, at: Ints) -> None:
         import numpy as np
 
-        fleet = free.board.fleet
+        table = free.state.table
         self._numbers: list[int] = topic.tolist()
-        self._part = free.board.part
-        of_slot = topic[fleet.part]
+        self._part = free.state.part
+        of_slot = topic[table.part]
         order = np.argsort(of_slot, kind="stable")
         self._at = at[order]
         self._starts = np.searchsorted(of_slot[order], np.arange(int(topic.max(initial=-1)) + 2))
         self._rows: dict[int, list[int]] = {}
-        self._brokers = len(fleet.brokers)
+        self._brokers = len(table.brokers)
 
     def topic(self, slot: int) -> int:
         """The number of a slot's topic."""
@@ -202,10 +207,10 @@ def spread_topics(free: FreeMoves, topics: Topics, leaders: Leaders) -> None:
 
     Counts and leaders get no less even.
     """
-    board = free.board
+    state = free.state
     for _ in range(_ROUNDS):
         before = free.steps
-        crowded = [(topics.row(topics.topic(s))[b], s) for s, b in board.moved.items()]
+        crowded = [(topics.row(topics.topic(s))[b], s) for s, b in state.moved.items()]
         for _, slot in sorted((-many, s) for many, s in crowded if many > 1):
             if free.looks <= 0:
                 return
@@ -216,9 +221,9 @@ def spread_topics(free: FreeMoves, topics: Topics, leaders: Leaders) -> None:
 
 def _relieve(free: FreeMoves, topics: Topics, leaders: Leaders, slot: int) -> None:
     """Send one slot where its topic has at least two fewer."""
-    board = free.board
-    source, row = board.broker(slot), topics.row(topics.topic(slot))
-    taken, racks = board.legal(slot)
+    state = free.state
+    source, row = state.broker(slot), topics.row(topics.topic(slot))
+    taken, racks = state.legal(slot)
     allowed = set(racks)
     free.looks -= _TRIED
     places = [b for b in free.receivers if row[b] < row[source] - 1 and free.pool[b] in allowed and b not in taken]
@@ -229,18 +234,18 @@ def _relieve(free: FreeMoves, topics: Topics, leaders: Leaders, slot: int) -> No
         step = _exchange(free, topics, leaders, slot, dest)
         if step:
             for moved, to in step:
-                topics.move(moved, board.broker(moved), to)
-                leaders.move(moved, board.broker(moved), to)
+                topics.move(moved, state.broker(moved), to)
+                leaders.move(moved, state.broker(moved), to)
             free.take(step)
             return
 
 
 def _exchange(free: FreeMoves, topics: Topics, leaders: Leaders, slot: int, dest: int) -> Step:
     """What sends the slot there, alone or for a slot of another topic, and spreads topics; or nothing."""
-    board = free.board
-    source, size, mine = board.broker(slot), board.size(slot), topics.row(topics.topic(slot))
+    state = free.state
+    source, size, mine = state.broker(slot), state.size(slot), topics.row(topics.topic(slot))
     least, most = free.shift(source, dest)
-    alone = board.fleet.counts is None and free.counts[dest] < free.counts[source] and least <= size <= most
+    alone = state.table.counts is None and free.counts[dest] < free.counts[source] and least <= size <= most
     allowed: bool | None = None
     if alone and leaders.keep(slot, dest, None, source):
         allowed = free.may_go(slot, dest)

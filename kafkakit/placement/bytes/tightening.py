@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import Attempt, attempt, standing_still
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, Ranges
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, RangeGoal
 from kafkakit.placement.bytes.lp_relaxation import PENALTY
 from kafkakit.placement.bytes.window import Limits, Window
 
@@ -20,7 +20,7 @@ CLOSE = 1000
 
 
 class Watch(Protocol):
-    """Who is told how the search goes, and may end it early."""
+    """What is informed of how the search goes, and may end it early."""
 
     def phase(self, text: str) -> None:
         """Say what is done now."""
@@ -30,13 +30,13 @@ class Watch(Protocol):
         """True when the search should end with what it has."""
         ...
 
-    def tried(self, tightness: int, found: Attempt) -> None:
-        """Hear of a plan that was made for this tightness, whether it is used or not."""
+    def tried(self, max_deviation: int, found: Attempt) -> None:
+        """Hear of a plan that was made for this max_deviation, whether it is used or not."""
         ...
 
 
 class Unwatched:
-    """Nobody looks."""
+    """A watch that shows nothing and stops nothing."""
 
     def phase(self, text: str) -> None:
         """Say nothing."""
@@ -45,7 +45,7 @@ class Unwatched:
         """Never."""
         return False
 
-    def tried(self, tightness: int, found: Attempt) -> None:
+    def tried(self, max_deviation: int, found: Attempt) -> None:
         """Forget it."""
 
 
@@ -93,41 +93,41 @@ def tighten(
         aim = low + max(1, (high - low) // part)
 
 
-def at_tightness(problem: BalanceProblem, tightness: int, *, by_moves: bool = False) -> Attempt:
+def at_deviation(problem: BalanceProblem, max_deviation: int, *, by_moves: bool = False) -> Attempt:
     """The cheapest plan found at this deviation; small clusters are searched to the end."""
-    window = problem.window(tightness)
+    window = problem.window(max_deviation)
     if not window.possible:
-        return standing_still(problem.fleet, window)
-    found = attempt(problem.fleet, problem.masses, window)
-    if small.is_small(problem.fleet):
-        return _searched(problem, tightness, window, found, by_moves)
+        return standing_still(problem.table, window)
+    found = attempt(problem.table, problem.demand, window)
+    if small.is_small(problem.table):
+        return _searched(problem, max_deviation, window, found, by_moves)
     return found
 
 
-def _searched(problem: BalanceProblem, tightness: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
+def _searched(problem: BalanceProblem, max_deviation: int, window: Window, found: Attempt, by_moves: bool) -> Attempt:
     """The better of the plan found and the one a full search gives, where there is enough to win."""
-    fleet, limits = problem.fleet, problem.family.limits
+    table, limits = problem.table, problem.balance.limits
     if found.succeeded and not by_moves:
         if found.cost == window.bound.value:
             return replace(found, proven=True)
         above = found.cost - window.bound.value
-        if above * _WORTHWHILE <= found.cost and small.choices(fleet) > small.TINY:
+        if above * _WORTHWHILE <= found.cost and small.choices(table) > small.TINY:
             return found
     sliding = bool(window.slides.any())
     if sliding:
-        answer = small.cheapest(fleet, limits, tightness, by_moves=by_moves)
+        answer = small.cheapest(table, limits, max_deviation, by_moves=by_moves)
     else:
         fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
-        answer = small.cheapest(fleet, fixed, None, by_moves=by_moves)
+        answer = small.cheapest(table, fixed, None, by_moves=by_moves)
     if answer.at is None:
         return replace(found, proven=answer.proven)
     if sliding:
-        floor, ceiling = limits.at(answer.low, tightness)
+        floor, ceiling = limits.at(answer.low, max_deviation)
         window = replace(window, floor=floor, ceiling=ceiling)
     return Attempt(
         at=answer.at,
         cost=answer.cost,
-        moves=int((answer.at != fleet.home).sum()),
+        moves=int((answer.at != table.home).sum()),
         outside=0,
         window=window,
         proven=answer.proven and not by_moves,
@@ -146,15 +146,15 @@ def tightest(
     loosest = problem.today()
     watch.phase("how tight the goal can be")
     spent = _most_bytes(problem, budget)
-    low = max(finest, tightest_split(problem, loosest, moved_bytes=spent))
-    best = (loosest, standing_still(problem.fleet, problem.window(loosest)))
-    is_small = small.is_small(problem.fleet)
-    if is_small and isinstance(problem.family, Ranges):
-        return _narrowest(problem, problem.family, budget, watch, low, best, by_moves=by_moves)
+    low = max(finest, tightest_relaxed(problem, loosest, moved_bytes=spent))
+    best = (loosest, standing_still(problem.table, problem.window(loosest)))
+    is_small = small.is_small(problem.table)
+    if is_small and isinstance(problem.balance, RangeGoal):
+        return _narrowest(problem, problem.balance, budget, watch, low, best, by_moves=by_moves)
 
     def trial(aim: int) -> tuple[bool, int]:
         nonlocal best
-        found = _within(problem, aim, budget, by_moves=by_moves) if is_small else at_tightness(problem, aim)
+        found = _within(problem, aim, budget, by_moves=by_moves) if is_small else at_deviation(problem, aim)
         watch.tried(aim, found)
         reached = problem.measure(found.at)
         reached = max(low, reached) if is_small else max(aim, reached)
@@ -183,21 +183,21 @@ def _most_bytes(problem: BalanceProblem, budget: Budget) -> int | None:
         return budget.moved_bytes
     import numpy as np
 
-    sizes = np.sort(problem.fleet.slot_size)
+    sizes = np.sort(problem.table.slot_size)
     most = int(sizes[max(0, len(sizes) - budget.moves) :].sum())
     return most if budget.moved_bytes is None else min(most, budget.moved_bytes)
 
 
-def _for_certain(problem: BalanceProblem, tightness: int, found: Attempt) -> Attempt:
+def _for_certain(problem: BalanceProblem, max_deviation: int, found: Attempt) -> Attempt:
     """The attempt with the window that it really reached."""
     if not found.outside:
         return found
-    return replace(found, window=problem.window(tightness), outside=0)
+    return replace(found, window=problem.window(max_deviation), outside=0)
 
 
 def _narrowest(
     problem: BalanceProblem,
-    family: Ranges,
+    balance: RangeGoal,
     budget: Budget,
     watch: Watch,
     low: int,
@@ -206,7 +206,7 @@ def _narrowest(
     by_moves: bool,
 ) -> tuple[int, Attempt]:
     """The narrowest range of a small cluster, in one integer program."""
-    answer = small.tightest(problem.fleet, family.limits, budget.moved_bytes, budget.moves, low)
+    answer = small.tightest(problem.table, balance.limits, budget.moved_bytes, budget.moves, low)
     if answer.at is None or (answer.width >= best[0] and best[1].rule_kept):
         return best
     width = max(low, answer.width)
@@ -217,20 +217,20 @@ def _narrowest(
     return width, found
 
 
-def _within(problem: BalanceProblem, tightness: int, budget: Budget, *, by_moves: bool) -> Attempt:
+def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, *, by_moves: bool) -> Attempt:
     """The cheapest plan of a small cluster, or, where that makes more copies than the budget allows, the fewest."""
-    found = at_tightness(problem, tightness, by_moves=by_moves)
+    found = at_deviation(problem, max_deviation, by_moves=by_moves)
     if by_moves or budget.moves is None or not found.succeeded or budget.allows(found):
         return found
-    return at_tightness(problem, tightness, by_moves=True)
+    return at_deviation(problem, max_deviation, by_moves=True)
 
 
-def tightest_split(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:
+def tightest_relaxed(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:
     """The least deviation that the LP relaxation reaches with so many bytes (None: any), at most `loosest`."""
-    return relaxed_range(problem, loosest, moved_bytes, everywhere=False)[0]
+    return relaxed_deviations(problem, loosest, moved_bytes, everywhere=False)[0]
 
 
-def relaxed_range(
+def relaxed_deviations(
     problem: BalanceProblem, loosest: int, moved_bytes: int | None, *, everywhere: bool
 ) -> tuple[int, int]:
     """A deviation that the LP relaxation reaches with so many bytes (None: any), and one that no plan goes below.
@@ -246,11 +246,11 @@ def relaxed_range(
         if beyond <= 0 or at >= loosest:
             break
         tried = at
-        fall, unit = problem.family.fall(window)
+        fall, unit = problem.balance.fall(window)
         at = min(loosest, at + max(1, -(-beyond * unit // fall))) if fall else loosest
     else:
         at = loosest
-    is_small = small.is_small(problem.fleet)
+    is_small = small.is_small(problem.table)
     if is_small or everywhere or at == loosest:
         # Most often the tangents end right at the least.
         probe = at - 1 if is_small else at - max(1, at // CLOSE)

@@ -1,14 +1,17 @@
 """Goals as limits on loads: fixed ones, and a window of a given width that may lie anywhere."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kafkakit.placement.bytes.lp_relaxation import PENALTY, Bound, Masses, least_cost
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.lp_relaxation import PENALTY, Bound, DemandGroups, least_cost
+from kafkakit.placement.bytes.slots import SlotTable
 
-Ints = Any
-Bools = Any
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
+
 _HALVING = 8  # every so many looks the middle is tried instead of the crossing
 
 
@@ -60,15 +63,15 @@ class Window:
 
     @property
     def possible(self) -> bool:
-        """False when not even split plans can keep the limits."""
+        """False when not even the LP relaxation can keep the limits."""
         return self.bound.outside == 0
 
 
-def fixed_window(fleet: Fleet, masses: Masses, floor: Ints, ceiling: Ints) -> Window:
+def fixed_window(table: SlotTable, demand: DemandGroups, floor: Ints, ceiling: Ints) -> Window:
     """The window with these very limits."""
     import numpy as np
 
-    bound = least_cost(fleet, masses, floor, ceiling)
+    bound = least_cost(table, demand, floor, ceiling)
     return Window(
         floor=floor, ceiling=ceiling, bound=bound, prices=bound.prices, slides=np.zeros(len(floor), dtype=bool)
     )
@@ -76,7 +79,7 @@ def fixed_window(fleet: Fleet, masses: Masses, floor: Ints, ceiling: Ints) -> Wi
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """The split plan with the window at one place, and the slope of its weighed cost there."""
+    """The LP relaxation with the window at one place, and the slope of its weighed cost there."""
 
     low: int
     bound: Bound
@@ -84,24 +87,24 @@ class _Look:
     slope: int
 
 
-def sliding_window(fleet: Fleet, masses: Masses, limits: Limits, width: int) -> Window:
+def sliding_window(table: SlotTable, demand: DemandGroups, limits: Limits, width: int) -> Window:
     """The cheapest window of this width over the even brokers, within the limits.
 
     The cost is convex in the window's place, and minus the sum of the prices of the brokers it binds is the
     slope. From both sides tangents are drawn until they meet the cost where they cross; the prices on both
     sides, mixed so that they sum to zero, prove the lowest point for every place. About 10 small flows.
     """
-    loads = (fleet.loads(fleet.home) - limits.offset)[limits.even]
+    loads = (table.loads(table.home) - limits.offset)[limits.even]
 
     def look(low: int) -> _Look:
         floor, ceiling = limits.at(low, width)
-        bound = least_cost(fleet, masses, floor, ceiling)
+        bound = least_cost(table, demand, floor, ceiling)
         binds = _binds(limits, floor, ceiling, bound.prices)
         slope = PENALTY * _clashes(limits, floor, ceiling) - int(bound.prices[binds].sum())
         return _Look(low, bound, binds, slope)
 
     # What brokers outside the goal may hand over can lift all loads above today's largest.
-    stray = int(fleet.slot_size[fleet.movable & ~limits.even[fleet.home]].sum())
+    stray = int(table.slot_size[table.movable & ~limits.even[table.home]].sum())
     left, right = look(int(loads.min()) - width), look(int(loads.max()) + stray)
     best = min(left, right, key=lambda at: (at.bound.weighed, at.low))
     turn = 0
@@ -145,7 +148,8 @@ def _binds(limits: Limits, floor: Ints, ceiling: Ints, prices: Ints) -> Bools:
     import numpy as np
 
     by_window = np.where(prices > 0, ceiling < limits.ceiling, floor > limits.floor)
-    return limits.even & (by_window | (prices == 0))
+    binds: Bools = limits.even & (by_window | (prices == 0))
+    return binds
 
 
 def _clashes(limits: Limits, floor: Ints, ceiling: Ints) -> int:

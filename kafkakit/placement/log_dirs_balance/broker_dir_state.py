@@ -1,20 +1,25 @@
 """One broker's log dirs, the copies that come and go, and those that may change dirs."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
 from kafkakit.placement.broker_disks import DirStorage
-from kafkakit.placement.log_dirs import dir_table
+from kafkakit.placement.log_dirs import DirTable, dir_table
 from kafkakit.placement.log_dirs_balance.rules import DirRules, measured
 from kafkakit.placement.problem import PlannedPartition
+
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
 
 TWO = 2
 
 
 @dataclass(slots=True, kw_only=True)
-class Shelf:
+class BrokerDirState:
     """The log dirs of one broker, by index in the order of their paths; bytes.
 
     `used` is what the known copies take now, `leaving` the part of it that the plan takes away, `room` how much
@@ -44,35 +49,35 @@ class Shelf:
         return [d.total_bytes or 0 for d in self.dirs]
 
 
-def shelves_of(
+def dir_states_of(
     snapshot: ClusterSnapshot,
     partitions: Sequence[PlannedPartition],
     after: Sequence[tuple[int, ...]],
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
     pinned: Collection[TopicPartition] = (),
-) -> tuple[Shelf, ...]:
+) -> tuple[BrokerDirState, ...]:
     """The brokers with two or more log dirs, by id, with what a plan brings and takes away.
 
     `after` are the planned lists in the order of `partitions`. Copies that may change dirs are looked up only when
     the rules have a band: O(replicas) then, else O(moved replicas).
     """
-    shelves = {b: _shelf(b, dirs, rules) for b, dirs in sorted(log_dirs.items()) if len(dirs) >= TWO}
-    if not shelves:
+    dir_states = {b: _state(b, dirs, rules) for b, dirs in sorted(log_dirs.items()) if len(dirs) >= TWO}
+    if not dir_states:
         return ()
     moved = [i for i, (p, new) in enumerate(zip(partitions, after, strict=True)) if new != p.current]
     facts = _facts(snapshot, {partitions[i].key.topic for i in moved})
     for i in moved:
-        _add_move(shelves, partitions[i], i, after[i], facts.get(partitions[i].key))
+        _add_move(dir_states, partitions[i], i, after[i], facts.get(partitions[i].key))
     if rules.band is not None:
-        _add_standing(shelves, snapshot, partitions, after, log_dirs, frozenset(pinned))
-    return tuple(shelves.values())
+        _add_standing(dir_states, snapshot, partitions, after, log_dirs, frozenset(pinned))
+    return tuple(dir_states.values())
 
 
-def _shelf(broker: int, dirs: Sequence[DirStorage], rules: DirRules) -> Shelf:
+def _state(broker: int, dirs: Sequence[DirStorage], rules: DirRules) -> BrokerDirState:
     ordered = tuple(sorted(dirs, key=lambda d: d.path))
     whole = sum(d.total_bytes or 0 for d in ordered if d.error is None)
-    return Shelf(
+    return BrokerDirState(
         broker=broker,
         dirs=ordered,
         used=[d.replica_bytes for d in ordered],
@@ -87,32 +92,36 @@ def _facts(snapshot: ClusterSnapshot, topics: Collection[str]) -> dict[TopicPart
 
 
 def _add_move(
-    shelves: Mapping[int, Shelf], p: PlannedPartition, index: int, new: tuple[int, ...], fact: Partition | None
+    dir_states: Mapping[int, BrokerDirState],
+    p: PlannedPartition,
+    index: int,
+    new: tuple[int, ...],
+    fact: Partition | None,
 ) -> None:
     for b in new:
-        if b not in p.current and (shelf := shelves.get(b)) is not None:
+        if b not in p.current and (dir_state := dir_states.get(b)) is not None:
             if p.size_bytes is None:
-                shelf.unsized += 1
+                dir_state.unsized += 1
             else:
-                shelf.arrivals.append((p.size_bytes, index))
+                dir_state.arrivals.append((p.size_bytes, index))
     for b in p.current:
-        shelf = shelves.get(b)
+        dir_state = dir_states.get(b)
         path = fact.replica_dirs.get(b) if fact is not None else None
-        if b not in new and shelf is not None and path is not None and fact is not None:
-            for n, d in enumerate(shelf.dirs):
+        if b not in new and dir_state is not None and path is not None and fact is not None:
+            for n, d in enumerate(dir_state.dirs):
                 if d.path == path:
-                    shelf.leaving[n] += fact.replica_bytes.get(b, 0 if fact.replica_bytes else fact.size_bytes or 0)
+                    dir_state.leaving[n] += fact.replica_bytes.get(b, 0 if fact.replica_bytes else fact.size_bytes or 0)
 
 
 def _add_standing(
-    shelves: Mapping[int, Shelf],
+    dir_states: Mapping[int, BrokerDirState],
     snapshot: ClusterSnapshot,
     partitions: Sequence[PlannedPartition],
     after: Sequence[tuple[int, ...]],
     log_dirs: Mapping[int, Sequence[DirStorage]],
     pinned: Collection[TopicPartition],
 ) -> None:
-    """Give each shelf the copies of known size that stay on its broker and are not pinned."""
+    """Give each dir_state the copies of known size that stay on its broker and are not pinned."""
     import numpy as np
 
     table = dir_table(snapshot, [p.key for p in partitions], {b: tuple(dirs) for b, dirs in log_dirs.items()})
@@ -128,18 +137,18 @@ def _add_standing(
     slots = np.nonzero(stays)[0]
     slots = slots[np.argsort(table.slot_dir[slots], kind="stable")]
     part = np.repeat(np.arange(len(partitions)), lengths)[slots]
-    _hand_out(shelves, table, slots, part)
+    _hand_out(dir_states, table, slots, part)
 
 
-def _hand_out(shelves: Mapping[int, Shelf], table: Any, slots: Any, part: Any) -> None:
-    """Split slots, sorted by dir, over the shelves of their brokers."""
+def _hand_out(dir_states: Mapping[int, BrokerDirState], table: DirTable, slots: Ints, part: Ints) -> None:
+    """Split slots, sorted by dir, over the dir_states of their brokers."""
     import numpy as np
 
     where, size = table.slot_dir[slots], table.slot_bytes[slots]
-    for broker, shelf in shelves.items():
+    for broker, dir_state in dir_states.items():
         own = table.of_broker(broker)
         begin, end = (int(np.searchsorted(where, edge)) for edge in (own.start, own.stop))
         rows = zip(
             size[begin:end].tolist(), part[begin:end].tolist(), (where[begin:end] - own.start).tolist(), strict=True
         )
-        shelf.standing = [row for row in rows if shelf.open[row[2]]]
+        dir_state.standing = [row for row in rows if dir_state.open[row[2]]]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.placement.log_dirs_balance.broker_dir_state import Shelf
+from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState
 from kafkakit.placement.log_dirs_balance.dir_balance import pack
 
 _SCALE = 40  # bits after the point of a dir's fullness: finer than a byte of a terabyte
@@ -22,24 +22,24 @@ class Destinations:
     early: bool = False
 
 
-def choose_destinations(shelf: Shelf, *, search: bool) -> Destinations:
+def choose_destinations(dir_state: BrokerDirState, *, search: bool) -> Destinations:
     """Give every arrival a dir, all below the ceilings where that is possible.
 
     First with the room there is now; then, as data leave the broker too, with the room there will be. `search`
     allows to look through all placements of a few copies when simple ways leave some without a dir.
     """
-    arrivals = sorted(shelf.arrivals, key=lambda a: (-a[0], a[1]))
-    now = _spread(shelf, arrivals, shelf.room)
-    if not now.left or not any(shelf.open):
+    arrivals = sorted(dir_state.arrivals, key=lambda a: (-a[0], a[1]))
+    now = _spread(dir_state, arrivals, dir_state.room)
+    if not now.left or not any(dir_state.open):
         return now
-    later = [room + gone for room, gone in zip(shelf.room, shelf.leaving, strict=True)]
+    later = [room + gone for room, gone in zip(dir_state.room, dir_state.leaving, strict=True)]
     options = [now]
-    for room, early in ((shelf.room, False), (later, True)):
-        if early and room == shelf.room:
+    for room, early in ((dir_state.room, False), (later, True)):
+        if early and room == dir_state.room:
             break
-        found = _spread(shelf, arrivals, room)
+        found = _spread(dir_state, arrivals, room)
         if found.left:
-            found = _packed(shelf, arrivals, room, found, search=search)
+            found = _packed(dir_state, arrivals, room, found, search=search)
         found.early = early
         if not found.left:
             return found
@@ -47,11 +47,11 @@ def choose_destinations(shelf: Shelf, *, search: bool) -> Destinations:
     return min(options, key=lambda d: sum(size for size, _ in d.left))
 
 
-def _spread(shelf: Shelf, arrivals: Sequence[tuple[int, int]], room: Sequence[int]) -> Destinations:
+def _spread(dir_state: BrokerDirState, arrivals: Sequence[tuple[int, int]], room: Sequence[int]) -> Destinations:
     """Each in turn to the open dir with room whose use, by capacity, is least with it."""
-    used, left = shelf.kept, list(room)
-    dirs = [n for n, takes in enumerate(shelf.open) if takes]
-    capacity = shelf.capacity
+    used, left = dir_state.kept, list(room)
+    dirs = [n for n, takes in enumerate(dir_state.open) if takes]
+    capacity = dir_state.capacity
     chosen: dict[int, int] = {}
     homeless: list[tuple[int, int]] = []
     for size, partition in arrivals:
@@ -71,15 +71,20 @@ def _spread(shelf: Shelf, arrivals: Sequence[tuple[int, int]], room: Sequence[in
 
 
 def _packed(
-    shelf: Shelf, arrivals: Sequence[tuple[int, int]], room: Sequence[int], first: Destinations, *, search: bool
+    dir_state: BrokerDirState,
+    arrivals: Sequence[tuple[int, int]],
+    room: Sequence[int],
+    first: Destinations,
+    *,
+    search: bool,
 ) -> Destinations:
     """Try harder to fit all; gives `first` back when that fails too."""
-    if sum(size for size, _ in arrivals) > sum(r for r, takes in zip(room, shelf.open, strict=True) if takes):
+    if sum(size for size, _ in arrivals) > sum(r for r, takes in zip(room, dir_state.open, strict=True) if takes):
         return first
-    places = pack(shelf, arrivals, room, search=search)
+    places = pack(dir_state, arrivals, room, search=search)
     if places is None:
         return first
-    used = shelf.kept
+    used = dir_state.kept
     for (size, _), n in zip(arrivals, places, strict=True):
         used[n] += size
     return Destinations(chosen={p: n for (_, p), n in zip(arrivals, places, strict=True)}, used=used)

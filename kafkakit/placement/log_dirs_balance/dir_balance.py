@@ -1,32 +1,36 @@
 """The log dirs of one broker as a small cluster for the byte balance: dirs are its brokers, without racks.
 
-Arriving copies stand on a stub that must end empty, so whatever places them is a plan of the ordinary kind, and its
+Arriving copies lie on a placeholder that must end empty, so what places them is a plan of the ordinary kind, and its
 bound less what arrives is the least that has to change dirs inside the broker.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import attempt
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, Bands, shares
-from kafkakit.placement.bytes.lp_relaxation import masses_of
-from kafkakit.placement.bytes.slots import Fleet
-from kafkakit.placement.bytes.tightening import Unwatched, tighten, tightest_split
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal, shares
+from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
+from kafkakit.placement.bytes.slots import SlotTable
+from kafkakit.placement.bytes.tightening import Unwatched, tighten, tightest_relaxed
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window
 from kafkakit.placement.group_rule import RackRule
-from kafkakit.placement.log_dirs_balance.broker_dir_state import Shelf
+from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState
 
-Ints = Any
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
+
 Copy = tuple[int, int]
 """(bytes, partition index)"""
 _TRIES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """Where copies end when a broker's dirs are levelled.
+class BalancedDirs:
+    """Where copies end when a broker's dirs are balanced.
 
     `chosen` is the dir of each arriving partition, `moved` holds (partition index, bytes, from, to), `bound` the
     least bytes that any plan moves. `reached` is the narrowest band, in millionths of a share, that was reached.
@@ -39,83 +43,83 @@ class Level:
     reached: int
 
 
-def pack(shelf: Shelf, arrivals: Sequence[Copy], room: Sequence[int], *, search: bool) -> list[int] | None:
+def pack(dir_state: BrokerDirState, arrivals: Sequence[Copy], room: Sequence[int], *, search: bool) -> list[int] | None:
     """A dir for each arrival so that no dir gets more than its room, or None when none is found."""
-    fleet = _fleet(shelf, arrivals, ())
-    limits = _limits(shelf, room)
-    window = fixed_window(fleet, masses_of(fleet), limits.floor, limits.ceiling)
+    table = _table(dir_state, arrivals, ())
+    limits = _limits(dir_state, room)
+    window = fixed_window(table, demand_groups_of(table), limits.floor, limits.ceiling)
     if not window.possible:
         return None
-    found = attempt(fleet, masses_of(fleet), window)
+    found = attempt(table, demand_groups_of(table), window)
     at = found.at if not found.outside else None
-    if at is None and search and small.is_small(fleet):
-        at = small.cheapest(fleet, limits, None).at
-    return None if at is None else _places(shelf, at)
+    if at is None and search and small.is_small(table):
+        at = small.cheapest(table, limits, None).at
+    return None if at is None else _places(dir_state, at)
 
 
-class Leveller:
-    """Levels the dirs of one broker; `room` says how much may come to each dir."""
+class DirBalancer:
+    """Balances the dirs of one broker; `room` says how much may come to each dir."""
 
-    def __init__(self, shelf: Shelf, room: Sequence[int]) -> None:
+    def __init__(self, dir_state: BrokerDirState, room: Sequence[int]) -> None:
         import numpy as np
 
-        self.shelf = shelf
-        self.fleet = _fleet(shelf, shelf.arrivals, shelf.standing)
-        self.limits = _limits(shelf, room)
-        self.arriving = sum(size for size, _ in shelf.arrivals)
-        level = self.arriving + sum(k for k, takes in zip(shelf.kept, shelf.open, strict=True) if takes)
-        self.share: Ints = shares(level, np.array([0, *shelf.capacity]), self.limits.even)
-        self.problem = BalanceProblem.of(self.fleet, Bands(self.limits, self.share))
+        self.dir_state = dir_state
+        self.table = _table(dir_state, dir_state.arrivals, dir_state.standing)
+        self.limits = _limits(dir_state, room)
+        self.arriving = sum(size for size, _ in dir_state.arrivals)
+        level = self.arriving + sum(k for k, takes in zip(dir_state.kept, dir_state.open, strict=True) if takes)
+        self.share: Ints = shares(level, np.array([0, *dir_state.capacity]), self.limits.even)
+        self.problem = BalanceProblem.of(self.table, BandGoal(self.limits, self.share))
 
     def measure(self, used: Sequence[int]) -> int:
         """The narrowest band, in millionths, that holds these used bytes."""
         import numpy as np
 
-        return self.problem.family.measure(np.array([0, *used], dtype=np.int64))
+        return self.problem.balance.measure(np.array([0, *used], dtype=np.int64))
 
-    def level(self, band: int, *, search: bool) -> Level | None:
+    def level(self, band: int, *, search: bool) -> BalancedDirs | None:
         """The fewest bytes found that bring every dir within the band (millionths); None where nothing does."""
         window = self.problem.window(band)
         return self._reach(window, search=search)
 
-    def nearest(self, band: int, loosest: int) -> Level | None:
+    def nearest(self, band: int, loosest: int) -> BalancedDirs | None:
         """The narrowest band found between one that cannot be had and one that can (both in millionths)."""
-        best: Level | None = None
+        best: BalancedDirs | None = None
 
         def trial(aim: int) -> tuple[bool, int]:
             nonlocal best
             found = self.level(aim, search=False)
             best = best if found is None else found
-            return found is not None, loosest if best is None else min(aim, best.reached)
+            return found is not None, loosest if found is None else min(aim, found.reached)
 
-        low = max(band, tightest_split(self.problem, loosest))
+        low = max(band, tightest_relaxed(self.problem, loosest))
         tighten(trial, low, low, loosest, Unwatched(), steps=(2,) * _TRIES, close=lambda _: 0)
         return best
 
-    def _reach(self, window: Window, *, search: bool) -> Level | None:
+    def _reach(self, window: Window, *, search: bool) -> BalancedDirs | None:
         if not window.possible:
             return None
-        found = attempt(self.fleet, self.problem.masses, window)
-        if search and small.is_small(self.fleet) and (found.outside or found.cost > window.bound.value):
+        found = attempt(self.table, self.problem.demand, window)
+        if search and small.is_small(self.table) and (found.outside or found.cost > window.bound.value):
             fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=self.limits.even, offset=self.limits.offset)
-            answer = small.cheapest(self.fleet, fixed, None)
+            answer = small.cheapest(self.table, fixed, None)
             if answer.at is not None:
                 bound = answer.cost if answer.proven else window.bound.value
                 return self._level(answer.at, bound)
             return None
         return None if found.outside else self._level(found.at, window.bound.value)
 
-    def _level(self, at: Ints, bound: int) -> Level:
-        shelf, count = self.shelf, len(self.shelf.arrivals)
-        places = _places(shelf, at)
-        used = self.fleet.loads(at).tolist()[1:]
+    def _level(self, at: Ints, bound: int) -> BalancedDirs:
+        dir_state, count = self.dir_state, len(self.dir_state.arrivals)
+        places = _places(dir_state, at)
+        used = self.table.loads(at).tolist()[1:]
         moved = tuple(
             (partition, size, source, n)
-            for (size, partition, source), n in zip(shelf.standing, places[count:], strict=True)
+            for (size, partition, source), n in zip(dir_state.standing, places[count:], strict=True)
             if n != source
         )
-        return Level(
-            chosen={p: n for (_, p), n in zip(shelf.arrivals, places, strict=False)},
+        return BalancedDirs(
+            chosen={p: n for (_, p), n in zip(dir_state.arrivals, places, strict=False)},
             moved=moved,
             used=used,
             bound=bound - self.arriving,
@@ -123,20 +127,20 @@ class Leveller:
         )
 
 
-def _fleet(shelf: Shelf, arrivals: Sequence[Copy], standing: Sequence[tuple[int, int, int]]) -> Fleet:
-    """Dirs as brokers 1 and up; broker 0 is the stub that holds the arrivals."""
+def _table(dir_state: BrokerDirState, arrivals: Sequence[Copy], standing: Sequence[tuple[int, int, int]]) -> SlotTable:
+    """Dirs as brokers 1 and up; broker 0 is the placeholder that holds the arrivals."""
     import numpy as np
 
-    count, slots = len(shelf.dirs) + 1, len(arrivals) + len(standing)
+    count, slots = len(dir_state.dirs) + 1, len(arrivals) + len(standing)
     size = np.array([a[0] for a in arrivals] + [s[0] for s in standing], dtype=np.int64)
     home = np.array([0] * len(arrivals) + [s[2] + 1 for s in standing], dtype=np.int64)
-    fixed = np.array([0, *shelf.kept], dtype=np.int64)
+    fixed = np.array([0, *dir_state.kept], dtype=np.int64)
     np.subtract.at(fixed, home[len(arrivals) :], size[len(arrivals) :])
-    return Fleet(
+    return SlotTable(
         brokers=tuple(range(count)),
         rack=np.arange(count),
         racks=0,
-        receiver=np.array([False, *shelf.open]),
+        receiver=np.array([False, *dir_state.open]),
         fixed=fixed,
         first=np.arange(slots + 1),
         part=np.arange(slots),
@@ -144,25 +148,25 @@ def _fleet(shelf: Shelf, arrivals: Sequence[Copy], standing: Sequence[tuple[int,
         movable=np.ones(slots, dtype=bool),
         still=np.zeros(slots, dtype=bool),
         size=size,
-        # Dirs have no racks; a rule that never binds keeps the split plan to one pool.
+        # Dirs have no racks; a rule that never binds keeps the LP relaxation to one pool.
         rule=RackRule(1),
     )
 
 
-def _places(shelf: Shelf, at: Ints) -> list[int]:
-    """Dirs by index; copies without a byte may be left on the stub, and any open dir does for them."""
-    spare = shelf.open.index(True)
+def _places(dir_state: BrokerDirState, at: Ints) -> list[int]:
+    """Dirs by index; copies without a byte may be left on the placeholder, and any open dir does for them."""
+    spare = dir_state.open.index(True)
     return [n - 1 if n else spare for n in at.tolist()]
 
 
-def _limits(shelf: Shelf, room: Sequence[int]) -> Limits:
+def _limits(dir_state: BrokerDirState, room: Sequence[int]) -> Limits:
     import numpy as np
 
-    kept = shelf.kept
-    ceiling = [k + (r if takes else 0) for k, r, takes in zip(kept, room, shelf.open, strict=True)]
+    kept = dir_state.kept
+    ceiling = [k + (r if takes else 0) for k, r, takes in zip(kept, room, dir_state.open, strict=True)]
     return Limits(
         floor=np.zeros(len(kept) + 1, dtype=np.int64),
         ceiling=np.array([0, *ceiling], dtype=np.int64),
-        even=np.array([False, *shelf.open]),
+        even=np.array([False, *dir_state.open]),
         offset=np.zeros(len(kept) + 1, dtype=np.int64),
     )

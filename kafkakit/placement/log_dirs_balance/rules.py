@@ -21,7 +21,7 @@ class DirRules:
     band: Fraction | None = None
 
     def room(self, log_dir: DirStorage, broker_bytes: int) -> int:
-        """How many bytes more the dir may hold than it does now; 0 for one that is closed or tells no sizes.
+        """How many bytes more the dir may hold than it does now; 0 for one that is closed or reports no sizes.
 
         `broker_bytes` is the capacity of all dirs of the broker.
         """
@@ -33,5 +33,5 @@ class DirRules:
 
 
 def measured(log_dir: DirStorage) -> bool:
-    """True when the dir's disk is known; without that nobody can say what fits."""
+    """True when the dir's disk is known; without that it is not known what fits."""
     return bool(log_dir.total_bytes) and log_dir.usable_bytes is not None

@@ -1,43 +1,46 @@
 """The task as the byte balance sees it: a slot for every copy, openings as slots on brokers that may hold nothing."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, Ranges
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, RangeGoal
 from kafkakit.placement.bytes.layout import Disks, lay_out
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.rebuild_bytes.task import Row, Task
 
-Ints = Any
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrays:
     """The problem, with a range of free bytes as goal; a broker's load is a constant less its free bytes.
 
-    `stubs` marks the brokers that openings lie on. `exact` is False when a copy's load is not the same at its old
-    place and at its new one, so that free bytes must be checked afterwards. `whole` is False when kept copies were
+    `placeholders` marks the brokers that openings lie on. `exact` is False when a copy's load differs between its
+    old place and its new one, so that free bytes must be checked afterwards. `whole` is False when kept copies were
     turned into openings because of their racks: going back to their place then counts as a move.
     """
 
     problem: BalanceProblem
-    stubs: Ints
+    placeholders: Bools
     exact: bool
     whole: bool
 
     @property
-    def fleet(self) -> Fleet:
+    def table(self) -> SlotTable:
         """The replica slots."""
-        return self.problem.fleet
+        return self.problem.table
 
     @property
     def limits(self) -> Limits:
         """The hard limits on loads."""
-        return self.problem.family.limits
+        return self.problem.balance.limits
 
 
 def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arrays:
@@ -59,7 +62,7 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
             for b in kept:  # kept copies that were turned into openings give their bytes back
                 if b not in row:
                     free[b] += size
-    stubs = sorted({b for row in rows for b in row if b < 0})
+    placeholders = sorted({b for row in rows for b in row if b < 0})
     layout = lay_out(
         partitions,
         {p.key: w for p, w in zip(partitions, weight, strict=True)},
@@ -73,22 +76,22 @@ def arrays_of(task: Task, rows: Sequence[Row], taken: Mapping[int, int]) -> Arra
         by_free=True,
         receivers=sorted(task.receivers),
         targets=problem.targets,
-        givers=None if task.forced else stubs,
+        givers=None if task.forced else placeholders,
     )
-    fleet = layout.fleet
-    loads = fleet.loads(fleet.home)
-    is_stub = np.array([b < 0 for b in fleet.brokers], dtype=bool)
-    spare = [task.room.get(b, 0) + free.get(b, 0) - task.free.get(b, 0) - taken.get(b, 0) for b in fleet.brokers]
+    table = layout.table
+    loads = table.loads(table.home)
+    is_placeholder = np.array([b < 0 for b in table.brokers], dtype=bool)
+    spare = [task.room.get(b, 0) + free.get(b, 0) - task.free.get(b, 0) - taken.get(b, 0) for b in table.brokers]
     limits = Limits(
         floor=np.zeros(len(loads), dtype=np.int64),
-        ceiling=np.where(is_stub, 0, loads + np.array(spare, dtype=np.int64)),
-        even=np.array([b in task.free for b in fleet.brokers], dtype=bool),
+        ceiling=np.where(is_placeholder, 0, loads + np.array(spare, dtype=np.int64)),
+        even=np.array([b in task.free for b in table.brokers], dtype=bool),
         offset=np.zeros(len(loads), dtype=np.int64),
     )
     whole = all(len(kept) <= sum(1 for b in row if b >= 0) for row, kept in zip(rows, task.kept, strict=True))
     return Arrays(
-        problem=BalanceProblem.of(fleet, Ranges(limits)),
-        stubs=is_stub,
+        problem=BalanceProblem.of(table, RangeGoal(limits)),
+        placeholders=is_placeholder,
         exact=task.plain or not task.forced,
         whole=whole,
     )

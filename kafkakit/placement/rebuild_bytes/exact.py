@@ -34,14 +34,14 @@ def is_small(task: Task) -> bool:
 def choose_small(task: Task, start: Sequence[Row], range_bound: int) -> Chosen:
     """The best sets of brokers found; `start` is a legal placement to begin with, `range_bound` is proven."""
     arrays = arrays_of(task, task.rows, {})
-    fleet = replace(arrays.fleet, most_broken=0) if task.forced else arrays.fleet
-    index = {b: i for i, b in enumerate(fleet.brokers)}
-    model = ExactModel(fleet, arrays.limits, size=task.size, reserve=task.reserve, slides=True, has_openings=True)
+    table = replace(arrays.table, most_broken=0) if task.forced else arrays.table
+    index = {b: i for i, b in enumerate(table.brokers)}
+    model = ExactModel(table, arrays.limits, size=task.size, reserve=task.reserve, slides=True, has_openings=True)
     model.program.add(model.width >= range_bound)
     model.best = tuple(frozenset(index[b] for b in row) for row in start)
 
     def brokers() -> tuple[frozenset[int], ...]:
-        return tuple(frozenset(fleet.brokers[i] for i in chosen) for chosen in model.best)
+        return tuple(frozenset(table.brokers[i] for i in chosen) for chosen in model.best)
 
     weight = len(start) + 1
     most = weight * sum(map(len, task.rows)) + sum(1 for row in task.rows if row)

@@ -21,14 +21,14 @@ Step = tuple[tuple[int, int], ...]
 """(slot, destination) moves that belong together."""
 
 
-class Leveller:
-    """The even brokers of a board, and their copies by size; it stops when the range is at most `close`."""
+class RangeNarrowing:
+    """The even brokers of a state, and their copies by size; it stops when the range is at most `close`."""
 
     def __init__(self, pools: Pools, even: Sequence[bool], close: int) -> None:
-        self._board, self._pools, self._close = pools.board, pools, close
+        self._board, self._pools, self._close = pools.state, pools, close
         self._even = [b for b, inside in enumerate(even) if inside]
-        self._rack = pools.board.fleet.pool.tolist()
-        self._takes = pools.board.fleet.receiver.tolist()
+        self._rack = pools.state.table.pool.tolist()
+        self._takes = pools.state.table.receiver.tolist()
         self._sorted: dict[int, list[Entry]] = {}
 
     def run(self) -> None:
@@ -65,8 +65,8 @@ class Leveller:
 
     def _between(self, full: int, empty: int) -> Step | None:
         """What brings these two closest: a copy of the one goes to the other, perhaps for a smaller one."""
-        board = self._board
-        gap = board.load[full] - board.load[empty]
+        state = self._board
+        gap = state.load[full] - state.load[empty]
         best: tuple[int, Step] | None = None
         mine, theirs = self._arrivals(full), self._arrivals(empty)
         if not self._takes[empty]:
@@ -77,7 +77,7 @@ class Leveller:
                 off = abs(gap - 2 * gain)
                 if not 0 < gain < gap or (best is not None and off >= best[0]):
                     continue
-                if board.can_take(empty, gain) and self._legal(slot, other, full, empty):
+                if state.can_take(empty, gain) and self._legal(slot, other, full, empty):
                     best = off, ((slot, empty),) if other < 0 else ((slot, empty), (other, full))
                     break
         if best is None or best[0] > gap // _COARSE:
@@ -85,22 +85,22 @@ class Leveller:
                 off = abs(gap - 2 * size)
                 if off >= gap or (best is not None and off >= best[0]):
                     break
-                if board.can_take(empty, size) and self._legal(slot, -1, full, empty):
+                if state.can_take(empty, size) and self._legal(slot, -1, full, empty):
                     best = off, ((slot, empty),)
                     break
         return None if best is None else best[1]
 
     def _legal(self, slot: int, other: int, full: int, empty: int) -> bool:
-        board, part = self._board, self._board.fleet.part
-        if empty == board.home(slot) or not board.fits(slot, empty):
+        state, part = self._board, self._board.table.part
+        if empty == state.home(slot) or not state.fits(slot, empty):
             return False
-        return other < 0 or bool(part[slot] != part[other] and full != board.home(other) and board.fits(other, full))
+        return other < 0 or bool(part[slot] != part[other] and full != state.home(other) and state.fits(other, full))
 
     def _arrivals(self, broker: int) -> list[Entry]:
         entries = self._sorted.get(broker)
         if entries is None:
-            board = self._board
-            entries = self._sorted[broker] = sorted((board.size(s), s) for s in board.arrived[broker])
+            state = self._board
+            entries = self._sorted[broker] = sorted((state.size(s), s) for s in state.arrived[broker])
         return entries
 
 

@@ -111,7 +111,7 @@ def with_openings(current: Row, stay: Row, wanted: int) -> Row:
 def filled(row: Row, chosen: Sequence[int], racks: Mapping[int, str | None]) -> Row:
     """The row with the chosen brokers in it: those that stay in their places, new ones where others leave.
 
-    A new broker takes the place of one in its own rack first. Openings that nobody fills close up.
+    A new broker takes the place of one in its own rack first. Openings that are not filled close up.
     """
     new = sorted(b for b in chosen if b not in row)
     places: list[int | None] = [b if b in chosen else None for b in row]

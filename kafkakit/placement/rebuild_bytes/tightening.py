@@ -1,4 +1,4 @@
-"""The tightest range of free bytes that a placement reaches: split plans say where to look, real plans follow."""
+"""The smallest range of free bytes: the LP relaxation says where to look, real plans follow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from kafkakit.placement.bytes.attempt import attempt
 from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.tightening import CLOSE, Watch, relaxed_range, tighten
+from kafkakit.placement.bytes.search_state import SearchState
+from kafkakit.placement.bytes.tightening import CLOSE, Watch, relaxed_deviations, tighten
 from kafkakit.placement.rebuild_bytes.arrays import Arrays, arrays_of, without_repeats
 from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
-from kafkakit.placement.rebuild_bytes.narrowing import Leveller
+from kafkakit.placement.rebuild_bytes.narrowing import RangeNarrowing
 from kafkakit.placement.rebuild_bytes.task import Row, Task
 
 _TRIES = 7  # real plans built while searching
 _MANY = 20_000  # partitions x brokers from which a window need not be the tightest
 _STEP = 16  # how much looser a plan is sought after one that failed
-_LEVEL = 1024  # loads are levelled until they lie within this part of the window
+_LEVEL = 1024  # loads are narrowed until they lie within this part of the window
 _ROUNDS = 4  # how often limits are drawn in where new copies are counted larger than they are
 
 
@@ -91,10 +91,10 @@ def _overfull(task: Task, lists: Sequence[Row]) -> dict[int, int]:
 def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
     problem = arrays.problem
     watch.phase("how even free bytes can be")
-    widest = int(arrays.fleet.fixed.sum() + arrays.fleet.slot_size.sum())
+    widest = int(arrays.table.fixed.sum() + arrays.table.slot_size.sum())
     if not problem.window(widest).possible:
         return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
-    low, least = relaxed_range(problem, widest, None, everywhere=True)
+    low, least = relaxed_deviations(problem, widest, None, everywhere=True)
     bound = least if arrays.exact and arrays.whole else None
     # Narrowing goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
     free = task.free.values()
@@ -124,31 +124,31 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
 
 def _attempt(task: Task, arrays: Arrays, width: int, bound: int | None) -> Found:
     """A plan for this window, made whole within the hard limits."""
-    fleet, limits = arrays.fleet, arrays.limits
-    tried = attempt(fleet, arrays.problem.masses, arrays.problem.window(width))
-    board = Board(fleet, limits.floor.tolist(), limits.ceiling.tolist())
-    moved = (tried.at != fleet.home).nonzero()[0]
+    table, limits = arrays.table, arrays.limits
+    tried = attempt(table, arrays.problem.demand, arrays.problem.window(width))
+    state = SearchState(table, limits.floor.tolist(), limits.ceiling.tolist())
+    moved = (tried.at != table.home).nonzero()[0]
     for slot, dest in zip(moved.tolist(), tried.at[moved].tolist(), strict=True):
-        board.move(slot, dest)
-    finish(board, open_slots(board, arrays.stubs))
-    Leveller(Pools(board), arrays.limits.even.tolist(), width // _LEVEL).run()
-    return _found(task, arrays, board, bound)
+        state.move(slot, dest)
+    finish(state, open_slots(state, arrays.placeholders))
+    RangeNarrowing(Pools(state), arrays.limits.even.tolist(), width // _LEVEL).run()
+    return _found(task, arrays, state, bound)
 
 
 def _packed(task: Task, arrays: Arrays, largest_first: bool) -> Found:
     """Space is short: as many copies as fit, moving nothing else."""
     limits = arrays.limits
-    board = Board(arrays.fleet, limits.floor.tolist(), limits.ceiling.tolist())
-    slots = open_slots(board, arrays.stubs)
-    finish(board, slots[::-1] if largest_first else slots)
-    return _found(task, arrays, board, None)
+    state = SearchState(arrays.table, limits.floor.tolist(), limits.ceiling.tolist())
+    slots = open_slots(state, arrays.placeholders)
+    finish(state, slots[::-1] if largest_first else slots)
+    return _found(task, arrays, state, None)
 
 
-def _found(task: Task, arrays: Arrays, board: Board, bound: int | None) -> Found:
-    at = arrays.fleet.home.copy()
-    for slot, dest in board.moved.items():
+def _found(task: Task, arrays: Arrays, state: SearchState, bound: int | None) -> Found:
+    at = arrays.table.home.copy()
+    for slot, dest in state.moved.items():
         at[slot] = dest
-    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.fleet, at))
+    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.table, at))
     cost = sum(
         size * sum(1 for b in new if b not in kept)
         for size, kept, new in zip(task.size, task.kept, lists, strict=True)

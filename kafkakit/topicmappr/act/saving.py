@@ -9,8 +9,8 @@ from kafkakit.core.model import PartitionMap
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.topicmappr.act.places import MapDestination, PlanDestination
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan, apply_command, map_files
-from kafkakit.topicmappr.show.page.charts import FrontierPoint
 from kafkakit.topicmappr.show.page.page import report_page
 
 WriteFile = Callable[[Path, bytes], None]

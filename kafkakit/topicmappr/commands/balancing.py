@@ -32,7 +32,7 @@ from kafkakit.topicmappr.commands.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkakit.topicmappr.show.page.charts import FrontierPoint
+    from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 
 Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the goals tried, ten at most.")]
 ADD_BROKERS = "topicmappr add-brokers"

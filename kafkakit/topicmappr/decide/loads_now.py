@@ -1,6 +1,6 @@
 """What brokers carry besides the copies that a plan may place, so that one set of disks serves several placements.
 
-A fleet's `fixed` load must come from where copies are now, whatever lists the fleet is made of: a map or an older
+A table's `fixed` load must come from where copies are now, whatever lists the table is made of: a map or an older
 plan is judged by the lists it leads to, on disks as they are.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.placement.bytes.layout import Disks
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Limits
 
 
@@ -21,17 +21,17 @@ class LoadsNow:
     room: Mapping[int, int]
     capacity: Mapping[int, int]
 
-    def limits(self, fleet: Fleet, even: Collection[int], caps: Mapping[int, int]) -> Limits:
-        """Nobody ends above today's load plus room, nor above its entry in `caps`; `even` are to be levelled."""
+    def limits(self, table: SlotTable, even: Collection[int], caps: Mapping[int, int]) -> Limits:
+        """No broker ends above today's load plus room, nor above its entry in `caps`; `even` are to be balanced."""
         import numpy as np
 
-        ceiling = [self.load[b] + self.room[b] for b in fleet.brokers]
-        lowered = [min(high, caps.get(b, high)) for b, high in zip(fleet.brokers, ceiling, strict=True)]
-        count = len(fleet.brokers)
+        ceiling = [self.load[b] + self.room[b] for b in table.brokers]
+        lowered = [min(high, caps.get(b, high)) for b, high in zip(table.brokers, ceiling, strict=True)]
+        count = len(table.brokers)
         return Limits(
             floor=np.zeros(count, dtype=np.int64),
             ceiling=np.array(lowered, dtype=np.int64),
-            even=np.array([b in even for b in fleet.brokers], dtype=bool),
+            even=np.array([b in even for b in table.brokers], dtype=bool),
             offset=np.zeros(count, dtype=np.int64),
         )
 

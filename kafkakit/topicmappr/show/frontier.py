@@ -39,7 +39,7 @@ def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool
         text=frontier_text(frontier, next_command, plain=plain),
         columns=("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"),
         rows=tuple(
-            (p.tightness, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
+            (p.max_deviation, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
             for p in frontier.points
         ),
     )
@@ -50,7 +50,7 @@ def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool =
     lines = [*_head(frontier), "", _table(frontier), "", *_plot(frontier, plain)]
     reasons = [p for p in frontier.points if p.impossible]
     lines += optional_section(
-        "impossible:", [f"{shown(frontier.metric, p.tightness)}: {p.impossible}" for p in reasons]
+        "impossible:", [f"{shown(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons]
     )
     if frontier.tightest is not None:
         lines += ["", f"tightest by the bound: {shown(frontier.metric, frontier.tightest)}"]
@@ -86,7 +86,7 @@ def _table(f: Frontier) -> str:
     name = "band" if f.metric is Metric.BAND else "free range"
     rows = [
         (
-            shown(f.metric, p.tightness),
+            shown(f.metric, p.max_deviation),
             "-" if p.cost is None else format_bytes(p.cost),
             format_bytes(p.bound) if not p.impossible else "-",
             gap_text(p.gap),
@@ -111,7 +111,7 @@ def state_of(metric: Metric, p: Point) -> str:
 def _plot(f: Frontier, plain: bool) -> list[str]:
     bars = [
         Bar(
-            label=shown(f.metric, p.tightness),
+            label=shown(f.metric, p.max_deviation),
             bound=p.bound if not p.impossible else 0,
             value=p.cost,
             words="impossible" if p.impossible else "no plan" if p.cost is None else format_bytes(p.cost),
@@ -142,7 +142,7 @@ def rebalance_command(frontier: Frontier, words: Mapping[str, str], program: str
         for name, value in words.items()
         if name != "command"
     ]
-    goal = flag_value(frontier.metric, point.tightness)
+    goal = flag_value(frontier.metric, point.max_deviation)
     return " ".join([program, words["command"], *flags, goal, "--plan plan.json"])
 
 
@@ -166,9 +166,9 @@ def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, obj
         "today": frontier.today,
         "tightest_by_bound": frontier.tightest,
         "points": [
-            {"goal": shown(metric, p.tightness), "tightness": p.tightness, "state": _code(p), "plan_bytes": p.cost,
-             "bound_bytes": None if p.impossible else p.bound, "gap": p.gap, "moves": p.moves, "reached": p.reached,
-             "plan_of": p.borrowed, "reason": p.impossible}
+            {"goal": shown(metric, p.max_deviation), "tightness": p.max_deviation, "state": _code(p),
+             "plan_bytes": p.cost, "bound_bytes": None if p.impossible else p.bound, "gap": p.gap, "moves": p.moves,
+             "reached": p.reached, "plan_of": p.borrowed, "reason": p.impossible}
             for p in frontier.points
         ],
         "next": next_command,

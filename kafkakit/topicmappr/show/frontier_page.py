@@ -44,7 +44,7 @@ def _cards(f: Frontier) -> Html:
     planned = [p for p in f.points if p.cost is not None]
     if planned:
         last = planned[-1]
-        cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.tightness)}"))
+        cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.max_deviation)}"))
         cards.append((gap_text(max(planned, key=lambda p: p.gap or 0).gap), "largest gap to the bound"))
     return el("div", *(el("div", el("b", value), el("span", name), class_="card") for value, name in cards),
               class_="cards")  # fmt: skip
@@ -52,24 +52,24 @@ def _cards(f: Frontier) -> Html:
 
 def frontier_svg(frontier: Frontier) -> Html:
     """Two lines over tightness, tight to the left: the plans and the bound; impossible points are crosses."""
-    points = sorted(frontier.points, key=lambda p: p.tightness)
+    points = sorted(frontier.points, key=lambda p: p.max_deviation)
     known = [p for p in points if not p.impossible]
     top = max((*(p.cost or p.bound for p in known), 1))
-    reach = max((*(p.tightness for p in points), 1))
+    reach = max((*(p.max_deviation for p in points), 1))
     shapes: list[Html] = [*_grid(top), *_ticks(frontier.metric, points, reach)]
     if known and points[0].impossible:
-        edge = max(frontier.tightest or 0, points[0].tightness)
-        width = _x(min(edge, known[0].tightness), reach) - _LEFT
+        edge = max(frontier.tightest or 0, points[0].max_deviation)
+        width = _x(min(edge, known[0].max_deviation), reach) - _LEFT
         shapes.append(el("rect", x=_LEFT, y=_TOP, width=_px(width), height=_HEIGHT - _TOP - _BOTTOM, class_="b",
                          opacity="0.15"))  # fmt: skip
     planned = [p for p in known if p.cost is not None]
-    bound = [(_x(p.tightness, reach), _y(p.bound, top)) for p in known]
-    plans = [(_x(p.tightness, reach), _y(p.cost or 0, top)) for p in planned]
+    bound = [(_x(p.max_deviation, reach), _y(p.bound, top)) for p in known]
+    plans = [(_x(p.max_deviation, reach), _y(p.cost or 0, top)) for p in planned]
     for places, line, dot in ((bound, "lb dash", "b"), (plans, "la", "a")):
         shapes.append(el("polyline", points=Html(" ".join(f"{_px(x)},{_px(y)}" for x, y in places)), class_=line))
         shapes += [el("circle", cx=_px(x), cy=_px(y), r=3, class_=dot) for x, y in places]
     shapes += [
-        el("text", "\u00d7", x=_px(_x(p.tightness, reach)), y=_HEIGHT - _BOTTOM - 3, text_anchor="middle")
+        el("text", "\u00d7", x=_px(_x(p.max_deviation, reach)), y=_HEIGHT - _BOTTOM - 3, text_anchor="middle")
         for p in points
         if p.impossible
     ]
@@ -95,8 +95,8 @@ def _ticks(metric: Metric, points: Sequence[Point], reach: int) -> list[Html]:
     shapes: list[Html] = []
     free = float(_LEFT)
     for p in points:
-        label = shown(metric, p.tightness)
-        x, half = _x(p.tightness, reach), 3.4 * len(label)
+        label = shown(metric, p.max_deviation)
+        x, half = _x(p.max_deviation, reach), 3.4 * len(label)
         if x - half >= free - 20:
             shapes.append(el("text", label, x=_px(x), y=_HEIGHT - 26, text_anchor="middle", class_="axis"))
             free = x + half + 26
@@ -120,7 +120,7 @@ def _px(value: float) -> str:
 def _table(f: Frontier) -> Html:
     head = (("Goal", True), ("Plan", True), ("Lower bound", True), ("Gap", True), ("Moves", True), ("State", False))
     rows = [
-        (shown(f.metric, p.tightness), "-" if p.cost is None else format_bytes(p.cost),
+        (shown(f.metric, p.max_deviation), "-" if p.cost is None else format_bytes(p.cost),
          "-" if p.impossible else format_bytes(p.bound), gap_text(p.gap), "-" if p.moves is None else f"{p.moves:,}",
          state_of(f.metric, p))
         for p in f.points
@@ -132,7 +132,7 @@ def _reasons(f: Frontier) -> Html | None:
     why = [p for p in f.points if p.impossible]
     if not why:
         return None
-    lines = [el("li", el("b", shown(f.metric, p.tightness)), ": ", text(p.impossible, 600)) for p in why]
+    lines = [el("li", el("b", shown(f.metric, p.max_deviation)), ": ", text(p.impossible, 600)) for p in why]
     return el("section", el("h2", "Impossible"), el("ul", *lines[:_MOST_REASONS]))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.bytes.balance_goal import PPM, Bands
+from kafkakit.placement.bytes.balance_goal import PPM, BandGoal
 from kafkakit.report.blocks import INDENT, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedPlan
@@ -121,7 +121,7 @@ def _tries(decided: Rebalance) -> Iterator[str]:
     """The goals tried, tightest result first and ten at most, in place of kafka-kit's tolerances."""
     ranked = sorted(decided.tried, key=lambda t: (t.outside > 0, t.reached, t.cost, t.sought))[:SHOWN_TRIES]
     yield from (INDENT + "-", f"Top {SHOWN_TRIES} reassignment map results")
-    what = "band" if isinstance(decided.aim.family, Bands) else "range"
+    what = "band" if isinstance(decided.aim.balance, BandGoal) else "range"
     for t in ranked:
         missed = f", {format_bytes(t.outside)} outside" if t.outside else ""
         yield (
@@ -131,7 +131,7 @@ def _tries(decided: Rebalance) -> Iterator[str]:
 
 
 def _measured(decided: Rebalance, tightness: int) -> str:
-    return format_percent(tightness / PPM) if isinstance(decided.aim.family, Bands) else _gb(tightness)
+    return format_percent(tightness / PPM) if isinstance(decided.aim.balance, BandGoal) else _gb(tightness)
 
 
 def _relocations(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _data(
 def _goal_data(decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation]) -> dict[str, object]:
     """What was asked for and what is reached: a band in parts of one, a range in bytes, a tolerance as a fraction."""
     goal, reached = request.goal, decided.reached
-    band = isinstance(decided.aim.family, Bands)
+    band = isinstance(decided.aim.balance, BandGoal)
     data: dict[str, object] = {
         "kind": "band" if band else "free-range" if goal.given else "tolerance",
         "asked": float(goal.band) if goal.band is not None else goal.free_range_bytes,

@@ -9,9 +9,9 @@ import pytest
 
 from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.certificate import ProofKind
-from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.moves_bound import moves_bound
-from kafkakit.placement.bytes.slots import make_fleet
+from kafkakit.placement.bytes.slots import make_table
 from kafkakit.placement.bytes.window import Limits, sliding_window
 from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.problem import Minimize
@@ -52,15 +52,15 @@ def test_hard_limits_stay_where_a_window_slides(seed: int) -> None:
     draw = random.Random(seed)
     lists = [draw.sample(range(5), 2) for _ in range(8)]
     sizes = [draw.randint(1, 9) for _ in lists]
-    fleet = make_fleet(lists, sizes, dict.fromkeys(range(5)), RackRule(0), receivers=range(5))
-    masses, loads = masses_of(fleet), fleet.loads(fleet.home)
+    table = make_table(lists, sizes, dict.fromkeys(range(5)), RackRule(0), receivers=range(5))
+    demand, loads = demand_groups_of(table), table.loads(table.home)
     zero = np.zeros(5, dtype=np.int64)
     room = np.array([draw.choice([0, 0, 3, 50]) for _ in range(5)])
     limits = Limits(floor=zero, ceiling=loads + room, even=zero == 0, offset=zero)
     width = draw.randint(3, 20)
-    window = sliding_window(fleet, masses, limits, width)
+    window = sliding_window(table, demand, limits, width)
     least = []
     for low in range(-width - 2, int(loads.max()) + 3):
         floor, ceiling = limits.at(low, width)
-        least.append(moves_bound(fleet, replace(window, floor=floor, ceiling=ceiling, slides=zero > 0, place=None)))
-    assert moves_bound(fleet, window) <= min(least)
+        least.append(moves_bound(table, replace(window, floor=floor, ceiling=ceiling, slides=zero > 0, place=None)))
+    assert moves_bound(table, window) <= min(least)

@@ -1,4 +1,4 @@
-"""The parts of the byte balance by themselves: subset sums, families of windows, the board's rules, bounds on moves."""
+"""The parts of the byte balance by themselves: subset sums, families of windows, the state's rules, bounds on moves."""
 
 from itertools import combinations, product
 
@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.placement.bytes.balance_goal import Bands, Ranges, shares
-from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.balance_goal import BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.moves_bound import moves_bound
-from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.search_state import SearchState
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.subset_choice import choose
 from kafkakit.placement.bytes.window import fixed_window, sliding_window
 from kafkakit.placement.group_rule import RackRule
-from tests.clusters.storage_worlds import fleet_of, fleets, ints, no_limits
+from tests.clusters.storage_worlds import ints, no_limits, table_of, tables
 
 RUNS = settings(max_examples=150, deadline=None, derandomize=True)
 
@@ -52,20 +52,20 @@ def test_exact_sums_are_found() -> None:
 )
 def test_a_band_holds_what_it_measures(loads: list[int], capacity: list[int]) -> None:
     count = min(len(loads), len(capacity))
-    fleet = fleet_of([], [], ["a"] * count)
-    limits = no_limits(fleet)
+    table = table_of([], [], ["a"] * count)
+    limits = no_limits(table)
     wide = limits.ceiling << 20
     there = np.array(loads[:count], dtype=np.int64)
     share = shares(sum(loads[:count]), capacity[:count], [True] * count)
     assert share.sum() == sum(loads[:count])
     whole = sum(capacity[:count])
     assert all(abs(int(s) * whole - sum(loads[:count]) * c) <= whole for s, c in zip(share, capacity, strict=False))
-    family = Bands(type(limits)(floor=limits.floor, ceiling=wide, even=limits.even, offset=limits.offset), share)
-    tight = family.measure(there)
-    low, high = family.bounds(tight)
+    balance = BandGoal(type(limits)(floor=limits.floor, ceiling=wide, even=limits.even, offset=limits.offset), share)
+    tight = balance.measure(there)
+    low, high = balance.bounds(tight)
     assert ((low <= there) & (there <= high)).all()
     if tight:
-        low, high = family.bounds(tight - 1)
+        low, high = balance.bounds(tight - 1)
         assert not ((low <= there) & (there <= high)).all(), "a tighter band holds them too"
 
 
@@ -76,125 +76,125 @@ def test_shares_go_by_capacity_and_leave_others_out() -> None:
 
 
 def test_a_range_measures_the_even_brokers_alone() -> None:
-    fleet = fleet_of([], [], ["a", "a", "a"])
-    limits = no_limits(fleet)
+    table = table_of([], [], ["a", "a", "a"])
+    limits = no_limits(table)
     some = type(limits)(floor=limits.floor, ceiling=limits.ceiling, even=ints(1, 1, 0) > 0, offset=ints(0, 2, 0))
-    assert Ranges(some).measure(ints(5, 10, 99)) == 3
+    assert RangeGoal(some).measure(ints(5, 10, 99)) == 3
 
 
 @RUNS
-@given(fleets(), st.data())
-def test_the_board_moves_only_as_the_rules_allow(fleet: Fleet, data: st.DataObject) -> None:
-    names = [None if r >= fleet.racks else str(r) for r in fleet.rack]
-    board = Board(fleet, [0] * len(names), [1 << 40] * len(names))
-    slots = np.nonzero(fleet.movable)[0].tolist()
+@given(tables(), st.data())
+def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.DataObject) -> None:
+    names = [None if r >= table.racks else str(r) for r in table.rack]
+    state = SearchState(table, [0] * len(names), [1 << 40] * len(names))
+    slots = np.nonzero(table.movable)[0].tolist()
     for _ in range(6):
         if not slots:
             return
         slot, dest = data.draw(st.sampled_from(slots)), data.draw(st.integers(0, len(names) - 1))
-        if board.broker(slot) != dest and board.fits(slot, dest):
-            board.move(slot, dest)
-    for part in range(len(fleet.size)):
-        mine = range(int(fleet.first[part]), int(fleet.first[part + 1]))
-        old, new = [int(fleet.home[s]) for s in mine], [board.broker(s) for s in mine]
+        if state.broker(slot) != dest and state.fits(slot, dest):
+            state.move(slot, dest)
+    for part in range(len(table.size)):
+        mine = range(int(table.first[part]), int(table.first[part + 1]))
+        old, new = [int(table.home[s]) for s in mine], [state.broker(s) for s in mine]
         assert len(set(new)) == len(new)
         before, after = [names[b] for b in old], [names[b] for b in new]
-        if fleet.locality_scoped:
+        if table.locality_scoped:
             assert before == after
-        elif fleet.rule.violates(after):
-            assert fleet.rule.violates(before), "a set that breaks the rule anew"
-            if fleet.rule.spread_over:
-                assert not fleet.rule.crowds(before, after)
-            elif fleet.rule.min_rack_ids:
+        elif table.rule.violates(after):
+            assert table.rule.violates(before), "a set that breaks the rule anew"
+            if table.rule.spread_over:
+                assert not table.rule.crowds(before, after)
+            elif table.rule.min_rack_ids:
                 assert len({r for r in after if r}) >= len({r for r in before if r})
             else:
                 assert all(after.count(r) <= max(1, before.count(r)) for r in after if r)
-        assert all(fleet.receiver[b] or b in old for b in new)
-    loads = fleet.loads(np.array([board.broker(s) for s in range(len(fleet.home))], dtype=np.int64))
-    assert board.load == loads.tolist()
+        assert all(table.receiver[b] or b in old for b in new)
+    loads = table.loads(np.array([state.broker(s) for s in range(len(table.home))], dtype=np.int64))
+    assert state.load == loads.tolist()
 
 
 @RUNS
-@given(fleets(), st.data())
-def test_lawful_single_moves_fit(fleet: Fleet, data: st.DataObject) -> None:
+@given(tables(), st.data())
+def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
     """From a lawful set each move of one copy to a set that the rule allows is offered."""
-    names = [None if r >= fleet.racks else str(r) for r in fleet.rack]
-    board = Board(fleet, [0] * len(names), [1 << 40] * len(names))
-    slot = data.draw(st.integers(0, len(fleet.home) - 1))
-    others = [int(fleet.home[s]) for s in board.siblings(slot)]
-    home = int(fleet.home[slot])
-    rule: RackRule = fleet.rule
+    names = [None if r >= table.racks else str(r) for r in table.rack]
+    state = SearchState(table, [0] * len(names), [1 << 40] * len(names))
+    slot = data.draw(st.integers(0, len(table.home) - 1))
+    others = [int(table.home[s]) for s in state.siblings(slot)]
+    home = int(table.home[slot])
+    rule: RackRule = table.rule
     if rule.violates([names[b] for b in (*others, home)]):
         return
     for dest in range(len(names)):
         if dest in (*others, home):
-            assert dest == home or not board.fits(slot, dest)
+            assert dest == home or not state.fits(slot, dest)
             continue
         lawful = not rule.violates([names[b] for b in (*others, dest)])
-        if fleet.locality_scoped:
+        if table.locality_scoped:
             lawful = names[dest] == names[home]
-        assert board.fits(slot, dest) == (lawful and bool(fleet.receiver[dest]))
+        assert state.fits(slot, dest) == (lawful and bool(table.receiver[dest]))
 
 
-def placements(fleet: Fleet) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def placements(table: SlotTable) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Every lawful placement, slot by slot."""
-    names = [None if r >= fleet.racks else str(r) for r in fleet.rack]
+    names = [None if r >= table.racks else str(r) for r in table.rack]
     options = []
-    for part in range(len(fleet.size)):
-        mine = range(int(fleet.first[part]), int(fleet.first[part + 1]))
-        old = [int(fleet.home[s]) for s in mine]
+    for part in range(len(table.size)):
+        mine = range(int(table.first[part]), int(table.first[part + 1]))
+        old = [int(table.home[s]) for s in mine]
         sets = []
         for new in product(
             *(
-                [b for b in range(len(names)) if b == h or (fleet.receiver[b] and fleet.movable[s])]
+                [b for b in range(len(names)) if b == h or (table.receiver[b] and table.movable[s])]
                 for s, h in zip(mine, old, strict=True)
             )
         ):
             same = all(names[a] == names[b] for a, b in zip(old, new, strict=True))
             if len(set(new)) == len(new) and (
-                list(new) == old or (same if fleet.locality_scoped else not fleet.rule.violates(names[b] for b in new))
+                list(new) == old or (same if table.locality_scoped else not table.rule.violates(names[b] for b in new))
             ):
                 sets.append(new)
         options.append(sets)
     return [np.array([b for row in rows for b in row], dtype=np.int64) for rows in product(*options)]
 
 
-def cost_of(fleet: Fleet, at: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[int, int]:
+def cost_of(table: SlotTable, at: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[int, int]:
     """(load, number) of new copies, by sets."""
     load = moves = 0
-    for part in range(len(fleet.size)):
-        mine = slice(int(fleet.first[part]), int(fleet.first[part + 1]))
-        new = set(at[mine].tolist()) - set(fleet.home[mine].tolist())
-        load += len(new) * int(fleet.size[part])
+    for part in range(len(table.size)):
+        mine = slice(int(table.first[part]), int(table.first[part + 1]))
+        new = set(at[mine].tolist()) - set(table.home[mine].tolist())
+        load += len(new) * int(table.size[part])
         moves += len(new)
     return load, moves
 
 
 @RUNS
-@given(fleets(partitions=3), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=4, max_size=4))
-def test_no_placement_is_below_the_bounds(fleet: Fleet, ends: list[tuple[int, int]]) -> None:
-    count = len(fleet.brokers)
+@given(tables(partitions=3), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=4, max_size=4))
+def test_no_placement_is_below_the_bounds(table: SlotTable, ends: list[tuple[int, int]]) -> None:
+    count = len(table.brokers)
     floor, ceiling = ints(*(min(e) for e in ends[:count])), ints(*(max(e) for e in ends[:count]))
-    window = fixed_window(fleet, masses_of(fleet), floor, ceiling)
-    fewest = moves_bound(fleet, window)
-    for at in placements(fleet):
-        loads = fleet.loads(at)
+    window = fixed_window(table, demand_groups_of(table), floor, ceiling)
+    fewest = moves_bound(table, window)
+    for at in placements(table):
+        loads = table.loads(at)
         if ((floor <= loads) & (loads <= ceiling)).all():
-            load, moves = cost_of(fleet, at)
+            load, moves = cost_of(table, at)
             assert window.possible, "a placement where not even split plans are possible"
             assert window.bound.value <= load
             assert fewest <= moves
 
 
 @RUNS
-@given(fleets(partitions=3), st.integers(0, 12))
-def test_no_placement_is_below_the_bounds_of_any_window(fleet: Fleet, width: int) -> None:
-    window = sliding_window(fleet, masses_of(fleet), no_limits(fleet), width)
-    fewest = moves_bound(fleet, window)
-    for at in placements(fleet):
-        loads = fleet.loads(at)
+@given(tables(partitions=3), st.integers(0, 12))
+def test_no_placement_is_below_the_bounds_of_any_window(table: SlotTable, width: int) -> None:
+    window = sliding_window(table, demand_groups_of(table), no_limits(table), width)
+    fewest = moves_bound(table, window)
+    for at in placements(table):
+        loads = table.loads(at)
         if loads.min() >= 0 and loads.max() - loads.min() <= width:
-            load, moves = cost_of(fleet, at)
+            load, moves = cost_of(table, at)
             assert window.possible
             assert window.bound.value <= load
             assert fewest <= moves
@@ -206,10 +206,10 @@ def test_a_sliding_window_finds_the_cheapest_place(width: int) -> None:
     for _ in range(12):
         racks = [("a", "b", None)[i] for i in rng.integers(0, 3, 4)]
         lists = [sorted(rng.choice(4, 2, replace=False) + 1) for _ in range(5)]
-        fleet = fleet_of(lists, rng.integers(0, 20, 5).tolist(), racks, min_rack_ids=1)
-        masses, limits = masses_of(fleet), no_limits(fleet)
-        found = sliding_window(fleet, masses, limits, width)
-        scanned = [fixed_window(fleet, masses, *limits.at(low, width)).bound for low in range(100)]
+        table = table_of(lists, rng.integers(0, 20, 5).tolist(), racks, min_rack_ids=1)
+        demand, limits = demand_groups_of(table), no_limits(table)
+        found = sliding_window(table, demand, limits, width)
+        scanned = [fixed_window(table, demand, *limits.at(low, width)).bound for low in range(100)]
         if found.possible:
             assert found.bound.value <= min(b.value for b in scanned if b.outside == 0)
         weights = [b.weighed for b in scanned]

@@ -8,14 +8,14 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.slots import make_fleet
+from kafkakit.placement.bytes.search_state import SearchState
+from kafkakit.placement.bytes.slots import make_table
 from kafkakit.placement.bytes.tightening import Unwatched
 from kafkakit.placement.group_rule import RackRule
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_bytes.exact import is_small
 from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
-from kafkakit.placement.rebuild_bytes.narrowing import Leveller
+from kafkakit.placement.rebuild_bytes.narrowing import RangeNarrowing
 from kafkakit.placement.rebuild_bytes.task import Row, Task, make_task
 from kafkakit.placement.rebuild_bytes.tightening import search
 
@@ -87,36 +87,36 @@ def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
 
 def test_an_arrived_copy_makes_way_for_one_that_fits_nowhere_else() -> None:
     # Partition 0 stands on broker 2 too, so only broker 1 may take its copy; partition 1 came there first.
-    fleet = make_fleet(
+    table = make_table(
         [(2, -1), (-1,)], [9, 4], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1}, fixed={1: 0, 2: 1}
     )
-    board = Board(fleet, [0, 0, 0], [0, 10, 20])
+    state = SearchState(table, [0, 0, 0], [0, 10, 20])
     stubs = np.array([True, False, False])
-    assert finish(board, open_slots(board, stubs)) == []
-    assert board.load == [0, 9, 14]
+    assert finish(state, open_slots(state, stubs)) == []
+    assert state.load == [0, 9, 14]
 
 
 def test_what_fits_nowhere_is_returned() -> None:
-    fleet = make_fleet([(2, -1)], [9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1})
-    board = Board(fleet, [0, 0, 0], [0, 8, 20])
-    assert finish(board, open_slots(board, np.array([True, False, False]))) == [1]
+    table = make_table([(2, -1)], [9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1})
+    state = SearchState(table, [0, 0, 0], [0, 8, 20])
+    assert finish(state, open_slots(state, np.array([True, False, False]))) == [1]
 
 
 def test_levelling_ends_within_the_smallest_difference() -> None:
     sizes = [6, 5, 3]
-    fleet = make_fleet(
+    table = make_table(
         [(-1,)] * 3, sizes, {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1}, fixed={1: 2, 2: 0}
     )
-    board = Board(fleet, [0, 0, 0], [0, 99, 99])
+    state = SearchState(table, [0, 0, 0], [0, 99, 99])
     for slot, dest in ((0, 1), (1, 1), (2, 2)):
-        board.move(slot, dest)
-    assert board.load == [0, 13, 3]
-    Leveller(Pools(board), [False, True, True], 0).run()
-    assert board.load == [0, 8, 8]
+        state.move(slot, dest)
+    assert state.load == [0, 13, 3]
+    RangeNarrowing(Pools(state), [False, True, True], 0).run()
+    assert state.load == [0, 8, 8]
 
 
 def test_levelling_takes_a_copy_from_home_where_no_arrival_can_do_it() -> None:
-    fleet = make_fleet([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2})
-    board = Board(fleet, [0, 0], [99, 99])
-    Leveller(Pools(board), [True, True], 0).run()
-    assert sorted(board.load) == [6, 9]
+    table = make_table([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2})
+    state = SearchState(table, [0, 0], [99, 99])
+    RangeNarrowing(Pools(state), [True, True], 0).run()
+    assert sorted(state.load) == [6, 9]

@@ -12,7 +12,7 @@ from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, Proo
 from kafkakit.core.model import PartitionMap
 from kafkakit.core.plan import BrokerLoad, DirMove, Move, PlacementStats, Plan, PlanBroker, StorageFacts
 from kafkakit.report.markup import el, text
-from kafkakit.topicmappr.show.page.charts import FrontierPoint
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import largest_moves
 from kafkakit.topicmappr.show.page.page import report_page
 

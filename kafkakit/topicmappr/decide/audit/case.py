@@ -10,7 +10,7 @@ from kafkakit.topicmappr.decide.audit.request import AuditRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class AuditedPartition:
     """One partition of the scope; `after` is `before` where the map says nothing that Kafka would take.
 
     `entry` is what the map says (None: nothing). `before` is the list that a running move leads to.
@@ -40,13 +40,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class AuditCase:
     """The scope's rows by topic and number, entries for partitions that do not exist, and the brokers.
 
-    `live` are alive, `known` registered in any state; `even` should be levelled.
+    `live` are alive, `known` registered in any state; `even` should be balanced.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AuditedPartition, ...]
     strangers: tuple[Entry, ...]
     racks: Mapping[int, str | None]
     live: Mapping[int, Broker]
@@ -54,7 +54,7 @@ class Case:
     even: tuple[int, ...]
 
 
-def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditRequest) -> Case:
+def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditRequest) -> AuditCase:
     """Hold map and cluster side by side; raises `UsageError` for topic patterns that match nothing. O(replicas)."""
     named = {entry.key.topic for entry in reading.entries}
     wanted: set[str] = set()
@@ -70,7 +70,7 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditReques
                 entry = entries.pop(TopicPartition(topic.name, p.partition), None)
                 rows.append(_row(topic, p, entry, known, targets.get((topic.name, p.partition))))
     live = {b.id: b for b in snapshot.brokers if b.is_alive}
-    return Case(
+    return AuditCase(
         rows=tuple(rows),
         strangers=tuple(entries.values()),
         racks={b.id: b.rack or None for b in snapshot.brokers},
@@ -80,13 +80,15 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditReques
     )
 
 
-def _row(topic: Topic, p: Partition, entry: Entry | None, known: frozenset[int], target: tuple[int, ...] | None) -> Row:
+def _row(
+    topic: Topic, p: Partition, entry: Entry | None, known: frozenset[int], target: tuple[int, ...] | None
+) -> AuditedPartition:
     before = target or tuple(b for b in p.replicas if b not in p.removing)
     after = before
     if entry is not None and _taken(entry.replicas, before, known):
         after = entry.replicas
     moving = target is not None or bool(p.adding or p.removing)
-    return Row(topic=topic, partition=p, before=before, after=after, entry=entry, moving=moving)
+    return AuditedPartition(topic=topic, partition=p, before=before, after=after, entry=entry, moving=moving)
 
 
 def _taken(replicas: tuple[int, ...], before: tuple[int, ...], known: frozenset[int]) -> bool:
@@ -95,7 +97,7 @@ def _taken(replicas: tuple[int, ...], before: tuple[int, ...], known: frozenset[
     return sound and all(b in known or b in before for b in replicas)
 
 
-def _even(rows: list[Row], live: Mapping[int, Broker], request: AuditRequest) -> tuple[int, ...]:
+def _even(rows: list[AuditedPartition], live: Mapping[int, Broker], request: AuditRequest) -> tuple[int, ...]:
     if request.brokers is not None:
         holding = frozenset(b for row in rows for b in row.before)
         return tuple(b for b in request.brokers.resolve(holding, frozenset(live)) if b in live)

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem, Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
 from kafkakit.placement.bytes.impossible import why_not
 from kafkakit.placement.bytes.proof import argument_of
-from kafkakit.placement.bytes.slots import Fleet, make_fleet
-from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_tightness, tightest
+from kafkakit.placement.bytes.slots import SlotTable, make_table
+from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_deviation, tightest
 from kafkakit.placement.bytes.window import Window
 from kafkakit.placement.group_rule import RackRule
 from kafkakit.topicmappr.decide.loads_now import LoadsNow
@@ -22,7 +22,7 @@ class Yardstick:
 
     `spent` is what the map costs, `bound` what every lawful plan to that balance costs at least, `best` the
     cheapest plan known (None: none found). `reached` is how tight the map's loads are (bytes, replicas, or
-    millionths), `goal` the tightness that plans are held to. `argument` says why the bound holds, or why no lawful
+    millionths), `goal` the max_deviation that plans are held to. `argument` says why the bound holds, or why no lawful
     plan gets there (`possible` is False then). `finest` is the tightest that a plan of ours reaches with `spent`.
     """
 
@@ -45,12 +45,11 @@ class Yardstick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class AuditInputs:
     """The lists before and after, by partition, with the load of one copy, and who may do what.
 
     `settled` are indices whose list another plan must take over from the map as it is (their replication changes):
-    their copies count on both sides. `stuck` ones cannot move at all. `caps` are loads that brokers outside of
-    `even` end with at most.
+    their copies count on both sides. `immovable` ones cannot move at all.
     """
 
     before: Lists
@@ -61,7 +60,7 @@ class Ground:
     receivers: frozenset[int]
     even: tuple[int, ...]
     settled: frozenset[int]
-    stuck: frozenset[int]
+    immovable: frozenset[int]
 
     @property
     def brokers(self) -> list[int]:
@@ -69,15 +68,15 @@ class Ground:
         held = {b for lists in (self.before, self.after) for row in lists for b in row}
         return sorted(held | self.receivers | set(self.even))
 
-    def fleet(self, lists: Lists, now: LoadsNow) -> Fleet:
+    def table(self, lists: Lists, now: LoadsNow) -> SlotTable:
         """The arrays of these lists."""
-        return make_fleet(
+        return make_table(
             lists,
             self.weights,
             self.racks,
             self.rule,
             receivers=self.receivers,
-            pinned=sorted(self.settled | self.stuck),
+            pinned=sorted(self.settled | self.immovable),
             fixed=now.fixed,
         )
 
@@ -92,15 +91,15 @@ class Ground:
         return every, settled
 
 
-def measure(ground: Ground, now: LoadsNow, *, banded: bool) -> tuple[int, int]:
+def measure(inputs: AuditInputs, now: LoadsNow, *, banded: bool) -> tuple[int, int]:
     """How tight the loads are before and after; with `banded` in millionths of each broker's share."""
-    old, new = (ground.fleet(lists, now) for lists in (ground.before, ground.after))
-    family = _family(ground, now, new, {}, banded=banded)
-    return family.measure(old.loads(old.home)), family.measure(new.loads(new.home))
+    old, new = (inputs.table(lists, now) for lists in (inputs.before, inputs.after))
+    balance = _balance(inputs, now, new, {}, banded=banded)
+    return balance.measure(old.loads(old.home)), balance.measure(new.loads(new.home))
 
 
 def compare(
-    ground: Ground,
+    inputs: AuditInputs,
     now: LoadsNow,
     *,
     goal: int | None,
@@ -111,30 +110,30 @@ def compare(
 ) -> Yardstick:
     """Hold the map against the bound and a plan of ours for the same balance.
 
-    `goal` is the tightness that was wanted (None, or where the map misses it: the one it reaches). A `lawful` map is
+    `goal` is the deviation that was wanted (None, or where the map misses it: the one it reaches). A `lawful` map is
     a plan too, so the best is never above it. `by_bytes` the tightest that its cost buys is sought too. Cost: one
     plan, and by bytes up to seven more.
     """
-    old, new = (ground.fleet(lists, now) for lists in (ground.before, ground.after))
+    old, new = (inputs.table(lists, now) for lists in (inputs.before, inputs.after))
     loads_after = dict(zip(new.brokers, new.loads(new.home).tolist(), strict=True))
-    even = set(ground.even)
+    even = set(inputs.even)
     caps = {b: load for b, load in loads_after.items() if b not in even and load < now.load.get(b, 0)}
-    lists = [a if i in ground.settled else b for i, (b, a) in enumerate(zip(ground.before, ground.after, strict=True))]
-    fleet = ground.fleet(lists, now)
-    family = _family(ground, now, new, caps, banded=banded)
-    problem = BalanceProblem.of(fleet, family)
-    before, reached = family.measure(old.loads(old.home)), family.measure(new.loads(new.home))
-    spent, settled = ground.spent()
+    lists = [a if i in inputs.settled else b for i, (b, a) in enumerate(zip(inputs.before, inputs.after, strict=True))]
+    table = inputs.table(lists, now)
+    balance = _balance(inputs, now, new, caps, banded=banded)
+    problem = BalanceProblem.of(table, balance)
+    before, reached = balance.measure(old.loads(old.home)), balance.measure(new.loads(new.home))
+    spent, settled = inputs.spent()
     wanted = reached if goal is None or reached > goal else goal
-    found = at_tightness(problem, wanted)
+    found = at_deviation(problem, wanted)
     if not found.window.possible:
-        names = {int(fleet.rack[i]): ground.racks.get(b) or "none" for i, b in enumerate(fleet.brokers)}
-        reason = why_not(fleet, problem.masses, found.window, names)
+        names = {int(table.rack[i]): inputs.racks.get(b) or "none" for i, b in enumerate(table.brokers)}
+        reason = why_not(table, problem.demand, found.window, names)
         return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
                          argument=f"no lawful plan gets there: {reason}", possible=False)  # fmt: skip
     bound = settled + (found.cost if found.proven and not found.outside else found.window.bound.value)
     options = [settled + found.cost] * (not found.outside) + [spent] * (lawful and reached <= wanted)
-    argument = argument_of(fleet, found.window) if by_bytes else _count_words(fleet, found.window)
+    argument = argument_of(table, found.window) if by_bytes else _count_words(table, found.window)
     if settled:
         argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
     finest_reached: int | None = None
@@ -153,9 +152,9 @@ def compare(
     )
 
 
-def _count_words(fleet: Fleet, window: Window) -> str:
+def _count_words(table: SlotTable, window: Window) -> str:
     """The bound on copies in words."""
-    loads = fleet.loads(fleet.home)
+    loads = table.loads(table.home)
     over, under = loads - window.ceiling, window.floor - loads
     words = []
     for amounts, side, text in (
@@ -171,16 +170,18 @@ def _count_words(fleet: Fleet, window: Window) -> str:
     return f"{' and '.join(words)}: at least {counted(window.bound.value, 'copy', 'copies')}"
 
 
-def _family(ground: Ground, now: LoadsNow, fleet: Fleet, caps: Mapping[int, int], *, banded: bool) -> Family:
-    limits = now.limits(fleet, ground.even, caps)
+def _balance(
+    inputs: AuditInputs, now: LoadsNow, table: SlotTable, caps: Mapping[int, int], *, banded: bool
+) -> BalanceGoal:
+    limits = now.limits(table, inputs.even, caps)
     if not banded:
-        return Ranges(limits)
-    total = int(fleet.loads(fleet.home)[limits.even].sum())
-    capacity = [now.capacity[b] for b in fleet.brokers]
+        return RangeGoal(limits)
+    total = int(table.loads(table.home)[limits.even].sum())
+    capacity = [now.capacity[b] for b in table.brokers]
     known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
-    return Bands(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
+    return BandGoal(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
 
 
-def as_band(tightness: int) -> float:
+def as_band(max_deviation: int) -> float:
     """Millionths as a percent."""
-    return tightness / PPM * 100
+    return max_deviation / PPM * 100

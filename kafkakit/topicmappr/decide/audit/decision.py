@@ -13,9 +13,9 @@ from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.group_rule import RackRule, racks_to_spread
-from kafkakit.topicmappr.decide.audit.case import Case, case_of
+from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
-from kafkakit.topicmappr.decide.audit.cost import Ground, Yardstick, compare, measure
+from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure
 from kafkakit.topicmappr.decide.audit.disks import disk_issues
 from kafkakit.topicmappr.decide.audit.lists import list_issues, map_issues
 from kafkakit.topicmappr.decide.audit.reading import MapReading
@@ -83,14 +83,14 @@ def audit_map(
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
     lawful = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)
     known = {i: size for i, row in enumerate(case.rows) if (size := row.partition.known_bytes) is not None}
-    ground = _ground(case, rule, [1] * len(case.rows))
-    by_count = _by_count(ground, lawful) if case.even else None
+    inputs = _inputs(case, rule, [1] * len(case.rows))
+    by_count = _by_count(inputs, lawful) if case.even else None
     by_bytes: Yardstick | None = None
     used = free = band = None
     if sizes is not None and case.even:
         issues += disk_issues(case, known, sizes.brokers, sizes.log_dirs, request.max_disk_use)
         lawful = lawful and not any(i.rule in ("disk-full", "disk-over-limit") for i in issues)
-        weighed = replace(ground, weights=[known.get(i, 0) for i in range(len(case.rows))])
+        weighed = replace(inputs, weights=[known.get(i, 0) for i in range(len(case.rows))])
         used, free, band = _ranges(weighed, sizes, request)
         by_bytes = _by_bytes(weighed, sizes, request, lawful, watch)
         issues += _missed(by_bytes, request)
@@ -117,7 +117,7 @@ def audit_map(
     )
 
 
-def _sizes(snapshot: ClusterSnapshot, case: Case, facts: StorageFacts | None) -> tuple[Sizes | None, list[str]]:
+def _sizes(snapshot: ClusterSnapshot, case: AuditCase, facts: StorageFacts | None) -> tuple[Sizes | None, list[str]]:
     if not case.rows:
         return None, ["no partition of the map exists, so there is nothing to weigh"]
     if not case.even:
@@ -131,14 +131,14 @@ def _sizes(snapshot: ClusterSnapshot, case: Case, facts: StorageFacts | None) ->
     return sizes, [*sizes.notes, *sizes.warnings]
 
 
-def _ground(case: Case, rule: RackRule, weights: list[int]) -> Ground:
+def _inputs(case: AuditCase, rule: RackRule, weights: list[int]) -> AuditInputs:
     settled = frozenset(i for i, row in enumerate(case.rows) if len(row.after) != len(row.before))
-    stuck = frozenset(
+    immovable = frozenset(
         i
         for i, row in enumerate(case.rows)
         if not any(b in case.live for b in (row.partition.replicas if row.partition.isr is None else row.partition.isr))
     )
-    return Ground(
+    return AuditInputs(
         before=[row.before for row in case.rows],
         after=[row.after for row in case.rows],
         weights=weights,
@@ -147,14 +147,14 @@ def _ground(case: Case, rule: RackRule, weights: list[int]) -> Ground:
         receivers=frozenset(case.even),
         even=case.even,
         settled=settled,
-        stuck=stuck,
+        immovable=immovable,
     )
 
 
-def _by_count(ground: Ground, lawful: bool) -> Yardstick:
-    held = held_by(ground.before, ground.weights)
-    now = counts_now(held, ground.brokers, sum(len(row) for row in (*ground.before, *ground.after)))
-    return compare(ground, now, goal=None, banded=False, lawful=lawful, by_bytes=False)
+def _by_count(inputs: AuditInputs, lawful: bool) -> Yardstick:
+    held = held_by(inputs.before, inputs.weights)
+    now = counts_now(held, inputs.brokers, sum(len(row) for row in (*inputs.before, *inputs.after)))
+    return compare(inputs, now, goal=None, banded=False, lawful=lawful, by_bytes=False)
 
 
 def _disks(sizes: Sizes, request: AuditRequest) -> Disks:
@@ -162,26 +162,26 @@ def _disks(sizes: Sizes, request: AuditRequest) -> Disks:
 
 
 def _ranges(
-    ground: Ground, sizes: Sizes, request: AuditRequest
+    inputs: AuditInputs, sizes: Sizes, request: AuditRequest
 ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
     """Range of used bytes, range of free bytes, band of used bytes; each before and after."""
-    held = held_by(ground.before, ground.weights)
+    held = held_by(inputs.before, inputs.weights)
     by_used, by_free = (
-        bytes_now(held, _disks(sizes, request), ground.brokers, by_free=by_free) for by_free in (False, True)
+        bytes_now(held, _disks(sizes, request), inputs.brokers, by_free=by_free) for by_free in (False, True)
     )
     return (
-        measure(ground, by_used, banded=False),
-        measure(ground, by_free, banded=False),
-        measure(ground, by_used, banded=True),
+        measure(inputs, by_used, banded=False),
+        measure(inputs, by_free, banded=False),
+        measure(inputs, by_used, banded=True),
     )
 
 
-def _by_bytes(ground: Ground, sizes: Sizes, request: AuditRequest, lawful: bool, watch: Watch | None) -> Yardstick:
-    held = held_by(ground.before, ground.weights)
+def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, lawful: bool, watch: Watch | None) -> Yardstick:
+    held = held_by(inputs.before, inputs.weights)
     banded = request.band is not None
-    now = bytes_now(held, _disks(sizes, request), ground.brokers, by_free=not banded)
+    now = bytes_now(held, _disks(sizes, request), inputs.brokers, by_free=not banded)
     goal = int(request.band * PPM) if request.band is not None else request.free_range_bytes
-    return compare(ground, now, goal=goal, banded=banded, lawful=lawful, by_bytes=True, watch=watch)
+    return compare(inputs, now, goal=goal, banded=banded, lawful=lawful, by_bytes=True, watch=watch)
 
 
 def _missed(found: Yardstick, request: AuditRequest) -> list[Issue]:
@@ -195,7 +195,7 @@ def _missed(found: Yardstick, request: AuditRequest) -> list[Issue]:
     return [Issue("goal-missed", "map", words)]
 
 
-def _tally(case: Case, reading: MapReading) -> Tally:
+def _tally(case: AuditCase, reading: MapReading) -> Tally:
     changed = [row for row in case.rows if set(row.after) != set(row.before)]
     reordered = sum(1 for row in case.rows if row.after != row.before) - len(changed)
     sizes = [(row.partition.known_bytes, len(row.adding)) for row in changed]

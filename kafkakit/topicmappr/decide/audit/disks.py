@@ -6,12 +6,12 @@ from fractions import Fraction
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.broker_disks import DirStorage
-from kafkakit.topicmappr.decide.audit.case import Case
+from kafkakit.topicmappr.decide.audit.case import AuditCase
 from kafkakit.topicmappr.decide.audit.catalogue import Issue
 
 
 def disk_issues(
-    case: Case,
+    case: AuditCase,
     sizes: Mapping[int, int],
     storage: Mapping[int, BrokerStorage],
     log_dirs: Mapping[int, tuple[DirStorage, ...]],

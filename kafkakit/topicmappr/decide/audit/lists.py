@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from kafkakit.core.model import Broker
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.audit.case import Case, Row
+from kafkakit.topicmappr.decide.audit.case import AuditCase, AuditedPartition
 from kafkakit.topicmappr.decide.audit.catalogue import Issue
 from kafkakit.topicmappr.decide.audit.reading import MapReading
 
 _SHOWN_IDS = 8
 
 
-def map_issues(reading: MapReading, case: Case) -> Iterator[Issue]:
+def map_issues(reading: MapReading, case: AuditCase) -> Iterator[Issue]:
     """Faults of the file itself, and entries for partitions that are not there."""
     if reading.version != 1:
         yield Issue("version", "map", f"version {reading.version}")
@@ -23,7 +23,7 @@ def map_issues(reading: MapReading, case: Case) -> Iterator[Issue]:
         yield Issue("unknown-partition", f"topic {entry.key.topic}", str(entry.key))
 
 
-def list_issues(case: Case, rule: GroupRule) -> Iterator[Issue]:
+def list_issues(case: AuditCase, rule: GroupRule) -> Iterator[Issue]:
     """Faults of the lists, partition by partition. O(replicas)."""
     closed = frozenset(b.id for b in case.live.values() if _is_closed(b))
     for row in case.rows:
@@ -35,7 +35,7 @@ def list_issues(case: Case, rule: GroupRule) -> Iterator[Issue]:
         yield from _rack_issues(row, case, rule)
 
 
-def _entry_issues(row: Row, case: Case) -> Iterator[Issue]:
+def _entry_issues(row: AuditedPartition, case: AuditCase) -> Iterator[Issue]:
     """What Kafka refuses."""
     replicas = row.entry.replicas if row.entry else ()
     if not replicas:
@@ -48,7 +48,7 @@ def _entry_issues(row: Row, case: Case) -> Iterator[Issue]:
         yield _issue("dead-broker-stays", row, replicas)
 
 
-def _dir_issues(row: Row, case: Case) -> Iterator[Issue]:
+def _dir_issues(row: AuditedPartition, case: AuditCase) -> Iterator[Issue]:
     entry = row.entry
     if entry is None or entry.dirs is None:
         return
@@ -62,7 +62,7 @@ def _dir_issues(row: Row, case: Case) -> Iterator[Issue]:
             return
 
 
-def _move_issues(row: Row, case: Case, closed: frozenset[int]) -> Iterator[Issue]:
+def _move_issues(row: AuditedPartition, case: AuditCase, closed: frozenset[int]) -> Iterator[Issue]:
     """What a list that changes puts at risk."""
     p, after = row.partition, row.after
     adding = row.adding
@@ -87,7 +87,7 @@ def _move_issues(row: Row, case: Case, closed: frozenset[int]) -> Iterator[Issue
         yield Issue("leader-moves", "map", row.name)
 
 
-def _rack_issues(row: Row, case: Case, rule: GroupRule) -> Iterator[Issue]:
+def _rack_issues(row: AuditedPartition, case: AuditCase, rule: GroupRule) -> Iterator[Issue]:
     if row.entry is None:
         return
     before, after = ([case.racks.get(b) for b in lists] for lists in (row.before, row.after))
@@ -96,7 +96,7 @@ def _rack_issues(row: Row, case: Case, rule: GroupRule) -> Iterator[Issue]:
         yield _issue("rack-rule-stays" if old else "rack-rule-broken", row, row.after)
 
 
-def _min_isr(row: Row) -> int:
+def _min_isr(row: AuditedPartition) -> int:
     text = row.topic.configs.get("min.insync.replicas", "1")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
 
@@ -105,7 +105,7 @@ def _is_closed(broker: Broker) -> bool:
     return bool(broker.log_dirs) and all(d.cordoned or d.error for d in broker.log_dirs)
 
 
-def _issue(rule: str, row: Row, replicas: tuple[int, ...] | None = None) -> Issue:
+def _issue(rule: str, row: AuditedPartition, replicas: tuple[int, ...] | None = None) -> Issue:
     detail = ""
     if replicas is not None:
         more = " ..." if len(replicas) > _SHOWN_IDS else ""

@@ -10,7 +10,7 @@ from kafkakit.placement.log_dirs_balance.rules import DirRules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceDirsRequest:
-    """Level the log dirs of the chosen brokers with copies of the chosen topics; no replica changes brokers.
+    """Balance the log dirs of the chosen brokers with copies of the chosen topics; no replica changes brokers.
 
     `rules.band` is required. `pinned` are topics or topic/partition that stay as they are. `words` are the flags as
     given, for the plan's record.

@@ -1,4 +1,4 @@
-"""`topicmappr frontier` as a pure function: snapshot and request in, bytes against tightness out."""
+"""`topicmappr frontier` as a pure function: snapshot and request in, bytes against max_deviation out."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -7,12 +7,11 @@ from fractions import Fraction
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem
-from kafkakit.placement.bytes.tightening import Unwatched, Watch, tightest_split
-from kafkakit.topicmappr.decide.frontier.inputs import Ground, ground_of
+from kafkakit.placement.bytes.tightening import Unwatched, Watch, tightest_relaxed
+from kafkakit.topicmappr.decide.frontier.inputs import FrontierInputs, frontier_inputs_of
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
-from kafkakit.topicmappr.decide.frontier.trace import Point, trace
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint, Point, trace
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
-from kafkakit.topicmappr.show.page.charts import FrontierPoint
 
 MOST_REPLICAS = 300_000
 REPORT_POINTS = 8
@@ -21,8 +20,8 @@ _PARTS_OF_TODAY = tuple(Fraction(n, 32) for n in (24, 16, 12, 8, 6, 4, 2, 1))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
-    """Points from loose to tight. `today` is how tight the loads are now, `tightest` the tightest that split plans
-    reach (None when that was not found); both in the metric's unit (millionths of the share, or bytes).
+    """Points from loose to tight. `today` is how far apart loads are now, `tightest` the least that the LP relaxation
+    reaches (None when that was not found); both in the metric's unit (millionths of the share, or bytes).
     """
 
     cluster_id: str
@@ -51,34 +50,34 @@ def decide_frontier(
     """
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
-    ground = ground_of(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
-    problem = BalanceProblem.of(ground.layout.fleet, ground.family)
+    inputs = frontier_inputs_of(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
+    problem = BalanceProblem.of(inputs.layout.table, inputs.balance)
     today = problem.today()
     watch.phase("how tight the goal can be")
-    tightest = tightest_split(problem, today)
+    tightest = tightest_relaxed(problem, today)
     possible = problem.window(tightest).possible
-    wanted = _tightnesses(request, today)
-    points = trace(problem, wanted, ground.rack_names, watch)
-    notes = list(ground.sizes.notes)
+    wanted = _deviations(request, today)
+    points = trace(problem, wanted, inputs.rack_names, watch)
+    notes = list(inputs.sizes.notes)
     if len(points) < len(wanted):
         notes.append(f"stopped after {len(points)} of {len(wanted)} points")
     return Frontier(
         cluster_id=snapshot.cluster_id,
         metric=request.metric,
-        brokers=len(ground.change.targets),
-        topics=ground.scope.selection.selected,
-        partitions=len(ground.scope.partitions),
-        replicas=ground.replicas,
-        storage=ground.sizes.facts,
+        brokers=len(inputs.change.targets),
+        topics=inputs.scope.selection.selected,
+        partitions=len(inputs.scope.partitions),
+        replicas=inputs.replicas,
+        storage=inputs.sizes.facts,
         today=today,
         tightest=tightest if possible else None,
         points=points,
         notes=tuple(notes),
-        warnings=ground.warnings,
+        warnings=inputs.warnings,
     )
 
 
-def _tightnesses(request: FrontierRequest, today: int) -> list[int]:
+def _deviations(request: FrontierRequest, today: int) -> list[int]:
     if request.metric is Metric.BAND:
         found = {int(band * PPM) for band in request.bands}
     else:
@@ -99,21 +98,23 @@ def frontier_points(
 
     Nothing for more than `most_replicas` replicas (None: however many), since each point is a plan of its own.
     """
-    ground = ground_of(snapshot, _as_band(request), facts)
-    if most_replicas is not None and ground.replicas > most_replicas:
+    inputs = frontier_inputs_of(snapshot, _as_band(request), facts)
+    if most_replicas is not None and inputs.replicas > most_replicas:
         return ()
-    return points_on(ground, bands, watch)
+    return points_on(inputs, bands, watch)
 
 
 def points_on(
-    ground: Ground, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
+    inputs: FrontierInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
 ) -> tuple[FrontierPoint, ...]:
-    """The same on a ground that is there already."""
-    problem = BalanceProblem.of(ground.layout.fleet, ground.family)
+    """The same on a inputs that is there already."""
+    problem = BalanceProblem.of(inputs.layout.table, inputs.balance)
     wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
-    points = trace(problem, wanted, ground.rack_names, watch or Unwatched())
+    points = trace(problem, wanted, inputs.rack_names, watch or Unwatched())
     return tuple(
-        FrontierPoint(band_percent=p.tightness / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0)
+        FrontierPoint(
+            band_percent=p.max_deviation / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0
+        )
         for p in points
         if p.cost is not None
     )

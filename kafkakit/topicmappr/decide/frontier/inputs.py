@@ -6,7 +6,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.broker_change import BrokerChange, classify
-from kafkakit.placement.bytes.balance_goal import Family
+from kafkakit.placement.bytes.balance_goal import BalanceGoal
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.stranded import set_stranded_apart, stranded_warning
 from kafkakit.topicmappr.decide.rebalance.goal import aim_of
@@ -18,25 +18,27 @@ from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """The arrays, the goal as a family of windows, and what the operator should know of them."""
+class FrontierInputs:
+    """The arrays, the goal as a balance of windows, and what the operator should know of them."""
 
     scope: Scope
     change: BrokerChange
     sizes: Sizes
     layout: Layout
-    family: Family
+    balance: BalanceGoal
     rack_names: dict[int, str]
     warnings: tuple[str, ...]
 
     @property
     def replicas(self) -> int:
         """How many replicas are in the scope."""
-        return len(self.layout.fleet.home)
+        return len(self.layout.table.home)
 
 
-def ground_of(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: StorageFacts | None = None) -> Ground:
-    """Read scope, disks and rules of a request whose goal names the family (a band or a range of free bytes).
+def frontier_inputs_of(
+    snapshot: ClusterSnapshot, request: RebalanceRequest, facts: StorageFacts | None = None
+) -> FrontierInputs:
+    """Read scope, disks and rules of a request whose goal names the balance (a band or a range of free bytes).
 
     Raises `UsageError` and `TryLaterError` as a rebalance with the same request would. O(replicas).
     """
@@ -59,13 +61,13 @@ def ground_of(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: Stora
     # A frontier says what bytes cost; sets that break the rack rule may stay as they are.
     layout = layout_of(scope, sizes, racks, replace(request, max_rack_violations=None), sources, change, stranded)
     aim = aim_of(layout, request, sources, change.targets)
-    names = {int(layout.fleet.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.fleet.brokers)}
-    return Ground(
+    names = {int(layout.table.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.table.brokers)}
+    return FrontierInputs(
         scope=scope,
         change=change,
         sizes=sizes,
         layout=layout,
-        family=aim.family,
+        balance=aim.balance,
         rack_names=names,
         warnings=tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded)))),
     )

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Metric(StrEnum):
-    """How tightness is measured: part of a broker's share of used space, or the range of free bytes."""
+    """How max_deviation is measured: part of a broker's share of used space, or the range of free bytes."""
 
     BAND = "band"
     FREE_RANGE = "free-range"
@@ -64,7 +64,7 @@ def parse_ranges(text: str) -> tuple[int, ...]:
 
 
 def goal_of(metric: Metric) -> Goal:
-    """A goal of the metric's family; how tight it is does not matter."""
+    """A goal of the metric's balance; how tight it is does not matter."""
     return Goal(band=Fraction(1)) if metric is Metric.BAND else Goal(free_range_bytes=0)
 
 

@@ -1,4 +1,4 @@
-"""Cost against tightness: one fleet, one set of masses, and a plan and a bound for every point asked for."""
+"""Cost against max_deviation: one table, one set of demand, and a plan and a bound for every point asked for."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.tightening import Watch, at_tightness
+from kafkakit.placement.bytes.tightening import Watch, at_deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One tightness (millionths of the share, or bytes): the bound, and what the best plan found costs.
+    """One max_deviation (millionths of the share, or bytes): the bound, and what the best plan found costs.
 
     `cost`, `moves` and `reached` (how tight the plan's loads are) are None where no plan was found; then
     `impossible` says why, and is empty where that is not proven. `borrowed` is the tighter point whose plan this is.
     """
 
-    tightness: int
+    max_deviation: int
     bound: int
     cost: int | None = None
     moves: int | None = None
@@ -33,9 +33,19 @@ class Point:
         return (self.cost - self.bound) / self.cost if self.cost else 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPoint:
+    """What one band costs: bytes moved, the proven bound on them, and partitions moved."""
+
+    band_percent: float
+    moved_bytes: int
+    bound_bytes: int
+    moves: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
-    tightness: int
+    max_deviation: int
     found: Attempt
     reached: int
     bound: int
@@ -54,32 +64,32 @@ def trace(
     """Points in the order loosest to tightest; fewer when the watch stops the work.
 
     A plan counts for every point that its loads keep to, so a looser point is never dearer than a tighter one;
-    a bound counts for every tighter point. Cost: one plan for each point (see `at_tightness`).
+    a bound counts for every tighter point. Cost: one plan for each point (see `at_deviation`).
     """
     looks: list[_Look] = []
     best_bound = 0
     ordered = sorted(set(wanted), reverse=True)
-    for n, tightness in enumerate(ordered):
+    for n, max_deviation in enumerate(ordered):
         if watch.stopped():
             break
         watch.phase(f"plan {n + 1} of {len(ordered)}")
-        found = at_tightness(problem, tightness)
+        found = at_deviation(problem, max_deviation)
         reached = problem.measure(found.at)
         proven = found.proven and not found.outside and found.window.possible
         # Whatever a looser goal cannot do without, a tighter one cannot either.
         best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
-        looks.append(_Look(tightness, found, reached, best_bound))
+        looks.append(_Look(max_deviation, found, reached, best_bound))
     return tuple(_point(look, looks, problem, rack_names) for look in looks)
 
 
 def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, rack_names: Mapping[int, str]) -> Point:
     if not look.found.window.possible:
-        reason = why_not(problem.fleet, problem.masses, look.found.window, dict(rack_names))
-        return Point(tightness=look.tightness, bound=look.found.window.bound.value, impossible=reason)
-    point = Point(tightness=look.tightness, bound=look.bound)
-    fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.tightness)]
+        reason = why_not(problem.table, problem.demand, look.found.window, dict(rack_names))
+        return Point(max_deviation=look.max_deviation, bound=look.found.window.bound.value, impossible=reason)
+    point = Point(max_deviation=look.max_deviation, bound=look.bound)
+    fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.max_deviation)]
     if not fitting:
         return point
-    best = min(fitting, key=lambda o: (o.found.cost, o.found.moves, o is not look, o.tightness))
+    best = min(fitting, key=lambda o: (o.found.cost, o.found.moves, o is not look, o.max_deviation))
     point = replace(point, cost=best.found.cost, moves=best.found.moves, reached=best.reached)
-    return point if best is look else replace(point, borrowed=best.tightness)
+    return point if best is look else replace(point, borrowed=best.max_deviation)

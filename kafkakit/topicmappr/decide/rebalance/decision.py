@@ -10,10 +10,10 @@ from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.broker_change import BrokerChange, classify
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, Bands
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
 from kafkakit.placement.bytes.impossible import more_brokers, why_not
 from kafkakit.placement.bytes.layout import Layout
-from kafkakit.placement.bytes.lp_relaxation import Masses
+from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.moves_bound import moves_bound
 from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
@@ -40,10 +40,10 @@ STOPPED = "the search was stopped early; this is the best plan found until then"
 class Rebalance:
     """A decided rebalance: the plan and what the report says besides.
 
-    `before` and `after` are replica lists in the order of `scope.partitions`. `tightness` is the goal that the plan
+    `before` and `after` are replica lists in the order of `scope.partitions`. `max_deviation` is the goal that the plan
     was made for and `reached` how narrow the loads are in the end, both in the aim's own unit. `free` are the
-    targets' free bytes, `tried` the plans made on the way; with `stopped` the search ended early because somebody
-    asked it to.
+    targets' free bytes, `tried` the plans made on the way; with `stopped` the search ended early because the watch
+    stopped it.
     """
 
     plan: Plan
@@ -52,7 +52,7 @@ class Rebalance:
     sources: Sources
     sizes: Sizes
     aim: Aim
-    tightness: int
+    max_deviation: int
     reached: int
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
@@ -86,16 +86,16 @@ def decide_rebalance(
     sources = choose_sources(free, change.new, request)
     layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
     aim = aim_of(layout, request, sources, change.targets)
-    problem = BalanceProblem.of(layout.fleet, aim.family)
-    notebook = Notebook(watch, layout.fleet, aim.family)
-    tightness, found = reach_aim(problem, aim, request, notebook)
+    problem = BalanceProblem.of(layout.table, aim.balance)
+    notebook = Notebook(watch, layout.table, aim.balance)
+    max_deviation, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
-        raise _impossible(layout, problem.masses, aim, found, tightness, racks, request)
+        raise _impossible(layout, problem.demand, aim, found, max_deviation, racks, request)
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
     choices = FreeChoices(
-        fleet=layout.fleet,
-        family=aim.family,
+        table=layout.table,
+        balance=aim.balance,
         partitions=scope.partitions,
         targets=change.targets,
         stranded=stranded,
@@ -106,12 +106,17 @@ def decide_rebalance(
         chosen = choose(found)
         decision = Decision(
             replicas=chosen.lists,
-            certificate=certify(layout, problem.masses, chosen.found, request.minimize),
+            certificate=certify(layout, problem.demand, chosen.found, request.minimize),
             targets=change.targets,
             rules=rules_of(layout, scope, request, sources),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,
-            notes=(*sizes.notes, *aim.notes(found, tightness), *chosen.notes, *([STOPPED] if watch.stopped() else [])),
+            notes=(
+                *sizes.notes,
+                *aim.notes(found, max_deviation),
+                *chosen.notes,
+                *([STOPPED] if watch.stopped() else []),
+            ),
             warnings=warnings,
         )
         decision = with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch)
@@ -126,7 +131,7 @@ def decide_rebalance(
         sources=sources,
         sizes=sizes,
         aim=aim,
-        tightness=tightness,
+        max_deviation=max_deviation,
         reached=problem.measure(chosen.found.at),
         before=tuple(before),
         after=tuple(chosen.lists),
@@ -141,7 +146,7 @@ def _dir_rules(request: RebalanceRequest) -> DirRules:
 
 
 def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
-    """Only additions are allowed, as in kafka-kit; whoever leaves needs `drain` or `rebuild`."""
+    """Only additions are allowed, as in kafka-kit; a broker that leaves needs `drain` or `rebuild`."""
     wrong = sorted({*change.missing, *change.old_missing, *change.replace})
     if wrong:
         raise UsageError(
@@ -158,41 +163,41 @@ def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
         raise UsageError("reassignment requires additional brokers", hint="name the new ones in --brokers")
 
 
-def certify(layout: Layout, masses: Masses, found: Attempt, minimize: Minimize) -> Certificate:
+def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Minimize) -> Certificate:
     """Set what the plan costs beside the proven bound."""
-    fleet, window = layout.fleet, found.window
+    table, window = layout.table, found.window
     if minimize is Minimize.MOVES:
-        bound = moves_bound(fleet, window)
+        bound = moves_bound(table, window)
         words = f"brokers outside their limits must give or get at least {bound} copies, the largest first"
         if found.fewest and found.moves > bound:
             words = f"every placement was searched; {words}"
         kind = ProofKind.SEARCH if found.fewest else ProofKind.COUNTING
         least = found.moves if found.fewest else bound
-        return certificate("replicas", found.moves, least, words, proof_of(fleet, masses, window, kind=kind))
+        return certificate("replicas", found.moves, least, words, proof_of(table, demand, window, kind=kind))
     if found.proven and found.cost > window.bound.value:
-        words = f"every placement was searched; if partitions could be split, {argument_of(fleet, window)}"
-        proof = proof_of(fleet, masses, window, kind=ProofKind.SEARCH)
+        words = f"every placement was searched; if partitions could be split, {argument_of(table, window)}"
+        proof = proof_of(table, demand, window, kind=ProofKind.SEARCH)
         return certificate("bytes", found.cost, found.cost, words, proof)
-    proof = proof_of(fleet, masses, window)
+    proof = proof_of(table, demand, window)
     if not cancels(proof):
         words = "hard limits and a window that may lie anywhere mix here, and no prices were found that prove a bound"
         return certificate("bytes", found.cost, 0, words, Proof(kind=ProofKind.NONE, load="bytes"))
-    return certificate("bytes", found.cost, window.bound.value, argument_of(fleet, window), proof)
+    return certificate("bytes", found.cost, window.bound.value, argument_of(table, window), proof)
 
 
 def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: Sources) -> PlacementRules:
     """The hard rules of the request, for the plan's record and its checker."""
-    fleet = layout.fleet
+    table = layout.table
     small = request.smallest_bytes
     pinned = [
         p.key
-        for p, still, size in zip(scope.partitions, fleet.still.tolist(), fleet.size.tolist(), strict=True)
+        for p, still, size in zip(scope.partitions, table.still.tolist(), table.size.tolist(), strict=True)
         if still and size >= small
     ]
     return PlacementRules(
         min_rack_ids=request.min_rack_ids,
         spread_over=layout.rule.spread_over,
-        receivers=tuple(b for b, takes in zip(fleet.brokers, fleet.receiver.tolist(), strict=True) if takes),
+        receivers=tuple(b for b, takes in zip(table.brokers, table.receiver.tolist(), strict=True) if takes),
         givers=None if sources.brokers is None else tuple(sorted(sources.brokers)),
         pinned=tuple(pinned),
         smallest_bytes=small,
@@ -202,18 +207,18 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
 
 def _impossible(
     layout: Layout,
-    masses: Masses,
+    demand: DemandGroups,
     aim: Aim,
     found: Attempt,
     nearest: int,
     racks: dict[int, str | None],
     request: RebalanceRequest,
 ) -> InfeasibleError:
-    names = {int(layout.fleet.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.fleet.brokers)}
+    names = {int(layout.table.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.table.brokers)}
     if not found.window.possible:
-        reason = why_not(layout.fleet, masses, found.window, names)
-        share = aim.family.share if isinstance(aim.family, Bands) else None
-        add = None if share is None else more_brokers(layout.fleet, found.window, names, share)
+        reason = why_not(layout.table, demand, found.window, names)
+        share = aim.balance.share if isinstance(aim.balance, BandGoal) else None
+        add = None if share is None else more_brokers(layout.table, found.window, names, share)
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",

@@ -1,4 +1,4 @@
-"""A request's goal as a family of windows, how tight it must be, and the search for it."""
+"""A request's goal as a balance of windows, how tight it must be, and the search for it."""
 
 import math
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from fractions import Fraction
 from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem, Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
 from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.slots import CountLimits
-from kafkakit.placement.bytes.tightening import Budget, Watch, at_tightness, tightest, tightest_split
+from kafkakit.placement.bytes.tightening import Budget, Watch, at_deviation, tightest, tightest_relaxed
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
@@ -23,27 +23,27 @@ _AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """The family, the tightness asked for (None: as tight as the budget buys) and the finest worth seeking."""
+    """The balance, the max_deviation asked for (None: as tight as the budget buys) and the finest worth seeking."""
 
-    family: Family
+    balance: BalanceGoal
     asked: int | None
     finest: int
     budget: Budget
     words: str
 
-    def shown(self, tightness: int) -> str:
-        """A tightness as the flag that would ask for it."""
-        if isinstance(self.family, Bands):
+    def shown(self, max_deviation: int) -> str:
+        """A max_deviation as the flag that would ask for it."""
+        if isinstance(self.balance, BandGoal):
             # Rounded up to four digits of a percent, so that the flag's value is reachable too.
-            return f"--band {tightness / PPM * 100:.4f}%"
-        return f"--free-range {tightness}B ({format_bytes(tightness)})"
+            return f"--band {max_deviation / PPM * 100:.4f}%"
+        return f"--free-range {max_deviation}B ({format_bytes(max_deviation)})"
 
-    def notes(self, found: Attempt, tightness: int) -> tuple[str, ...]:
+    def notes(self, found: Attempt, max_deviation: int) -> tuple[str, ...]:
         """What the operator should know of the goal that was reached."""
         if self.asked is None:
-            return (f"reached: {self.shown(tightness)}",)
-        if tightness > self.asked:
-            return (f"{self.words} costs more than the budget allows; reached: {self.shown(tightness)}",)
+            return (f"reached: {self.shown(max_deviation)}",)
+        if max_deviation > self.asked:
+            return (f"{self.words} costs more than the budget allows; reached: {self.shown(max_deviation)}",)
         return ()
 
 
@@ -53,22 +53,22 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
     limits = layout.limits(targets)
     budget = Budget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
     if goal.band is not None:
-        fleet = layout.fleet
-        total = int(fleet.loads(fleet.home)[limits.even].sum())
+        table = layout.table
+        total = int(table.loads(table.home)[limits.even].sum())
         known = (layout.capacity > 0)[limits.even].all()
-        share = shares(total, layout.capacity if known else [1] * len(fleet.brokers), limits.even)
+        share = shares(total, layout.capacity if known else [1] * len(table.brokers), limits.even)
         words = f"the band of {format_percent(goal.band)}"
         asked = int(goal.band * PPM)
-        return Aim(family=Bands(limits, share), asked=asked, finest=0, budget=budget, words=words)
+        return Aim(balance=BandGoal(limits, share), asked=asked, finest=0, budget=budget, words=words)
     if goal.free_range_bytes is not None:
         words = f"a range of free bytes of {format_bytes(goal.free_range_bytes)}"
-        return Aim(family=Ranges(limits), asked=goal.free_range_bytes, finest=0, budget=budget, words=words)
+        return Aim(balance=RangeGoal(limits), asked=goal.free_range_bytes, finest=0, budget=budget, words=words)
     # kafka-kit's finest tolerance is one percent of the mean to either side.
     finest = 0 if goal.given else int(sources.mean * 0.02)
     if request.tolerance:
         limits = _tolerated(layout, limits, sources, Fraction(str(request.tolerance)))
     return Aim(
-        family=Ranges(limits), asked=None, finest=finest, budget=budget, words="the smallest range of free bytes"
+        balance=RangeGoal(limits), asked=None, finest=finest, budget=budget, words="the smallest range of free bytes"
     )
 
 
@@ -76,9 +76,9 @@ def with_count_limits(layout: Layout, band: Fraction | None, targets: Sequence[i
     """The layout with every target's count of replicas limited to a band around an equal share, in whole replicas."""
     if band is None:
         return layout
-    fleet = layout.fleet
-    even = [b in targets for b in fleet.brokers]
-    counts = counts_of(fleet, fleet.home)
+    table = layout.table
+    even = [b in targets for b in table.brokers]
+    counts = counts_of(table, table.home)
     share = Fraction(sum(n for n, inside in zip(counts, even, strict=True) if inside), max(1, sum(even)))
     width = min(band, Fraction(1))
     floor, ceiling = math.ceil(share * (1 - width)), math.floor(share * (1 + width))
@@ -88,39 +88,39 @@ def with_count_limits(layout: Layout, band: Fraction | None, targets: Sequence[i
         floor=tuple(floor if inside else 0 for inside in even),
         ceiling=tuple(ceiling if inside else n for n, inside in zip(counts, even, strict=True)),
     )
-    return replace(layout, fleet=replace(fleet, counts=limits))
+    return replace(layout, table=replace(table, counts=limits))
 
 
 def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Fraction) -> Limits:
     """kafka-kit's limits: sources end with at most mean x (1 + tolerance) free, others with mean x (1 - it) or more."""
     import numpy as np
 
-    loads = layout.fleet.loads(layout.fleet.home)
+    loads = layout.table.loads(layout.table.home)
     level = loads + layout.free
     mean = Fraction(sources.mean)
     most, least = math.floor(mean * (1 + tolerance)), math.ceil(mean * (1 - tolerance))
-    gives = np.array([sources.brokers is not None and b in sources.brokers for b in layout.fleet.brokers])
+    gives = np.array([sources.brokers is not None and b in sources.brokers for b in layout.table.brokers])
     floor = np.where(gives, np.minimum(loads, level - most), limits.floor)
     ceiling = np.where(gives, limits.ceiling, np.minimum(limits.ceiling, np.maximum(loads, level - least)))
     return Limits(floor=floor, ceiling=ceiling, even=limits.even, offset=limits.offset)
 
 
 def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watch: Watch) -> tuple[int, Attempt]:
-    """Find the plan: at the tightness asked for, or as tight as the budget buys.
+    """Find the plan: at the max_deviation asked for, or as tight as the budget buys.
 
-    When the tightness asked for cannot be reached at any price, the answer is an attempt that is outside or
-    whose window is not possible, with the nearest tightness that can be.
+    When the max_deviation asked for cannot be reached at any price, the answer is an attempt that is outside or
+    whose window is not possible, with the nearest max_deviation that can be.
     """
     by_moves = request.minimize is Minimize.MOVES
     if aim.asked is None:
         return tightest(problem, aim.budget, watch, finest=aim.finest, by_moves=by_moves)
     watch.phase(f"a plan for {aim.words}")
-    found = at_tightness(problem, aim.asked, by_moves=by_moves)
+    found = at_deviation(problem, aim.asked, by_moves=by_moves)
     watch.tried(aim.asked, found)
     if found.succeeded and aim.budget.allows(found):
         return aim.asked, found
     if not found.window.possible:
-        return tightest_split(problem, problem.today()), found
+        return tightest_relaxed(problem, problem.today()), found
     if not found.succeeded:
         nearest, _ = tightest(problem, Budget(), watch, finest=aim.asked)
         return _asked_again(problem, nearest, by_moves=by_moves), found
@@ -128,13 +128,13 @@ def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watc
 
 
 def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
-    """The nearest tightness at which the request finds a plan when it is made again with it.
+    """The nearest max_deviation at which the request finds a plan when it is made again with it.
 
     A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
     """
     loosest = problem.today()
     for step in range(_AGAIN):
-        if at_tightness(problem, nearest, by_moves=by_moves).succeeded:
+        if at_deviation(problem, nearest, by_moves=by_moves).succeeded:
             return nearest
         nearest += max(1, (nearest << 2 * step) >> _AGAIN)
         if nearest >= loosest:

@@ -45,7 +45,7 @@ class RebalanceRequest:
 
     Thresholds, tolerance and limits are kafka-kit's; None where the flag was not given, since kafka-kit's
     defaults hold only without a goal. With `balance_dirs` log dirs inside
-    brokers are levelled to that band. `pinned` are topics or topic/partition that stay as they are. `spread` is
+    brokers are balanced to that band. `pinned` are topics or topic/partition that stay as they are. `spread` is
     the even spread over racks, in place of `min_rack_ids`. At most
     `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
     new brokers. `words` are the flags as given, for the plan's record.

@@ -6,21 +6,25 @@ order of lists whose leader leaves anyway, or of all lists where the request ask
 the brokers. Leader bytes in would come after leaders; no source tells their rates yet, so they are not looked at.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import Bands, Family
+from kafkakit.placement.bytes.balance_goal import BalanceGoal, BandGoal
 from kafkakit.placement.bytes.even_counts import counts_of, positions
 from kafkakit.placement.bytes.layout import lists_of
-from kafkakit.placement.bytes.search_state import Board
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.search_state import SearchState
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.spreading import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.rebalance.leaders import even_leaders, even_vacant_leaders, leaders_of
 
-Ints = Any
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Ints
+
 _HIGHEST = 1 << 62
 Lists = Sequence[tuple[int, ...]]
 
@@ -70,13 +74,13 @@ class Softened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeChoices:
-    """What free choices are made within: the arrays, the goal's family, and whose leaders may change.
+    """What free choices are made within: the arrays, the goal's balance, and whose leaders may change.
 
     `every_leader` evens the leaders of all lists but the `stranded`, else those of lists whose leader leaves.
     """
 
-    fleet: Fleet
-    family: Family
+    table: SlotTable
+    balance: BalanceGoal
     partitions: Sequence[PlannedPartition]
     targets: Sequence[int]
     stranded: Collection[PlannedPartition]
@@ -87,33 +91,33 @@ class FreeChoices:
 
         What the plan reached (its range or band) gets no wider, no broker leaves its limits, no rule is broken.
         """
-        fleet, targets, topic = self.fleet, self.targets, topic_numbers(self.partitions)
-        before = evenness_of(fleet, found.at, lists_of(fleet, found.at), targets, topic)
-        free = FreeMoves(board_of(fleet, self.family, found), counts_of(fleet, found.at))
+        table, targets, topic = self.table, self.targets, topic_numbers(self.partitions)
+        before = evenness_of(table, found.at, lists_of(table, found.at), targets, topic)
+        free = FreeMoves(state_of(table, self.balance, found), counts_of(table, found.at))
         level_counts(free)
-        plain = lists_of(fleet, positions(free.board))
+        plain = lists_of(table, positions(free.state))
         lists = self._led(plain)
         left, free.looks = free.looks, looks_for(found.moves)
-        if free.board.moved:
-            leading = _leading(free.board, plain, lists)
+        if free.state.moved:
+            leading = _leading(free.state, plain, lists)
             led = leaders_of(lists, targets)
-            leaders = Leaders([led.get(b, 0) for b in fleet.brokers], list(leading.values()))
-            spread_topics(free, Topics(free, topic, positions(free.board)), leaders)
-            lists = _put_in_front(lists_of(fleet, positions(free.board)), lists, leading, fleet)
-        at = positions(free.board)
+            leaders = Leaders([led.get(b, 0) for b in table.brokers], list(leading.values()))
+            spread_topics(free, Topics(free, topic, positions(free.state)), leaders)
+            lists = _put_in_front(lists_of(table, positions(free.state)), lists, leading, table)
+        at = positions(free.state)
         return Softened(
             found=replace(found, at=at),
             lists=lists,
             before=before,
-            after=evenness_of(fleet, at, lists, targets, topic),
+            after=evenness_of(table, at, lists, targets, topic),
             complete=min(left, free.looks) > 0,
         )
 
     def left_open(self, found: Attempt) -> Softened:
         """The plan as it was found; only leaders that were asked for are evened."""
-        plain = lists_of(self.fleet, found.at)
+        plain = lists_of(self.table, found.at)
         lists = self._led(plain) if self.every_leader else plain
-        evenness = evenness_of(self.fleet, found.at, lists, self.targets, topic_numbers(self.partitions))
+        evenness = evenness_of(self.table, found.at, lists, self.targets, topic_numbers(self.partitions))
         return Softened(found=found, lists=lists, before=evenness, after=evenness)
 
     def _led(self, lists: Lists) -> list[tuple[int, ...]]:
@@ -122,24 +126,24 @@ class FreeChoices:
         return even_vacant_leaders(self.partitions, lists, self.targets)
 
 
-def board_of(fleet: Fleet, family: Family, found: Attempt) -> Board:
-    """The plan on a board whose limits are what it reached: no wider than the goal, the range or band, or the loads."""
+def state_of(table: SlotTable, balance: BalanceGoal, found: Attempt) -> SearchState:
+    """The plan on a state whose limits are what it reached: no wider than the goal, the range or band, or the loads."""
     import numpy as np
 
-    loads, limits = fleet.loads(found.at), family.limits
-    reached = family.measure(loads)
-    if isinstance(family, Bands):
-        low, high = family.bounds(reached)
+    loads, limits = table.loads(found.at), balance.limits
+    reached = balance.measure(loads)
+    if isinstance(balance, BandGoal):
+        low, high = balance.bounds(reached)
     else:
         low, high = limits.at(int((loads - limits.offset)[limits.even].min(initial=_HIGHEST)), reached)
-    board = Board(
-        fleet,
+    state = SearchState(
+        table,
         np.minimum(loads, np.maximum(low, found.window.floor)).tolist(),
         np.maximum(loads, np.minimum(high, found.window.ceiling)).tolist(),
     )
-    for slot in np.nonzero(found.at != fleet.home)[0].tolist():
-        board.move(slot, int(found.at[slot]))
-    return board
+    for slot in np.nonzero(found.at != table.home)[0].tolist():
+        state.move(slot, int(found.at[slot]))
+    return state
 
 
 def topic_numbers(partitions: Sequence[PlannedPartition]) -> Ints:
@@ -150,13 +154,13 @@ def topic_numbers(partitions: Sequence[PlannedPartition]) -> Ints:
     return np.array([known.setdefault(p.key.topic, len(known)) for p in partitions], dtype=np.int64)
 
 
-def evenness_of(fleet: Fleet, at: Ints, lists: Lists, targets: Sequence[int], topic: Ints) -> Evenness:
+def evenness_of(table: SlotTable, at: Ints, lists: Lists, targets: Sequence[int], topic: Ints) -> Evenness:
     """Measure a placement. O(replicas log replicas)."""
     import numpy as np
 
-    counts = [n for n, takes in zip(counts_of(fleet, at), fleet.receiver.tolist(), strict=True) if takes]
+    counts = [n for n, takes in zip(counts_of(table, at), table.receiver.tolist(), strict=True) if takes]
     led = list(leaders_of(lists, targets).values())
-    _, together = np.unique(topic[fleet.part] * len(fleet.brokers) + at, return_counts=True)
+    _, together = np.unique(topic[table.part] * len(table.brokers) + at, return_counts=True)
     return Evenness(
         measure=(_squares(counts), _squares(led), int((together * (together - 1) // 2).sum())),
         counts=(min(counts, default=0), max(counts, default=0)),
@@ -168,18 +172,18 @@ def _squares(numbers: Sequence[int]) -> int:
     return sum(n * n for n in numbers)
 
 
-def _leading(board: Board, plain: Lists, lists: Lists) -> dict[int, int]:
+def _leading(state: SearchState, plain: Lists, lists: Lists) -> dict[int, int]:
     """By changed partition, the slot whose broker comes first in its list; `plain` lists slots in order."""
-    first = board.fleet.first.tolist()
-    return {p: first[p] + plain[p].index(lists[p][0]) for p in sorted({board.part(s) for s in board.moved})}
+    first = state.table.first.tolist()
+    return {p: first[p] + plain[p].index(lists[p][0]) for p in sorted({state.part(s) for s in state.moved})}
 
 
-def _put_in_front(plain: Lists, chosen: Lists, leading: Mapping[int, int], fleet: Fleet) -> list[tuple[int, ...]]:
+def _put_in_front(plain: Lists, chosen: Lists, leading: Mapping[int, int], table: SlotTable) -> list[tuple[int, ...]]:
     """The changed lists anew, each with the broker of its leading slot in front; the others as chosen."""
     lists = list(chosen)
     for part, slot in leading.items():
         row = plain[part]
-        leader = row[slot - int(fleet.first[part])]
+        leader = row[slot - int(table.first[part])]
         lists[part] = (leader, *(b for b in row if b != leader))
     return lists
 

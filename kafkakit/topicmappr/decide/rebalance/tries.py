@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import Family
-from kafkakit.placement.bytes.slots import Fleet
+from kafkakit.placement.bytes.balance_goal import BalanceGoal
+from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A plan that was made: the tightness sought and reached (in the aim's unit), bytes and replicas to copy.
+    """A plan that was made: the max_deviation sought and reached (in the aim's unit), bytes and replicas to copy.
 
     `outside` are bytes that stayed outside the limits.
     """
@@ -25,10 +25,10 @@ class Tried:
 class Notebook:
     """A watch that writes down what is tried and passes everything else on."""
 
-    def __init__(self, watch: Watch, fleet: Fleet, family: Family) -> None:
+    def __init__(self, watch: Watch, table: SlotTable, balance: BalanceGoal) -> None:
         self._watch = watch
-        self._fleet = fleet
-        self._family = family
+        self._table = table
+        self._balance = balance
         self.tries: list[Tried] = []
 
     def phase(self, text: str) -> None:
@@ -39,10 +39,10 @@ class Notebook:
         """Pass on."""
         return self._watch.stopped()
 
-    def tried(self, tightness: int, found: Attempt) -> None:
+    def tried(self, max_deviation: int, found: Attempt) -> None:
         """Write down. O(replicas)."""
-        reached = self._family.measure(self._fleet.loads(found.at))
+        reached = self._balance.measure(self._table.loads(found.at))
         self.tries.append(
-            Tried(sought=tightness, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside)
+            Tried(sought=max_deviation, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside)
         )
-        self._watch.tried(tightness, found)
+        self._watch.tried(max_deviation, found)

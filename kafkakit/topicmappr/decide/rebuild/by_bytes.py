@@ -189,12 +189,12 @@ def _proven(
     if arrays is None or not task.plain or not arrays.whole:
         return counting
     window = arrays.problem.window(task.range_after(lists))
-    proof = proof_of(arrays.fleet, arrays.problem.masses, window)
+    proof = proof_of(arrays.table, arrays.problem.demand, window)
     if not cancels(proof):
         return counting
     # Where openings lie is no broker: nothing can be there in the end, so those limits prove nothing.
     proof = replace(proof, limits=tuple(limit for limit in proof.limits if limit.broker >= 0))
-    return min(window.bound.value, cost), argument_of(arrays.fleet, window), proof
+    return min(window.bound.value, cost), argument_of(arrays.table, window), proof
 
 
 def _cost(task: Task, lists: Sequence[Row]) -> int:

@@ -1,22 +1,22 @@
-"""Replanning a balance of bytes: the plan's end on today's sizes, and the fewest deviations that mend it."""
+"""Replanning a balance of bytes: the plan's end on today's sizes, and the fewest changes that reach it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, Bands, Family, Ranges, shares
+from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
 from kafkakit.placement.bytes.impossible import why_not
 from kafkakit.placement.bytes.layout import Disks
-from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.proof import argument_of
-from kafkakit.placement.bytes.slots import Fleet
-from kafkakit.placement.bytes.tightening import tightest_split
+from kafkakit.placement.bytes.slots import SlotTable
+from kafkakit.placement.bytes.tightening import tightest_relaxed
 from kafkakit.placement.counts.minimal import substitute
 from kafkakit.topicmappr.decide.loads_now import LoadsNow, bytes_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
-from kafkakit.topicmappr.decide.replan.situation import Row, Stand
+from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition
 from kafkakit.topicmappr.decide.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
 from kafkakit.topicmappr.decide.size_source import Sizes
 
@@ -24,16 +24,16 @@ Lists = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _World:
-    """What both fleets share: weights by row, loads besides the scope, and the goal's family."""
+class _ByteProblem:
+    """What both slot tables share: weights by row, loads besides the scope, and the balance goal."""
 
     places: Places
     weights: list[int]
     now: LoadsNow
-    family: Family
+    balance: BalanceGoal
 
-    def fleet(self, lists: Sequence[tuple[int, ...]]) -> Fleet:
-        return self.places.fleet(lists, self.weights, self.now)
+    def table(self, lists: Sequence[tuple[int, ...]]) -> SlotTable:
+        return self.places.table(lists, self.weights, self.now)
 
 
 def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
@@ -44,27 +44,27 @@ def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
     most two plans and a bound on arrays.
     """
     start = [_standing(places, row, i) for i, row in enumerate(places.rows)]
-    world = _world(places, goal, sizes, start)
-    fleet = world.fleet(start)
-    loads, limits = fleet.loads(fleet.home), world.family.limits
-    reached = world.family.measure(loads)
+    problem = _world(places, goal, sizes, start)
+    table = problem.table(start)
+    loads, limits = table.loads(table.home), problem.balance.limits
+    reached = problem.balance.measure(loads)
     planned = all(row.start == new for row, new in zip(places.rows, start, strict=True))
-    inside = reached <= goal.tightness and bool((loads <= limits.ceiling).all())
+    inside = reached <= goal.max_deviation and bool((loads <= limits.ceiling).all())
     lists: Lists = start
     if not inside:
-        found = repaired(fleet, world.family, goal.tightness, places.pending(fleet))
+        found = repaired(table, problem.balance, goal.max_deviation, places.pending(table))
         if found is None:
-            raise _impossible(world, fleet, goal)
-        lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(fleet, found.at), strict=True)]
+            raise _impossible(problem, table, goal)
+        lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(table, found.at), strict=True)]
     return Solved(
         lists=tuple(lists),
         holds=inside and planned,
-        certificate=_certify(world, goal, lists),
+        certificate=_certify(problem, goal, lists),
         leads_to=goal.shown(reached),
     )
 
 
-def _in_place(row: Row, new: tuple[int, ...]) -> tuple[int, ...]:
+def _in_place(row: ReplannedPartition, new: tuple[int, ...]) -> tuple[int, ...]:
     """The planned list where it is still the one; else copies that are there keep their places."""
     if set(new) == set(row.start):
         return row.start
@@ -73,7 +73,7 @@ def _in_place(row: Row, new: tuple[int, ...]) -> tuple[int, ...]:
     return substitute(row.live, set(new), [b for b in new if b not in row.live])
 
 
-def _standing(places: Places, row: Row, i: int) -> tuple[int, ...]:
+def _standing(places: Places, row: ReplannedPartition, i: int) -> tuple[int, ...]:
     """The planned list, where planned copies that can no longer be made fall back to the copies they replace."""
     if row.under_way:
         return row.start
@@ -88,7 +88,7 @@ def _standing(places: Places, row: Row, i: int) -> tuple[int, ...]:
     return row.live
 
 
-def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _World:
+def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _ByteProblem:
     weights = [row.size or 0 for row in places.rows]
     held: dict[int, int] = {}
     for row, weight in zip(places.rows, weights, strict=True):
@@ -99,19 +99,19 @@ def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _World
     disks = Disks(storage=sizes.brokers, log_dirs=sizes.log_dirs, max_use=goal.max_use, head_room=goal.head_room)
     banded = goal.kind is Kind.BAND
     now = _with_old_room(bytes_now(held, disks, places.brokers, by_free=not banded), places, weights)
-    fleet = places.fleet(start, weights, now)
-    masses = masses_of(fleet)
-    stays = dict(zip(fleet.brokers, masses.loose.tolist(), strict=True))
+    table = places.table(start, weights, now)
+    demand = demand_groups_of(table)
+    stays = dict(zip(table.brokers, demand.loose.tolist(), strict=True))
     caps = {b: max(0, stays.get(b, 0)) for b in places.leaving}
-    limits = now.limits(fleet, places.targets, caps)
+    limits = now.limits(table, places.targets, caps)
     if not banded:
-        return _World(places, weights, now, Ranges(limits))
-    loads = fleet.loads(fleet.home)
-    leaving = [k for k, b in enumerate(fleet.brokers) if b in places.leaving]
-    total = int(loads[limits.even].sum()) + int((loads - masses.loose)[leaving].sum())
-    capacity = [now.capacity[b] for b in fleet.brokers]
+        return _ByteProblem(places, weights, now, RangeGoal(limits))
+    loads = table.loads(table.home)
+    leaving = [k for k, b in enumerate(table.brokers) if b in places.leaving]
+    total = int(loads[limits.even].sum()) + int((loads - demand.loose)[leaving].sum())
+    capacity = [now.capacity[b] for b in table.brokers]
     known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
-    return _World(places, weights, now, Bands(limits, shares(total, capacity if known else [1] * len(capacity),
+    return _ByteProblem(places, weights, now, BandGoal(limits, shares(total, capacity if known else [1] * len(capacity),
                                                              limits.even)))  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNo
     room = dict(now.room)
     ended: dict[int, int] = {}
     for row, weight in zip(places.rows, weights, strict=True):
-        if row.stand is Stand.DONE and row.move is not None:
+        if row.state is MoveState.DONE and row.move is not None:
             for b in row.move.removing:
                 ended[b] = ended.get(b, 0) + weight
             for b in row.move.adding:
@@ -131,18 +131,18 @@ def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNo
     return replace(now, room=room)
 
 
-def _certify(world: _World, goal: PlanGoal, lists: Lists) -> Certificate:
-    rows = world.places.rows
+def _certify(problem: _ByteProblem, goal: PlanGoal, lists: Lists) -> Certificate:
+    rows = problem.places.rows
     objective = sum(
         len(set(new) - set(row.live)) * weight
-        for row, new, weight in zip(rows, lists, world.weights, strict=True)
+        for row, new, weight in zip(rows, lists, problem.weights, strict=True)
         if not row.foreign
     )
     forced = copies_under_way(rows, "bytes")
-    live = world.fleet([row.start if row.under_way else row.live for row in rows])
-    masses = masses_of(live)
-    window = world.family.window(live, masses, goal.tightness)
-    proof = proof_at_rest(live, masses, window, world.family.limits)
+    live = problem.table([row.start if row.under_way else row.live for row in rows])
+    demand = demand_groups_of(live)
+    window = problem.balance.window(live, demand, goal.max_deviation)
+    proof = proof_at_rest(live, demand, window, problem.balance.limits)
     if proof is None or not window.possible or window.bound.value + forced > objective:
         words = "nothing is proven: moves that are done or run have left a state that the bound does not cover"
         return certificate("bytes", objective, 0, words, Proof(kind=ProofKind.NONE))
@@ -152,22 +152,22 @@ def _certify(world: _World, goal: PlanGoal, lists: Lists) -> Certificate:
     return certificate("bytes", objective, window.bound.value + forced, words, proof)
 
 
-def _impossible(world: _World, fleet: Fleet, goal: PlanGoal) -> InfeasibleError:
-    problem = BalanceProblem.of(fleet, world.family)
-    window = problem.window(goal.tightness)
+def _impossible(case: _ByteProblem, table: SlotTable, goal: PlanGoal) -> InfeasibleError:
+    problem = BalanceProblem.of(table, case.balance)
+    window = problem.window(goal.max_deviation)
     if window.possible:
         return InfeasibleError(
-            f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
+            f"no way to {goal.words} was found from where the plan states; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
-    names: dict[int, str] = {int(fleet.rack[i]): world.places.racks.get(b) or "none" for i, b in _numbered(fleet)}
-    reason = why_not(fleet, problem.masses, window, names)
-    nearest = tightest_split(problem, problem.today())
+    names: dict[int, str] = {int(table.rack[i]): case.places.racks.get(b) or "none" for i, b in _numbered(table)}
+    reason = why_not(table, problem.demand, window, names)
+    nearest = tightest_relaxed(problem, problem.today())
     return InfeasibleError(
         f"{goal.words} cannot be reached any more: {reason}",
         hint=f"the nearest that may be: {goal.shown(nearest)}; allow more with --slack, or make a new plan",
     )
 
 
-def _numbered(fleet: Fleet) -> list[tuple[int, int]]:
-    return list(enumerate(fleet.brokers))
+def _numbered(table: SlotTable) -> list[tuple[int, int]]:
+    return list(enumerate(table.brokers))

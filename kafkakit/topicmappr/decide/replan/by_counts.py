@@ -8,8 +8,8 @@ from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
-from kafkakit.placement.bytes.balance_goal import Ranges
-from kafkakit.placement.bytes.lp_relaxation import masses_of
+from kafkakit.placement.bytes.balance_goal import RangeGoal
+from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.counts.minimal import substitute
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.openings.broker_pool import pool_of
@@ -17,7 +17,7 @@ from kafkakit.placement.openings.fill import fill_openings, group_openings
 from kafkakit.topicmappr.decide.loads_now import LoadsNow, counts_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
-from kafkakit.topicmappr.decide.replan.situation import Row, Stand
+from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition
 from kafkakit.topicmappr.decide.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
 
 Lists = list[tuple[int, ...]]
@@ -31,7 +31,7 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
     lists: Lists = [row.start for row in places.rows]
     openings: dict[int, tuple[tuple[int, ...], int]] = {}
     for i, row in enumerate(places.rows):
-        if i in places.stuck:
+        if i in places.immovable:
             lists[i] = row.start if row.under_way else row.live
             continue
         kept, wanted = places.kept(row)[: places.wanted(row)], places.wanted(row)
@@ -52,7 +52,9 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
         lists, holds = evened, holds and holds_counts
         notes += [note] * bool(note)
     # What the plan had left alone already is no news.
-    news = [i for i in sorted(unfit) if places.rows[i].stand is not Stand.STILL or places.lost & {*places.rows[i].live}]
+    news = [
+        i for i in sorted(unfit) if places.rows[i].state is not MoveState.STILL or places.lost & {*places.rows[i].live}
+    ]
     reasons = tuple(
         f"{places.rows[i].key}: no lawful broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
         f"it stays on {some(places.rows[i].live)}"
@@ -68,7 +70,7 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
     )
 
 
-def _filled(row: Row, kept: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
+def _filled(row: ReplannedPartition, kept: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
     """New brokers in the places that come free; a copy that is there comes before one that is still to be made."""
     return substitute(row.start, set(kept), new)
 
@@ -101,23 +103,23 @@ class _Counted:
 def _counted(places: Places) -> _Counted:
     held = Counter(b for row in places.rows for b in row.live)
     brokers = places.brokers
-    stuck = Counter(b for i in places.stuck for b in places.rows[i].start)
+    immovable = Counter(b for i in places.immovable for b in places.rows[i].start)
     now = counts_now(held, brokers, sum(held.values()) + len(places.rows))
-    return _Counted(now, places.targets, {b: stuck[b] for b in places.leaving})
+    return _Counted(now, places.targets, {b: immovable[b] for b in places.leaving})
 
 
 def _even(places: Places, goal: PlanGoal, lists: Lists) -> tuple[Lists, str, bool]:
     """Bring counts into the goal's range with the fewest deviations; lists, a note where it is not reached, holds?"""
     counted = _counted(places)
-    fleet = places.fleet(lists, [1] * len(lists), counted.now)
-    family = Ranges(counted.now.limits(fleet, counted.even, counted.caps))
-    measured = family.measure(fleet.loads(fleet.home))
-    if measured <= goal.tightness:
+    table = places.table(lists, [1] * len(lists), counted.now)
+    balance = RangeGoal(counted.now.limits(table, counted.even, counted.caps))
+    measured = balance.measure(table.loads(table.home))
+    if measured <= goal.max_deviation:
         return lists, "", True
-    found = repaired(fleet, family, goal.tightness, places.pending(fleet))
+    found = repaired(table, balance, goal.max_deviation, places.pending(table))
     if found is None:
-        return lists, f"counts end in a range of {measured}; the plan had one of {goal.tightness}", False
-    return places.lists_of(fleet, found.at), "", False
+        return lists, f"counts end in a range of {measured}; the plan had one of {goal.max_deviation}", False
+    return places.lists_of(table, found.at), "", False
 
 
 def _certify(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) -> Certificate:
@@ -127,7 +129,7 @@ def _certify(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) -> Certif
     if any(row.size is None for row, _ in moved):
         unit = "replicas"
 
-    def cost(row: Row, copies: int) -> int:
+    def cost(row: ReplannedPartition, copies: int) -> int:
         return copies * ((row.size or 0) if unit == "bytes" else 1)
 
     objective = sum(cost(row, len(set(new) - set(row.live))) for row, new in moved)
@@ -146,22 +148,22 @@ def _certify(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) -> Certif
 def _by_prices(places: Places, goal: PlanGoal, lists: Lists, forced: int, objective: int) -> Certificate | None:
     """The bound on copies that bring the live counts into the goal's range; None where the lists are not in it."""
     counted = _counted(places)
-    final = places.fleet(lists, [1] * len(lists), counted.now)
+    final = places.table(lists, [1] * len(lists), counted.now)
     start = [row.start if row.under_way else row.live for row in places.rows]
-    fleet = places.fleet(start, [1] * len(start), counted.now)
-    family = Ranges(counted.now.limits(fleet, counted.even, counted.caps))
-    masses = masses_of(fleet)
-    window = family.window(fleet, masses, goal.tightness)
+    table = places.table(start, [1] * len(start), counted.now)
+    balance = RangeGoal(counted.now.limits(table, counted.even, counted.caps))
+    demand = demand_groups_of(table)
+    window = balance.window(table, demand, goal.max_deviation)
     loads = final.loads(final.home)
-    if not window.possible or family.measure(loads) > goal.tightness or (loads > family.limits.ceiling).any():
+    if not window.possible or balance.measure(loads) > goal.max_deviation or (loads > balance.limits.ceiling).any():
         return None
     if any(len(new) != len(old) for new, old in zip(lists, start, strict=True)):
         return None
     words = (
-        f"bringing the counts of today into a range of {goal.tightness} takes at least {window.bound.value} copies"
+        f"bringing the counts of today into a range of {goal.max_deviation} takes at least {window.bound.value} copies"
         f"{f', and {forced} are being made now' if forced else ''}"
     )
-    proof = proof_at_rest(fleet, masses, window, family.limits)
+    proof = proof_at_rest(table, demand, window, balance.limits)
     if proof is None or window.bound.value + forced > objective:
         return None
     return certificate("replicas", objective, window.bound.value + forced, words, replace(proof, load="replicas"))

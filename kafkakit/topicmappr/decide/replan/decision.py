@@ -18,7 +18,7 @@ from kafkakit.topicmappr.decide.replan.by_counts import solve_counts
 from kafkakit.topicmappr.decide.replan.drift import drift_of
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal, goal_of
 from kafkakit.topicmappr.decide.replan.places import Places, places_of, rules_now
-from kafkakit.topicmappr.decide.replan.situation import Row, Situation, Stand, situation_of
+from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation, situation_of
 from kafkakit.topicmappr.decide.replan.solved import Solved
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replan:
-    """The new plan, and how it differs: `holds` says that the old plan still keeps its goal as it stands.
+    """The new plan, and how it differs: `holds` says that the old plan still keeps its goal as it is.
 
     `intact` says that nothing has changed but for the moves themselves, so that the old file still serves.
     `leads_to` is where the old plan would lead now, in words (empty where the goal has no measure).
@@ -134,7 +134,7 @@ def _assembled(
     solved: Solved,
     sizes: Sizes | None,
 ) -> Plan:
-    """The new plan over the partitions that nobody else is moving."""
+    """The new plan over the partitions that no other process is moving."""
     ours = [(i, row) for i, row in enumerate(situation.rows) if not row.foreign]
     topics = sorted({row.topic.name for _, row in ours})
     scope = Scope(
@@ -149,7 +149,7 @@ def _assembled(
         others = ", ".join(map(str, situation.arrived[:8])) + (" and more" if len(situation.arrived) > 8 else "")
         notes.append(f"live broker(s) {others} have no part in this plan; one made anew could use them")
     if foreign:
-        notes.append(f"{foreign} partition(s) that somebody else is moving are left out of the plan")
+        notes.append(f"{foreign} partition(s) that another process is moving are left out of the plan")
     if places.rules.later:
         waiting = len(places.rules.later)
         notes.append(f"{waiting} partition(s) are left for another run of the plan's own command: its budget is spent")
@@ -176,7 +176,7 @@ def _assembled(
     return assemble(snapshot, words, scope, _with_old_dirs(plan, scope, with_destinations(snapshot, scope, decision)))
 
 
-def _planned(row: Row, new: tuple[int, ...]) -> PlannedPartition:
+def _planned(row: ReplannedPartition, new: tuple[int, ...]) -> PlannedPartition:
     isr = row.partition.isr
     return PlannedPartition(
         key=row.key,
@@ -215,9 +215,9 @@ def _changes(situation: Situation, solved: Solved) -> Iterator[Change]:
     for row, new in zip(situation.rows, solved.lists, strict=True):
         old = row.move.after if row.move is not None else None
         moves = new != row.live and not row.foreign
-        if row.stand in (Stand.DONE, Stand.RUNNING) and new == row.start:
-            fate = Fate.DONE if row.stand is Stand.DONE else Fate.RUNNING
-        elif row.move is None or row.stand is Stand.DONE:
+        if row.state in (MoveState.DONE, MoveState.RUNNING) and new == row.start:
+            fate = Fate.DONE if row.state is MoveState.DONE else Fate.RUNNING
+        elif row.move is None or row.state is MoveState.DONE:
             if not moves:
                 continue
             fate = Fate.ADDED

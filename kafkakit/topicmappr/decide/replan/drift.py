@@ -6,7 +6,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.topicmappr.decide.replan.situation import Row, Situation, Stand
+from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation
 
 
 def drift_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation) -> tuple[str, ...]:
@@ -25,20 +25,20 @@ def _drift(plan: Plan, snapshot: ClusterSnapshot, situation: Situation) -> Itera
     hanging = [row for row in situation.rows if row.hangs]
     if hanging:
         yield f"{_named(hanging)}: the move runs towards a broker that is not alive, and cannot end"
-    overtaken = situation.having(Stand.OVERTAKEN)
+    overtaken = situation.having(MoveState.OVERTAKEN)
     if overtaken:
-        yield f"{_named(overtaken)}: changed by somebody else, though the plan was to move them"
-    changed = situation.having(Stand.CHANGED)
+        yield f"{_named(overtaken)}: changed by another process, though the plan was to move them"
+    changed = situation.having(MoveState.CHANGED)
     if changed:
-        yield f"{_named(changed)}: changed by somebody else; the plan was to leave them"
-    added = situation.having(Stand.NEW)
+        yield f"{_named(changed)}: changed by another process; the plan was to leave them"
+    added = situation.having(MoveState.NEW)
     if added:
         yield f"{_named(added)}: new since the plan"
     yield from _growth(situation)
 
 
 def _growth(situation: Situation) -> Iterator[str]:
-    pending = [row for row in situation.having(Stand.WAITING, Stand.RUNNING) if row.move is not None]
+    pending = [row for row in situation.having(MoveState.WAITING, MoveState.RUNNING) if row.move is not None]
     then = [row.move.size_bytes for row in pending if row.move is not None]
     now = [row.size for row in pending]
     pairs = [(a, b) for a, b in zip(then, now, strict=True) if a is not None and b is not None]
@@ -53,5 +53,5 @@ def _growth(situation: Situation) -> Iterator[str]:
         )
 
 
-def _named(rows: list[Row]) -> str:
+def _named(rows: list[ReplannedPartition]) -> str:
     return some(row.key for row in rows)

@@ -25,15 +25,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanGoal:
-    """The goal: `tightness` in millionths of a share, bytes, or replicas; 0 for `places`.
+    """The goal: `max_deviation` in millionths of a share, bytes, or replicas; 0 for `places`.
 
-    `leaving` brokers end empty, wherever the plan stands; with `targets_only` every broker that is no target does.
+    `leaving` brokers end empty, however far the plan is; with `targets_only` every broker that is no target does.
     `replication` is the factor that was asked for (0: as it is). `max_use` and `head_room` limit disks.
     Racks and states of brokers are `seen` or not looked at; `strict` says that every set must keep the rack rule.
     """
 
     kind: Kind
-    tightness: int
+    max_deviation: int
     leaving: frozenset[int] = frozenset()
     targets_only: bool = False
     replication: int = 0
@@ -48,20 +48,20 @@ class PlanGoal:
         """True when sizes are needed."""
         return self.kind in (Kind.BAND, Kind.FREE_RANGE)
 
-    def shown(self, tightness: int) -> str:
-        """A tightness in words."""
+    def shown(self, max_deviation: int) -> str:
+        """A max_deviation in words."""
         if self.kind is Kind.BAND:
-            return f"a band of {tightness / PPM * 100:.4g}%"
+            return f"a band of {max_deviation / PPM * 100:.4g}%"
         if self.kind is Kind.FREE_RANGE:
-            return f"a range of free bytes of {format_bytes(tightness)}"
-        return f"a range of {tightness} in replica counts"
+            return f"a range of free bytes of {format_bytes(max_deviation)}"
+        return f"a range of {max_deviation} in replica counts"
 
     @property
     def words(self) -> str:
         """The goal in words."""
         if self.kind is Kind.PLACES:
             return "every replica on a broker that may hold it"
-        return self.shown(self.tightness)
+        return self.shown(self.max_deviation)
 
 
 def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
@@ -74,10 +74,10 @@ def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
     if command in _NOT_REPLANNED:
         raise UsageError(f"a plan of {command} is not replanned: making it anew costs as little", hint="plan it anew")
     try:
-        kind, tightness = _shape(plan)
+        kind, max_deviation = _shape(plan)
         return PlanGoal(
             kind=kind,
-            tightness=int(tightness * (1 + slack)),
+            max_deviation=int(max_deviation * (1 + slack)),
             leaving=frozenset(parse_broker_list(words["brokers"]).ids)
             if command == "topicmappr drain"
             else frozenset(),

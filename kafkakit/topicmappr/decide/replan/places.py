@@ -1,21 +1,24 @@
 """Who may hold what now: the plan's rules applied to the brokers of today."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import PlacementRules
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.layout import lists_of
-from kafkakit.placement.bytes.slots import Fleet, make_fleet
+from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.topicmappr.decide.loads_now import LoadsNow
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
-from kafkakit.topicmappr.decide.replan.situation import Row, Situation, Stand
+from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation
 
-Bools = Any  # numpy array of bool
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +26,17 @@ class Places:
     """The rows, and who may do what: `receivers` take copies, `leaving` brokers must give theirs up.
 
     `targets` are the plan's brokers that are alive; `pinned` are indices of rows that the plan's rules keep in
-    place, `stuck` those and the ones that cannot move: under way, or without a live copy in sync. With `strict` no
+    place, `immovable` those and the ones that cannot move: under way, or without a live copy in sync. With `strict` no
     set may break the rack rule, not even one that does already. `regrouped` says that racks have changed.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[ReplannedPartition]
     racks: Mapping[int, str | None]
     rule: GroupRule
     targets: tuple[int, ...]
     receivers: tuple[int, ...]
     leaving: frozenset[int]
-    stuck: frozenset[int]
+    immovable: frozenset[int]
     stranded: frozenset[int]
     rules: PlacementRules
     replication: int
@@ -48,11 +51,11 @@ class Places:
         named = {b for row in self.rows for b in (*row.live, *row.start)}
         return sorted(named | set(self.targets) | set(self.receivers) | self.leaving)
 
-    def keepable(self, row: Row) -> list[int]:
+    def keepable(self, row: ReplannedPartition) -> list[int]:
         """The brokers of the live list that may go on holding the partition."""
         return [b for b in row.live if b not in self.leaving]
 
-    def kept(self, row: Row) -> tuple[int, ...]:
+    def kept(self, row: ReplannedPartition) -> tuple[int, ...]:
         """The part of the planned list that can still be carried out, without anything that breaks the rack rule."""
         live = set(row.live)
         usable = set(self.receivers)
@@ -75,52 +78,52 @@ class Places:
         after, before = ([self.racks.get(b) for b in row] for row in (new, old))
         return self.rule.permits(after, before)
 
-    def wanted(self, row: Row) -> int:
+    def wanted(self, row: ReplannedPartition) -> int:
         """How many replicas the partition should have."""
-        if row.move is not None and row.stand is not Stand.OVERTAKEN:
+        if row.move is not None and row.state is not MoveState.OVERTAKEN:
             return len(row.move.after)
-        if row.stand is Stand.STILL:  # as the plan left it
+        if row.state is MoveState.STILL:  # as the plan left it
             return len(row.start)
         return self.replication or len(row.start)
 
-    def fleet(self, lists: Sequence[tuple[int, ...]], weights: Sequence[int], now: LoadsNow) -> Fleet:
+    def table(self, lists: Sequence[tuple[int, ...]], weights: Sequence[int], now: LoadsNow) -> SlotTable:
         """The arrays of these lists. What may move: what the plan's rules say, copies that are still to be made, and
         whatever is on a leaving broker.
         """
         givers = None if self.rules.givers is None else {*self.rules.givers, *self.leaving}
-        fleet = make_fleet(
+        table = make_table(
             lists,
             weights,
             self.racks,
             self.rule,
             receivers=self.receivers,
             givers=givers,
-            pinned=sorted(self.stuck),
+            pinned=sorted(self.immovable),
             smallest=self.rules.smallest_bytes,
             fixed=now.fixed,
             locality_scoped=self.rules.locality_scoped,
         )
-        return fleet if givers is None else replace(fleet, movable=fleet.movable | self.pending(fleet))
+        return table if givers is None else replace(table, movable=table.movable | self.pending(table))
 
-    def pending(self, fleet: Fleet) -> Bools:
+    def pending(self, table: SlotTable) -> Bools:
         """Slots that cost nothing extra to place elsewhere: copies that the plan still makes or gives up, and those
         that must go anyway. O(partitions) and a loop over what has not ended.
         """
         import numpy as np
 
-        found = np.zeros(len(fleet.home), dtype=bool)
-        ids, homes, first = fleet.brokers, fleet.home.tolist(), fleet.first.tolist()
+        found = np.zeros(len(table.home), dtype=bool)
+        ids, homes, first = table.brokers, table.home.tolist(), table.first.tolist()
         for i, row in enumerate(self.rows):
-            if i in self.stuck or (row.start == row.live and self.leaving.isdisjoint(row.live)):
+            if i in self.immovable or (row.start == row.live and self.leaving.isdisjoint(row.live)):
                 continue
             held = {*self.keepable(row)} & {*row.start}
             for slot in range(first[i], first[i + 1]):
                 found[slot] = ids[homes[slot]] not in held
         return found
 
-    def lists_of(self, fleet: Fleet, at: Any) -> list[tuple[int, ...]]:
+    def lists_of(self, table: SlotTable, at: Ints) -> list[tuple[int, ...]]:
         """Replica lists of an assignment."""
-        return lists_of(fleet, at)
+        return lists_of(table, at)
 
 
 def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal: PlanGoal) -> Places:
@@ -144,8 +147,8 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
     pinned = set(rules.pinned)
     stranded = frozenset(i for i, row in enumerate(rows) if not row.under_way and row.stranded(alive))
     # What a budget left, and what has come since, would cost more than it allows.
-    later = set(rules.later) | {row.key for row in rows if rules.later and row.stand is Stand.NEW}
-    stuck = stranded | {i for i, row in enumerate(rows) if row.under_way or row.key in pinned or row.key in later}
+    later = set(rules.later) | {row.key for row in rows if rules.later and row.state is MoveState.NEW}
+    immovable = stranded | {i for i, row in enumerate(rows) if row.under_way or row.key in pinned or row.key in later}
     return Places(
         rows=rows,
         racks=racks,
@@ -153,7 +156,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
         targets=targets,
         receivers=tuple(sorted(b for b in may if b in usable and b not in leaving)),
         leaving=leaving,
-        stuck=stuck,
+        immovable=immovable,
         stranded=stranded,
         rules=replace(rules, later=tuple(sorted(later & {row.key for row in rows}))),
         replication=goal.replication,
@@ -175,7 +178,7 @@ def rules_now(places: Places, goal: PlanGoal) -> PlacementRules:
     rules = places.rules
     under_way = tuple(row.key for row in places.rows if row.under_way and not row.foreign)
     later = tuple(sorted(set(rules.later) - set(under_way)))
-    pinned = sorted({places.rows[i].key for i in places.stuck} - set(under_way) - set(later))
+    pinned = sorted({places.rows[i].key for i in places.immovable} - set(under_way) - set(later))
     givers = None if rules.givers is None else tuple(sorted({*rules.givers, *places.leaving}))
     return replace(
         rules,

@@ -1,4 +1,4 @@
-"""Where a plan stands on the cluster of today: every partition with its list, its target, and what became of it."""
+"""How far a plan is carried out today: every partition with its list, its target, and what became of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from kafkakit.core.plan import Move, Plan, ScopeEntry
 from kafkakit.placement.counts.minimal import substitute
 
 
-class Stand(StrEnum):
+class MoveState(StrEnum):
     """What became of a partition since the plan; the first three and `overtaken` are of planned moves."""
 
     DONE = "done"
@@ -22,12 +22,12 @@ class Stand(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ReplannedPartition:
     """One partition that is there today.
 
     `live` are the brokers with a full copy, in the order a rollback would restore; `start` is the list that the
     plan leads to (the live one where the plan says nothing that still holds). `under_way` partitions are moving to
-    `start` now, for the plan (`running`) or for somebody else. `hangs` is a planned move that runs towards a broker
+    `start` now, for the plan (`running`) or for another process. `hangs` is a planned move that runs towards a broker
     which is not alive: it cannot end, so it counts as waiting.
     """
 
@@ -35,7 +35,7 @@ class Row:
     partition: Partition
     live: tuple[int, ...]
     start: tuple[int, ...]
-    stand: Stand
+    state: MoveState
     move: Move | None = None
     under_way: bool = False
     hangs: bool = False
@@ -52,8 +52,8 @@ class Row:
 
     @property
     def foreign(self) -> bool:
-        """True when somebody else is moving the partition: no plan of ours may touch it."""
-        return self.under_way and self.stand is not Stand.RUNNING
+        """True when another process is moving the partition: no plan of ours may touch it."""
+        return self.under_way and self.state is not MoveState.RUNNING
 
     def stranded(self, alive: frozenset[int]) -> bool:
         """True when no live broker has a copy in sync, so nothing can be copied from it."""
@@ -69,7 +69,7 @@ class Situation:
     targets that are alive, `lost` those that are not, `arrived` live brokers that the plan did not know.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ReplannedPartition, ...]
     gone: tuple[Move, ...]
     vanished: int
     alive: frozenset[int]
@@ -79,9 +79,9 @@ class Situation:
     arrived: tuple[int, ...]
     regrouped: tuple[tuple[int, str, str], ...]
 
-    def having(self, *stands: Stand) -> list[Row]:
-        """The rows in one of these stands."""
-        return [row for row in self.rows if row.stand in stands]
+    def having(self, *states: MoveState) -> list[ReplannedPartition]:
+        """The rows in one of these states."""
+        return [row for row in self.rows if row.state in states]
 
 
 def situation_of(plan: Plan, snapshot: ClusterSnapshot) -> Situation:
@@ -130,34 +130,38 @@ def _row(
     move: Move | None,
     target: tuple[int, ...] | None,
     alive: frozenset[int],
-) -> Row:
+) -> ReplannedPartition:
     if target is not None or p.adding or p.removing:
         return _moving_row(topic, p, move, target or tuple(b for b in p.replicas if b not in p.removing), alive)
     live = p.replicas
     if move is None:
-        stand = Stand.NEW if entry is None else Stand.STILL if live == entry.replicas else Stand.CHANGED
-        return Row(topic=topic, partition=p, live=live, start=live, stand=stand)
+        state = MoveState.NEW if entry is None else MoveState.STILL if live == entry.replicas else MoveState.CHANGED
+        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=state)
     if live == move.after:
-        return Row(topic=topic, partition=p, live=live, start=live, stand=Stand.DONE, move=move)
+        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=MoveState.DONE, move=move)
     if live == move.before:
-        return Row(topic=topic, partition=p, live=live, start=move.after, stand=Stand.WAITING, move=move)
+        return ReplannedPartition(
+            topic=topic, partition=p, live=live, start=move.after, state=MoveState.WAITING, move=move
+        )
     if set(live) == set(move.after) and move.adding:  # copied, and then put in another order
-        return Row(topic=topic, partition=p, live=live, start=live, stand=Stand.DONE, move=move)
+        return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=MoveState.DONE, move=move)
     if set(live) == set(move.before) and set(live) != set(move.after):  # the copies are still to be made
         start = substitute(live, set(move.after), move.adding)
-        return Row(topic=topic, partition=p, live=live, start=start, stand=Stand.WAITING, move=move)
-    return Row(topic=topic, partition=p, live=live, start=live, stand=Stand.OVERTAKEN, move=move)
+        return ReplannedPartition(topic=topic, partition=p, live=live, start=start, state=MoveState.WAITING, move=move)
+    return ReplannedPartition(topic=topic, partition=p, live=live, start=live, state=MoveState.OVERTAKEN, move=move)
 
 
-def _moving_row(topic: Topic, p: Partition, move: Move | None, target: tuple[int, ...], alive: frozenset[int]) -> Row:
+def _moving_row(
+    topic: Topic, p: Partition, move: Move | None, target: tuple[int, ...], alive: frozenset[int]
+) -> ReplannedPartition:
     full = tuple(b for b in p.replicas if b not in p.adding)
     live = move.before if move is not None and set(move.before) == set(full) and move.before != target else full
     if move is not None and target == move.after:
         hangs = any(b not in alive for b in target if b not in live)
-        stand = Stand.WAITING if hangs else Stand.RUNNING
-        return Row(
-            topic=topic, partition=p, live=live, start=target, stand=stand, move=move,
+        state = MoveState.WAITING if hangs else MoveState.RUNNING
+        return ReplannedPartition(
+            topic=topic, partition=p, live=live, start=target, state=state, move=move,
             under_way=not hangs and live != target, hangs=hangs,
         )  # fmt: skip
-    stand = Stand.CHANGED if move is None else Stand.OVERTAKEN
-    return Row(topic=topic, partition=p, live=live, start=target, stand=stand, move=move, under_way=True)
+    state = MoveState.CHANGED if move is None else MoveState.OVERTAKEN
+    return ReplannedPartition(topic=topic, partition=p, live=live, start=target, state=state, move=move, under_way=True)

@@ -1,20 +1,23 @@
 """What a replanning found, and the steps that its two ways share."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, Certificate, Proof
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import BalanceProblem, Family
-from kafkakit.placement.bytes.lp_relaxation import Masses
+from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem
+from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.proof import proof_of
-from kafkakit.placement.bytes.slots import Fleet
-from kafkakit.placement.bytes.tightening import at_tightness
+from kafkakit.placement.bytes.slots import SlotTable
+from kafkakit.placement.bytes.tightening import at_deviation
 from kafkakit.placement.bytes.window import Limits, Window
-from kafkakit.topicmappr.decide.replan.situation import Row
+from kafkakit.topicmappr.decide.replan.situation import ReplannedPartition
 
-Bools = Any  # numpy array of bool
+if TYPE_CHECKING:
+    from kafkakit.placement.arrays import Bools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +37,18 @@ class Solved:
     leads_to: str = ""
 
 
-def repaired(fleet: Fleet, family: Family, tightness: int, cheap: Bools) -> Attempt | None:
-    """Bring a fleet inside its window: by `cheap` slots alone if that is enough, else by any; None if neither is."""
-    for candidate in (replace(fleet, movable=fleet.movable & cheap), fleet):
+def repaired(table: SlotTable, balance: BalanceGoal, max_deviation: int, cheap: Bools) -> Attempt | None:
+    """Bring a table inside its window: by `cheap` slots alone if that is enough, else by any; None if neither is."""
+    for candidate in (replace(table, movable=table.movable & cheap), table):
         if not candidate.movable.any():
             continue
-        found = at_tightness(BalanceProblem.of(candidate, family), tightness)
+        found = at_deviation(BalanceProblem.of(candidate, balance), max_deviation)
         if found.window.possible and not found.outside:
             return found
     return None
 
 
-def copies_under_way(rows: Sequence[Row], unit: str) -> int:
+def copies_under_way(rows: Sequence[ReplannedPartition], unit: str) -> int:
     """What the plan's moves that run now copy, in bytes or replicas: they go on whatever is planned."""
     return sum(
         len(set(row.start) - set(row.live)) * ((row.size or 0) if unit == "bytes" else 1)
@@ -54,13 +57,13 @@ def copies_under_way(rows: Sequence[Row], unit: str) -> int:
     )
 
 
-def proof_at_rest(fleet: Fleet, masses: Masses, window: Window, limits: Limits) -> Proof | None:
+def proof_at_rest(table: SlotTable, demand: DemandGroups, window: Window, limits: Limits) -> Proof | None:
     """The proof of a window for a plan that need not lie where the window is cheapest; None where it proves nothing.
 
     A side that has no price and is a hard limit says nothing of the window's place, so it is left out or is the hard
     limit itself.
     """
-    proof = proof_of(fleet, masses, window)
+    proof = proof_of(table, demand, window)
     if sum(limit.price for limit in proof.limits if proof.slides and limit.slides):
         return None
     if not proof.slides:

@@ -1,26 +1,16 @@
 """Charts as inline SVG: bars for few brokers, sorted load curves for many, and the frontier's plot."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kafkakit.core.quantities import format_bytes
 from kafkakit.report.markup import Html, el, join, text
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import Measure
 
 MOST_BARS = 40
 _MOST_POINTS = 1000
 _WIDTH, _HEIGHT = 440, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 10, 26
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontierPoint:
-    """What one band costs: bytes moved, the proven bound on them, and partitions moved."""
-
-    band_percent: float
-    moved_bytes: int
-    bound_bytes: int
-    moves: int
 
 
 def amount(value: int, unit: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kafkakit.core.plan import Plan
 from kafkakit.report.markup import html_page
-from kafkakit.topicmappr.show.page.charts import FrontierPoint
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import broker_rows, rack_rows, totals_of
 from kafkakit.topicmappr.show.page.sections import certificate_section, foot, head, next_section, remarks_section
 from kafkakit.topicmappr.show.page.tables import (

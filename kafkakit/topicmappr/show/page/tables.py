@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.report.markup import Html, el, table, text
-from kafkakit.topicmappr.show.page.charts import MOST_BARS, FrontierPoint, frontier_plot, load_chart
+from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
+from kafkakit.topicmappr.show.page.charts import MOST_BARS, frontier_plot, load_chart
 from kafkakit.topicmappr.show.page.figures import BrokerRow, Measure, RackRow, largest_moves, measures_of
 
 SHOWN_MOVES = 500
