@@ -3,9 +3,11 @@
 from dataclasses import dataclass, replace
 
 from kafkakit.broker.decide.holdings import BrokerFacts
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.execution.decide.outcome import Outcome
+from kafkakit.report.report import Report
 
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
 
@@ -57,6 +59,24 @@ class BrokerOutcome:
             copied_bytes=self.copied_bytes + run.copied_bytes,
             seconds=self.seconds + run.seconds,
         )
+
+
+def outcome_report(outcome: BrokerOutcome) -> Report:
+    """The result of a command; what is not whole fails."""
+    failure = None
+    if outcome.verdict == "declined":
+        failure = OperationFailedError("not confirmed, nothing was changed")
+    elif not outcome.ok:
+        what = "not safe to stop" if outcome.verdict == "not safe to stop" else f"{outcome.command} is not complete"
+        failure = OperationFailedError(f"{what}: {outcome.problems[0]}", hint=next(iter(outcome.next_commands), None))
+    return Report(
+        command=f"broker {outcome.command}",
+        data=outcome_data(outcome),
+        text=render_outcome(outcome),
+        columns=COLUMNS,
+        rows=outcome_rows(outcome),
+        failure=failure,
+    )
 
 
 def render_outcome(outcome: BrokerOutcome) -> str:

@@ -95,8 +95,8 @@ class Kit:
         words = ["kafkakit"]
         if given.config is not None:
             words += ["--config", str(given.config)]
-        if given.profile is not None:
-            words += ["--profile", given.profile]
+        if self.settings.profile is not None:
+            words += ["--profile", self.settings.profile]
         if "bootstrap_server" in given.flags:
             words += ["--bootstrap-server", given.flags["bootstrap_server"][0]]
         if given.command_config is not None:

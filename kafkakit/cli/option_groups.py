@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
+from shlex import quote
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 P = ParamSpec("P")
@@ -74,6 +75,26 @@ def recorded_words(command: str, *groups: object) -> dict[str, str]:
             if recorded and value not in ("", None, 0, False):
                 words[field.name.replace("_", "-")] = "true" if value is True else str(value)
     return words
+
+
+def option_words(group: object) -> tuple[str, ...]:
+    """The options of a group whose value is not the usual one, as typed on a command line and quoted: `--max-in 7`."""
+    types = get_type_hints(type(group), include_extras=True)
+    words: list[str] = []
+    for field in fields(group):  # type: ignore[arg-type]
+        value = getattr(group, field.name)
+        if value in (field.default, None, "", []):
+            continue
+        flag = _flag(field.name, types[field.name])
+        values = value if isinstance(value, (list, tuple)) else [value]
+        words += [flag] if value is True else [f"{flag} {quote(str(item))}" for item in values]
+    return tuple(words)
+
+
+def _flag(name: str, annotation: Any) -> str:
+    option = annotation.__metadata__[0]
+    names = (str(word).partition("/")[0] for word in (option.default, *(option.param_decls or ())))
+    return next((word for word in names if word.startswith("--")), f"--{name.replace('_', '-')}")
 
 
 def _expanded_parameters(

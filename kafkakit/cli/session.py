@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.kit import Kit
     from kafkakit.config.read.settings import Settings
+    from kafkakit.execution.act.cluster_access import ClusterAccess
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
     from kafkakit.ports.control import ControlStore
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from kafkakit.ports.log import LogReader
     from kafkakit.ports.metrics import StorageMetrics
     from kafkakit.report.report import Report
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The right of this process to change the cluster: clients and clock that renew it, and its fencing token."""
-
-    admin: ClusterAdmin
-    clock: Clock
-    token: int
 
 
 class ClusterSession:
@@ -110,25 +101,42 @@ class ClusterSession:
 
         self._stack.enter_context(FileLock(path, what, str(this_holder(command))))
 
-    def claim(self, command: str, cluster_id: str | None = None) -> Claim:
+    @property
+    def requester(self) -> str:
+        """Who leaves control requests from here: user and host."""
+        from kafkakit.adapters.own_process import this_holder
+
+        me = this_holder("")
+        return f"{me.user} on {me.host}"
+
+    def access(self, cluster_id: str | None = None) -> ClusterAccess:
+        """The cluster without the right to change it."""
+        from kafkakit.execution.act.cluster_access import ClusterAccess
+
+        return ClusterAccess(cluster_id=cluster_id or self.cluster_id, admin=self.admin, clock=self.clock)
+
+    def claim(self, command: str, cluster_id: str | None = None) -> ClusterAccess:
         """Take the host's lock and the lease of the cluster until the session ends.
 
         Raises `TryLaterError` that names the holder while another process has either.
         """
         from kafkakit.core.lease import DEFAULT_TTL_S
+        from kafkakit.execution.act.cluster_access import ClusterAccess
         from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
         from kafkakit.execution.act.run_journal import lock_path
         from kafkakit.wiring import open_lease
 
-        cluster_id = cluster_id or self.cluster_id
+        admin, cluster_id = self.admin, cluster_id or self.cluster_id
         self.lock(lock_path(self.settings.state_dir, cluster_id), f"cluster {cluster_id}", command)
         lease = open_lease(self.control, self.clock, cluster_id, command, self.kit.output.say)
         token = lease.acquire()
         self._stack.callback(lease.release)
-        return Claim(
-            admin=GuardedAdmin(self.admin, lease.require_held),
+        return ClusterAccess(
+            cluster_id=cluster_id,
+            admin=GuardedAdmin(admin, lease.require_held),
             clock=HeldClock(self.clock, lease, DEFAULT_TTL_S / 10),
             token=token,
+            control=self.control,
         )
 
 
@@ -139,10 +147,33 @@ def open_session(kit: Kit, *, read_only: bool = False, settings: Settings | None
         yield ClusterSession(kit, settings, stack, read_only=read_only)
 
 
+@contextmanager
+def open_access(
+    kit: Kit, command: str, *, cluster_id: str | None = None, dry_run: bool = False, must_claim: bool = True
+) -> Iterator[ClusterAccess]:
+    """A session with the right to change the cluster; a dry run gets clients that refuse to write.
+
+    `cluster_id` is read from the cluster when not given. Raises `TryLaterError` while another process has the right;
+    without `must_claim` the access then has no token.
+    """
+    from kafkakit.core.errors import TryLaterError
+
+    with open_session(kit, read_only=dry_run) as session:
+        try:
+            access = session.access(cluster_id) if dry_run else session.claim(command, cluster_id)
+        except TryLaterError:
+            if must_claim:
+                raise
+            access = session.access(cluster_id)
+        yield access
+
+
 def finish(kit: Kit, report: Report) -> int:
     """Write the report and return its exit code; raises its failure after it was written."""
     from kafkakit.cli.output import OutputFormat
 
+    for warning in report.warnings:
+        kit.output.warn(warning)
     if not report.refused or kit.output.output_format is OutputFormat.TEXT:
         kit.output.result(report)
     if report.failure is not None:

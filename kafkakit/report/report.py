@@ -12,7 +12,8 @@ class Report:
 
     `command` is the command's words (`reassign verify`); `data` is for JSON and YAML, `text` for people, `rows`
     (with `columns`) for TSV. A `failure` is raised after the report was written; without one the command exits
-    with `code`. With `refused` the text says what was not done: programs get the failure alone.
+    with `code`. `warnings` go to stderr before it. With `refused` the text says what was not done: programs
+    get the failure alone.
     """
 
     command: str
@@ -20,6 +21,7 @@ class Report:
     text: str
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[object, ...], ...] = ()
+    warnings: tuple[str, ...] = ()
     failure: KafkakitError | None = None
     refused: bool = False
     code: int = ExitCode.DONE

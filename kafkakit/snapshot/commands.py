@@ -5,8 +5,6 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
-from kafkakit.cli.output import OutputFormat
-from kafkakit.report.report import Report
 
 app = new_group("Read a cluster's state into a file.")
 
@@ -31,27 +29,15 @@ def snapshot(
     kafkakit --profile prod snapshot --output-file prod.json
     kafkakit topicmappr rebuild --snapshot prod.json --topics '.*' --brokers -2
     """
-    from kafkakit.snapshot.act import COLUMNS, take_snapshot
-    from kafkakit.wiring import open_admin, system_clock, write_file
+    from functools import partial
+
+    from kafkakit.cli.output import OutputFormat
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.snapshot.act import write_snapshot
+    from kafkakit.wiring import write_file
 
     kit = kit_of(ctx)
-    output = kit.output
-    admin = open_admin(kit.settings, read_only=True)
-    try:
-        taken = take_snapshot(admin, system_clock(), sizes=sizes)
-    finally:
-        admin.close()
-    for warning in taken.warnings:
-        output.warn(warning)
-    if output.output_file is not None:
-        write_file(output.output_file, taken.document)
-    else:
-        data = {}
-        if output.output_format in (OutputFormat.JSON, OutputFormat.YAML):
-            import json
-
-            # The document has the header of its own kind, so that planning reads what is printed here.
-            data = json.loads(taken.document)
-        text = taken.document.decode() if output.output_format is OutputFormat.TEXT else ""
-        output.result(Report(command="snapshot", data=data, text=text, columns=COLUMNS, rows=taken.rows))
-    output.say(taken.summary)
+    with open_session(kit, read_only=True) as session:
+        taken = session.admin.snapshot(now=session.clock.now(), sizes=sizes)
+    as_data = kit.output.output_format in (OutputFormat.JSON, OutputFormat.YAML)
+    write_snapshot(taken, kit.output.output_file, write_file, partial(finish, kit), kit.output, as_data=as_data)

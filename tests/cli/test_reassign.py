@@ -21,7 +21,7 @@ from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.reassign.act.control import plan_meant
+from kafkakit.reassign.decide.control import plan_meant
 from tests.clusters.plans import make_plan, plan_of
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal

@@ -11,7 +11,7 @@ from kafkakit.adapters.control.file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
@@ -44,14 +44,14 @@ def executor(desk: Desk, *, answers: bool = True, refused: str = "") -> Iterator
         say=lambda _: None,
     )
     token = lease.acquire()
-    wishes = Wishes(store, desk.clock, CLUSTER)
+    requests = ControlRequests(store, desk.clock, CLUSTER)
     taken: list[Rates | None] = []
 
     def look(_: float) -> None:
-        asked = wishes.read(token)
+        asked = requests.read(token)
         if asked is not None and answers:
-            taken.append(asked.wish.rates)
-            wishes.answer(token, asked.version, refused)
+            taken.append(asked.request.rates)
+            requests.answer(token, asked.version, refused)
 
     desk.clock.on_sleep.append(look)
     try:

@@ -16,7 +16,7 @@ from kafkakit.cli import completion
 from kafkakit.core.lease import Holder, Life, Refuse, Take, Wait, decide, decode_lease, watch
 from kafkakit.core.versioned import Versioned
 from kafkakit.execution.act.leases import Lease, lease_path
-from kafkakit.execution.decide.control_request import decode_answer, decode_wish
+from kafkakit.execution.decide.control_request import decode_answer, decode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.sandbox.decide.spec import Mode, Secure
 from kafkakit.sandbox.decide.state import Phase
@@ -45,7 +45,7 @@ def test_a_held_lease_is_waited_for_and_one_given_back_is_taken() -> None:
 
 
 def test_control_requests_and_answers_mean_what_they_meant() -> None:
-    paused = decode_wish(control("wish-pause.json"), "w")
+    paused = decode_control_request(control("wish-pause.json"), "w")
     assert (paused.token, paused.by, paused.paused, paused.abort, paused.rates) == (
         1,
         "operator on ops-1",
@@ -53,9 +53,9 @@ def test_control_requests_and_answers_mean_what_they_meant() -> None:
         False,
         None,
     )
-    rates = decode_wish(control("wish-rates.json"), "w").rates
+    rates = decode_control_request(control("wish-rates.json"), "w").rates
     assert rates == Rates(into=3 * MB, out=4 * MB, inside=5 * MB, into_of={1: MB, 3: 2 * MB}, out_of={2: 7})
-    aborted = decode_wish(control("wish-abort-no-throttle.json"), "w")
+    aborted = decode_control_request(control("wish-abort-no-throttle.json"), "w")
     assert (aborted.abort, aborted.paused, aborted.rates) == (True, False, Rates())
     answers = [decode_answer(control(name), name) for name in ("wish-answer-refused.json", "wish-answer.json")]
     assert [(a.token, a.version, a.refused) for a in answers] == [(1, 2, "below what the logs take in"), (1, 3, "")]

@@ -21,7 +21,12 @@ from kafkakit.core.documents import (
 )
 from kafkakit.core.errors import InputError
 from kafkakit.core.lease import LEASE_KIND, Holder, decode_lease, encode_lease
-from kafkakit.execution.decide.control_request import decode_answer, decode_wish, encode_answer, encode_wish
+from kafkakit.execution.decide.control_request import (
+    decode_answer,
+    decode_control_request,
+    encode_answer,
+    encode_control_request,
+)
 from kafkakit.execution.decide.journal import decode_journal, encode_record
 from kafkakit.sandbox.decide import state as sandbox_state
 from kafkakit.streams.commits.decide.editing.journal import decode_edit_lines, encode_edit_line
@@ -50,8 +55,8 @@ REWRITES: dict[str, Rewrite] = {
     "commit-edit/*/*.journal": rewrite_edit,
     "control/lease-*.json": lambda data, source: encode_lease(decode_lease(data, source)),
     "control/wish-answer*.json": lambda data, source: encode_answer(decode_answer(data, source)),
-    "control/wish-[!a]*.json": lambda data, source: encode_wish(decode_wish(data, source)),
-    "control/wish-abort*.json": lambda data, source: encode_wish(decode_wish(data, source)),
+    "control/wish-[!a]*.json": lambda data, source: encode_control_request(decode_control_request(data, source)),
+    "control/wish-abort*.json": lambda data, source: encode_control_request(decode_control_request(data, source)),
     "sandbox-state/*.json": lambda data, source: sandbox_state.encode_state(sandbox_state.decode_state(data, source)),
     "lag-state/*.state": lambda data, source: saved_state.encode_state(saved_state.decode_state(data, source)),
 }

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.plan import DirMove, Plan
-from kafkakit.execution.act.control_requests import Wishes
-from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.received_requests import ReceivedRequests
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, LEADER_RATE
@@ -112,10 +112,10 @@ class World:
         """One command, which something may happen to."""
         bench, dice = self.bench, self.dice
         token = next(self._tokens)
-        wishes = Wishes(FakeControlStore(), bench.clock, bench.plan.cluster_id)
+        requests = ControlRequests(FakeControlStore(), bench.clock, bench.plan.cluster_id)
         hooks, calls = list(bench.clock.on_sleep), list(bench.cluster.before_call)
-        self._threaten(lambda **wish: wishes.ask(token, "ann", **wish))
-        run = bench.run(orders=Orders(wishes, token, bench.voice), **dice.choice(OPTIONS))
+        self._threaten(lambda **request: requests.request(token, "ann", **request))
+        run = bench.run(orders=ReceivedRequests(requests, token, bench.reporter), **dice.choice(OPTIONS))
         with suppress(Killed, KafkakitError):
             dice.choice((run.apply, run.apply, run.rollback, run.abort, run.resume))()
         bench.clock.on_sleep[:], bench.cluster.before_call[:] = hooks, calls

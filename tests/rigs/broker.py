@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafkakit.broker.act.elections import Elections, Held, Pace
+from kafkakit.broker.act.elections import Elections, Pace
 from kafkakit.broker.act.move_off import MoveOff
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.act.rejoin import Rejoin
@@ -17,6 +17,7 @@ from kafkakit.broker.show import BrokerOutcome
 from kafkakit.core.documents import decode_plan
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.plan_rules import check_plan
+from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.outcome import Commands, Direction, Outcome, Request
@@ -86,7 +87,7 @@ class Bench:
         self.clock.on_sleep.append(cluster.advance)
         self.fate = Fate()
         self.admin: Any = MortalAdmin(cluster, self.fate)
-        self.voice = Recorder()
+        self.reporter = Recorder()
         self.journals: dict[str, MortalFile] = {}
         self.records = Records(folder, self.write, self.clock)
         self.answers: list[bool] = []
@@ -128,8 +129,8 @@ class Bench:
             dry_run=dry_run,
         )
         others = [f for name, f in self.journals.items() if name != identity and f.data]
-        leftovers = Leftovers(others, self.admin, self.clock, self.voice, request.commands)
-        run = Run(plan, self.admin, self.clock, journal, self.voice, request, leftovers)
+        leftovers = Leftovers(others, self.admin, self.clock, self.reporter, request.commands)
+        run = Run(plan, self.admin, self.clock, journal, self.reporter, request, leftovers)
         return {Direction.APPLY: run.apply, Direction.ROLLBACK: run.rollback, Direction.ABORT: run.abort}[direction]()
 
     # -- commands
@@ -140,10 +141,10 @@ class Bench:
 
     def elections(self, pace: Pace | None = None) -> Elections:
         @contextmanager
-        def claim() -> Iterator[Held]:
-            yield Held(admin=self.admin, clock=self.clock)
+        def claim() -> Iterator[ClusterAccess]:
+            yield ClusterAccess(cluster_id="c", admin=self.admin, clock=self.clock, token=1)
 
-        return Elections(claim, self.voice, pace or Pace(), 90.0)
+        return Elections(claim, self.reporter, pace or Pace(), 90.0)
 
     def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
         asked = {f: options.pop(f) for f in ("onto", "receiving", "placement", "min_rack_ids") if f in options}
@@ -157,7 +158,7 @@ class Bench:
             bootstrap="host:9092",
             **options,
         )
-        return MoveOff(self.admin, self.clock, self.voice, self.records, self, self.elections(), request).run()
+        return MoveOff(self.admin, self.clock, self.reporter, self.records, self, self.elections(), request).run()
 
     def drain(self, *brokers: int, **options: Any) -> BrokerOutcome:
         return self.move(Kind.DRAIN, *brokers, **options)
@@ -167,7 +168,9 @@ class Bench:
         request = RejoinRequest(
             brokers=brokers, again="kafkakit broker rejoin", confirm=self.confirm, **{"wait_s": 600.0, **options}
         )
-        return Rejoin(self.admin, self.clock, self.voice, self.records, self, self.elections(pace), request).run(record)
+        return Rejoin(self.admin, self.clock, self.reporter, self.records, self, self.elections(pace), request).run(
+            record
+        )
 
     # -- what came of it
 

@@ -83,7 +83,7 @@ class Bench:
         self.clock = FakeClock()
         self.clock.on_sleep.append(cluster.advance)
         self.file = MemoryFile()
-        self.voice = Recorder()
+        self.reporter = Recorder()
         self.others: list[MemoryFile] = []
 
     def journal(self) -> RunJournal:
@@ -97,7 +97,7 @@ class Bench:
         if "batch_size" in options:
             size = options.pop("batch_size")
             options["limits"] = Limits(cluster=size, into_each=size, out_each=size)
-        orders = options.pop("orders", None)
+        requests = options.pop("orders", None)
         lease: Lease | None = options.pop("lease", None)
         admin: ClusterAdmin = self.cluster if lease is None else GuardedAdmin(self.cluster, lease.require_held)
         clock: Clock = self.clock if lease is None else HeldClock(self.clock, lease, 1.0)
@@ -105,9 +105,9 @@ class Bench:
             commands=Commands(program="kafkakit --profile p", plan="p.json"),
             **{"confirm": lambda: True, "plan_path": "/plans/p.json", **options},
         )
-        leftovers = Leftovers(self.others, self.cluster, self.clock, self.voice, request.commands)
+        leftovers = Leftovers(self.others, self.cluster, self.clock, self.reporter, request.commands)
         journal = self.journal()
-        return Run(self.plan, admin, clock, journal, self.voice, request, leftovers, orders)
+        return Run(self.plan, admin, clock, journal, self.reporter, request, leftovers, requests)
 
     def apply(self, **options: Any) -> Outcome:
         return self.run(**options).apply()

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal
@@ -21,7 +21,7 @@ class Rig:
         self.cluster = cluster or make_cluster()
         self.clock = FakeClock()
         self.file = MemoryFile()
-        self.voice = Recorder()
+        self.reporter = Recorder()
         self.start()
 
     def start(self) -> None:
@@ -30,12 +30,12 @@ class Rig:
         self.cluster.before_call.clear()
         self.journal = RunJournal(self.file, self.clock, cluster_id="fake-cluster", fingerprint="f")
         self.journal.check(What.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
-        patient = Patient(self.clock, self.voice, 10.0)
-        self.lookout = Lookout(self.cluster, self.clock, patient)
-        self.throttles = Throttles(self.cluster, self.clock, self.journal, self.voice, patient)
+        retrier = Retrier(self.clock, self.reporter, 10.0)
+        self.reader = ClusterReader(self.cluster, self.clock, retrier)
+        self.throttles = Throttles(self.cluster, self.clock, self.journal, self.reporter, retrier)
 
     def live(self) -> Live:
-        return self.lookout.live(self.cluster.topics)
+        return self.reader.live(self.cluster.topics)
 
     def configs(self) -> dict[str, dict[str, str]]:
         """Everything that is set, by broker or topic; what has nothing set is left out."""

@@ -19,7 +19,7 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.outcome import Direction
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.ports.admin import ClusterAdmin
@@ -38,16 +38,16 @@ class MoveOff:
         self,
         admin: ClusterAdmin,
         clock: Clock,
-        voice: Reporter,
+        reporter: Reporter,
         records: Records,
         plans: PlanRunner,
         elections: Elections,
         request: MoveRequest,
         watch: Watch | None = None,
     ) -> None:
-        self._admin, self._clock, self._voice, self._records = admin, clock, voice, records
+        self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
         self._plans, self._elections, self._request, self._watch = plans, elections, request, watch
-        self._patient = Patient(clock, voice, request.patience_s)
+        self._retrier = Retrier(clock, reporter, request.patience_s)
         self._brokers = request.asked.brokers
         self._sum = BrokerOutcome(command=request.kind.value, verdict="")
         self._owed: list[str] = []
@@ -60,7 +60,7 @@ class MoveOff:
         asked = self._request.asked
         found = self._records.newest(self._request.kind, self._brokers, asked.onto)
         for path in self._records.others_open(found, self._brokers):
-            self._voice.warn(f"another operation on these brokers is not finished: {path}")
+            self._reporter.warn(f"another operation on these brokers is not finished: {path}")
         if found is not None and found.stage is Stage.UNDOING:
             raise RefusedError(
                 f"the {found.kind} on record is being taken back", hint=f"finish that: {self._request.undo_of(found)}"
@@ -72,16 +72,18 @@ class MoveOff:
     def _go_on(self, found: Operation) -> BrokerOutcome:
         place = found.next_leg
         if place is None:
-            self._voice.say(f"all plans of {self._records.path_of(found)} are carried out; looking whether they hold")
+            self._reporter.say(
+                f"all plans of {self._records.path_of(found)} are carried out; looking whether they hold"
+            )
             return self._plan(found)
         leg = found.legs[place]
         if not self._plans.begun(leg):
             return self._plan(found)
-        self._voice.say(
+        self._reporter.say(
             f"going on with {self._records.path_of(found)}: plan {place + 1} of {len(found.legs)}, {leg.kind}"
         )
         if not found.was_asked_alike(self._request.asked.words) and not self._request.replan:
-            self._voice.warn("its plan was made with other options; --replan makes a new one from here")
+            self._reporter.warn("its plan was made with other options; --replan makes a new one from here")
         if self._request.replan:
             return self._replan(found, place)
         if self._request.dry_run or self._request.asks:  # nobody else needs to hear it twice: the run says it, too
@@ -113,7 +115,7 @@ class MoveOff:
         before = record or earlier
         if before is not None and before.next_leg is None and not any(b in known for b in self._brokers):
             return self._told("nothing to do", before, holdings=holdings_of(snapshot, self._brokers))
-        with self._voice.progress("planning"), without_collector():
+        with self._reporter.progress("planning"), without_collector():
             decided = decide_operation(snapshot, self._request.asked, self._watch)
         if decided is None:
             if record is not None:
@@ -154,15 +156,17 @@ class MoveOff:
                 hint="--ignore-warns carries out what can be",
             )
         for line in planned_change_text(change).splitlines():
-            self._voice.say(line)
+            self._reporter.say(line)
         if decided.placed_by_count:
-            self._voice.warn(f"replicas are placed by counts, since sizes are not known: {decided.placed_by_count}")
+            self._reporter.warn(f"replicas are placed by counts, since sizes are not known: {decided.placed_by_count}")
         if decided.leaders is not None:
-            self._voice.say(f"first {counted(len(decided.leaders.moves), 'leadership')} pass to replicas in sync")
+            self._reporter.say(f"first {counted(len(decided.leaders.moves), 'leadership')} pass to replicas in sync")
         if self._request.kind is Kind.DECOMMISSION:
             voters = voters_among(self._settings(snapshot), self._brokers)
             if voters:
-                self._voice.warn(f"broker {some(voters)} is a controller, too: it will be empty, but not safe to stop")
+                self._reporter.warn(
+                    f"broker {some(voters)} is a controller, too: it will be empty, but not safe to stop"
+                )
 
     def _carry(self, record: Operation) -> BrokerOutcome:
         while (place := record.next_leg) is not None:
@@ -182,7 +186,7 @@ class MoveOff:
         keys = holdings_of(self._read(sizes=False), self._brokers).passing
         problems = self._elections.give(keys)
         for problem in problems:
-            self._voice.warn(problem)
+            self._reporter.warn(problem)
         if not problems:
             self._sum = replace(self._sum, leaders_passed=self._sum.leaders_passed + len(keys))
 
@@ -203,7 +207,7 @@ class MoveOff:
 
     def _still_there(self, topics: set[str]) -> bool:
         """True when one of the topics still has a replica or a leader on the brokers."""
-        states = self._patient.call("reading topics", lambda: self._admin.partition_states(topics))
+        states = self._retrier.call("reading topics", lambda: self._admin.partition_states(topics))
         gone = frozenset(self._brokers)
         return any(s.leader in gone or not gone.isdisjoint(s.replicas) for s in states.values())
 
@@ -239,7 +243,7 @@ class MoveOff:
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
         staying = [b for b in alive if b not in self._brokers][:1]
         asked = [*(b for b in alive if b in self._brokers), *staying]
-        found = self._patient.call("reading settings", lambda: self._admin.broker_settings(asked, SETTING_KEYS))
+        found = self._retrier.call("reading settings", lambda: self._admin.broker_settings(asked, SETTING_KEYS))
         return {b: dict(values) for b, values in found.items()}
 
     def _confirmed(self) -> bool:
@@ -248,7 +252,7 @@ class MoveOff:
         return self._request.confirm(f"{self._request.kind.capitalize()} broker {some(self._brokers)}{by}?")
 
     def _read(self, *, sizes: bool) -> ClusterSnapshot:
-        return self._patient.call(
+        return self._retrier.call(
             "reading the cluster", lambda: self._admin.snapshot(now=self._clock.now(), sizes=sizes)
         )
 

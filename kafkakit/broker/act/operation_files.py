@@ -17,6 +17,7 @@ from kafkakit.broker.decide.operation import (
     decode_operation,
     encode_operation,
 )
+from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import InputError, OperationFailedError, UsageError
 from kafkakit.core.lists_in_words import some
@@ -32,6 +33,11 @@ class Records:
 
     def __init__(self, folder: Path, write: WriteFile, clock: Clock) -> None:
         self._folder, self._write, self._clock = folder, write, clock
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster, after which the folder is named."""
+        return self._folder.name
 
     def path_of(self, operation: Operation) -> Path:
         """The record's file."""
@@ -75,6 +81,12 @@ class Records:
             if not path.name.endswith(".plan.json"):
                 with suppress(InputError):
                     yield self.read(path)
+
+    def to_restore(self, name: str, brokers: Collection[int]) -> Operation | None:
+        """The operation that `--restore` names: a file, or `last` for the last one on just these brokers."""
+        if not name:
+            return None
+        return self.last_on(brokers) if name == "last" else self.named(Path(name))
 
     def named(self, path: Path) -> Operation:
         """The record of a file that somebody named; it must be one of these, since its plans are beside it."""
@@ -146,3 +158,16 @@ class Records:
 def operations_folder(state_dir: Path, cluster_id: str) -> Path:
     """Where a cluster's records are; the cluster id was checked."""
     return state_dir / "operations" / cluster_id
+
+
+def open_records(state_dir: Path, cluster_id: str, write: WriteFile, clock: Clock) -> Records:
+    """The operations on a cluster; raises `InputError` for an id that cannot be the name of a folder."""
+    if problem := cluster_id_problem(cluster_id):
+        raise InputError("the cluster", problem)
+    return Records(operations_folder(state_dir, cluster_id), write, clock)
+
+
+def operation_lock(state_dir: Path, cluster_id: str, name: str) -> tuple[Path, str, str]:
+    """The lock that keeps other processes of this host off an operation: its file, what it is of, the command."""
+    path = state_dir / "locks" / f"{cluster_id}.{name}.lock"
+    return path, f"{name} on cluster {cluster_id}", f"broker {name.replace('-', ' ', 1)}"

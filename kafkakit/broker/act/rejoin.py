@@ -12,7 +12,7 @@ from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState, TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.outcome import Direction
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -28,15 +28,15 @@ class Rejoin:
         self,
         admin: ClusterAdmin,
         clock: Clock,
-        voice: Reporter,
+        reporter: Reporter,
         records: Records,
         plans: PlanRunner,
         elections: Elections,
         request: RejoinRequest,
     ) -> None:
-        self._admin, self._clock, self._voice, self._records = admin, clock, voice, records
+        self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
         self._plans, self._elections, self._request = plans, elections, request
-        self._patient = Patient(clock, voice, request.patience_s)
+        self._retrier = Retrier(clock, reporter, request.patience_s)
         self._sum = BrokerOutcome(command="rejoin", verdict="")
 
     def run(self, record: Operation | None = None) -> BrokerOutcome:
@@ -73,7 +73,7 @@ class Rejoin:
         return self._told("incomplete" if problems else "done", last, problems)
 
     def _require_fitting(self, record: Operation) -> None:
-        live = self._patient.call("reading the cluster", self._admin.cluster).cluster_id
+        live = self._retrier.call("reading the cluster", self._admin.cluster).cluster_id
         if record.cluster_id != live:
             raise RefusedError(f"the record is of cluster {record.cluster_id}, this is {live}", hint="check --profile")
         if set(record.brokers) != set(self._request.brokers):
@@ -85,13 +85,13 @@ class Rejoin:
     def _announce(self, now: Holdings, record: Operation | None) -> None:
         for facts in now.brokers:
             late = f", {counted(facts.out_of_sync, 'copy', 'copies')} to catch up" if facts.out_of_sync else ""
-            self._voice.say(f"broker {facts.broker}: {facts.state}, {counted(facts.replicas, 'replica')}{late}")
+            self._reporter.say(f"broker {facts.broker}: {facts.state}, {counted(facts.replicas, 'replica')}{late}")
         if now.due:
-            self._voice.say(f"{counted(len(now.due), 'preferred leadership')} will come back")
+            self._reporter.say(f"{counted(len(now.due), 'preferred leadership')} will come back")
         if record is None:
             return
         legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
-        self._voice.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
+        self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
         foretold = self._request.dry_run or self._request.asks  # nobody else needs to hear it twice
         if foretold and last is not None and not now.absent:
@@ -114,7 +114,7 @@ class Rejoin:
     def _wait_alive(self) -> None:
         deadline = self._clock.monotonic() + self._request.wait_s
         wanted = self._request.brokers
-        with self._voice.progress("waiting for brokers to be registered and unfenced") as bar:
+        with self._reporter.progress("waiting for brokers to be registered and unfenced") as bar:
             while absent := self._absent():
                 if self._clock.monotonic() > deadline:
                     raise TryLaterError(
@@ -125,7 +125,7 @@ class Rejoin:
 
     def _absent(self) -> list[str]:
         """The brokers that are not there, each with the state that the cluster tells."""
-        listed = self._patient.call("reading the cluster", self._admin.cluster).brokers
+        listed = self._retrier.call("reading the cluster", self._admin.cluster).brokers
         known = {b.id: b for b in listed}
         return [
             f"{b} ({known[b].state if b in known else BrokerState.MISSING})"
@@ -136,7 +136,7 @@ class Rejoin:
     def _wait_in_sync(self) -> Holdings:
         """Wait for every copy; between two looks at everything only topics that lag are read."""
         deadline = self._clock.monotonic() + self._request.wait_s
-        with self._voice.progress("waiting for copies to be in sync") as bar:
+        with self._reporter.progress("waiting for copies to be in sync") as bar:
             while lagging := (now := self._look()).lagging:
                 first = len(lagging)
                 while lagging:
@@ -151,12 +151,12 @@ class Rejoin:
         return now
 
     def _lagging(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        states = self._patient.call("reading topics", lambda: self._admin.partition_states({k.topic for k in keys}))
+        states = self._retrier.call("reading topics", lambda: self._admin.partition_states({k.topic for k in keys}))
         mine = frozenset(self._request.brokers)
         return tuple(k for k in keys if k in states and not mine.intersection(states[k].replicas) <= {*states[k].isr})
 
     def _look(self) -> Holdings:
-        snapshot = self._patient.call(
+        snapshot = self._retrier.call(
             "reading the cluster", lambda: self._admin.snapshot(now=self._clock.now(), sizes=False)
         )
         return holdings_of(snapshot, self._request.brokers)

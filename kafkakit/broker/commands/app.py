@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.broker.commands import options
 from kafkakit.broker.commands.moving import decommission, drain, replace
+from kafkakit.broker.commands.options import Comers, RejoinOptions
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
 from kafkakit.cli.command_line import given_words
-from kafkakit.reassign.commands import options as runs
-from kafkakit.reassign.commands.session import (
-    DEFAULT_DISK_USE,
-    DEFAULT_IN_EACH,
-    DEFAULT_MOVES,
-    DEFAULT_OUT_EACH,
-    options_of,
-)
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
 
@@ -27,28 +21,15 @@ app.command("decommission", cls=KitCommand, short_help="Drain brokers and say wh
 
 
 @app.command("rejoin", cls=KitCommand, short_help="Bring brokers back, with their leaderships.")
+@with_option_groups
 def rejoin(
     ctx: typer.Context,
-    brokers: options.Comers,
-    restore: options.Restore = "",
-    wait: options.Wait = "30m",
-    leaders_at_once: options.LeadersAtOnce = 50,
-    leaders_pause: options.LeadersPause = "1s",
-    yes: runs.Yes = False,
-    dry_run: runs.DryRun = False,
-    throttle: runs.Throttle = None,
-    throttle_broker: runs.ThrottleBroker = None,
-    throttle_dirs: runs.ThrottleDirs = None,
-    max_in: runs.MaxIn = DEFAULT_IN_EACH,
-    max_out: runs.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: runs.MaxMoves = DEFAULT_MOVES,
-    one_replica: runs.OneReplica = False,
-    max_disk_use: runs.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: runs.DiskHeadroom = "0",
-    ingest_sample: runs.IngestSample = "5s",
-    wait_for_others: runs.Others = False,
-    allow_drift: runs.AllowDrift = False,
-    stall_timeout: runs.StallTimeout = "5m",
+    brokers: Comers,
+    options: RejoinOptions,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Bring brokers back that were down or emptied, and give them their leaderships back slowly.
 
@@ -64,42 +45,49 @@ def rejoin(
     kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
     kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
     """
-    from contextlib import ExitStack
-    from pathlib import Path
+    from functools import partial
 
-    from kafkakit.broker.act.elections import Elections, Pace
+    from kafkakit.broker.act.elections import Elections
+    from kafkakit.broker.act.operation_files import open_records, operation_lock
+    from kafkakit.broker.act.plan_runner import ReassignRunner
     from kafkakit.broker.act.rejoin import Rejoin
-    from kafkakit.broker.commands.moving import ids_of
-    from kafkakit.broker.commands.session import ReassignRunner, claimed, finish, open_site
+    from kafkakit.broker.commands.options import broker_ids
     from kafkakit.broker.decide.operation import base_name
     from kafkakit.broker.decide.request import RejoinRequest
-    from kafkakit.core.durations import parse_duration, parse_duration_or_zero
-    from kafkakit.core.errors import RefusedError
+    from kafkakit.broker.show import outcome_report
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
-    ids = ids_of(brokers, "ID")
-    given = options_of(locals())
+    kit, state_dir = kit_of(ctx), kit_of(ctx).settings.state_dir
+    ids = broker_ids(brokers, "ID")
     listed = ",".join(map(str, ids))
     again = " ".join([kit.program, "broker", "rejoin", listed, *given_words(ctx), "--yes"])
-    pace = Pace(group=leaders_at_once, pause_s=parse_duration_or_zero(leaders_pause, "--leaders-pause"))
     request = RejoinRequest(
         brokers=ids,
         again=again,
-        confirm=lambda question: yes or kit.output.ask_typed(question),
-        wait_s=parse_duration(wait, "--wait"),
-        asks=not yes,
-        dry_run=dry_run,
+        confirm=lambda question: consent.confirm(kit, question),
+        wait_s=options.wait_s,
+        asks=not consent.yes,
+        dry_run=consent.dry_run,
     )
-    if not (yes or dry_run or kit.input_allowed):
-        raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
-    with ExitStack() as stack:
-        site = stack.enter_context(open_site(kit, f"rejoin-{listed[:80]}", dry_run=dry_run))
-        record = None
-        if restore:
-            record = site.records.last_on(ids) if restore == "last" else site.records.named(Path(restore))
-        if record is not None and not dry_run:  # its own command must not be at work on it
-            stack.enter_context(site.lock(base_name(record.kind, record.brokers, record.onto)))
-        elections = Elections(lambda: claimed(kit, "broker rejoin"), kit.output, pace, request.patience_s)
-        runner = ReassignRunner(site, given, again=again, undo_of=lambda _: again)
-        outcome = Rejoin(site.admin, site.clock, kit.output, site.records, runner, elections, request).run(record)
-    finish(kit, outcome)
+    pace = options.pace
+    consent.require_possible(kit)
+    with open_session(kit, read_only=True) as session:
+        cluster_id = session.cluster_id
+        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        if not consent.dry_run:
+            session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
+        record = records.to_restore(options.restore, ids)
+        if record is not None and not consent.dry_run:  # its own command must not be at work on it
+            session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
+        template = run_request(kit, "-", cluster_id, Consent(yes=True), rates, schedule, running)
+        access = partial(open_access, kit, cluster_id=cluster_id)
+        runner = ReassignRunner(
+            records, state_dir, kit.output, template, access, read_plan, again=again, undo_of=lambda _: again
+        )
+        elections = Elections(partial(access, "broker rejoin"), kit.output, pace, request.patience_s)
+        rejoining = Rejoin(session.admin, session.clock, kit.output, records, runner, elections, request)
+        outcome = rejoining.run(record)
+    finish(kit, outcome_report(outcome))

@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from kafkakit.broker.commands import options
+from kafkakit.broker.commands.options import DrainOptions, Ids, New, Old, PlacementOptions
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.command_line import given_words
-from kafkakit.placement.choices import PlaceBy
-from kafkakit.reassign.commands import options as runs
-from kafkakit.reassign.commands.session import (
-    DEFAULT_DISK_USE,
-    DEFAULT_IN_EACH,
-    DEFAULT_MOVES,
-    DEFAULT_OUT_EACH,
-    options_of,
-)
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
 
 if TYPE_CHECKING:
-    from kafkakit.broker.decide.operation import Kind
+    from kafkakit.broker.decide.plans import Asked
 
 _PLANNING = ("to", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
 
 
+@with_option_groups
 def drain(
     ctx: typer.Context,
-    brokers: options.Ids,
-    to: options.To = "",
-    placement: options.Place = None,
-    min_rack_ids: options.MinRackIds = 0,
-    spread: options.Spread = False,
-    ignore_warns: options.IgnoreWarns = False,
-    replan: options.Replan = False,
-    yes: runs.Yes = False,
-    dry_run: runs.DryRun = False,
-    throttle: runs.Throttle = None,
-    throttle_broker: runs.ThrottleBroker = None,
-    throttle_dirs: runs.ThrottleDirs = None,
-    max_in: runs.MaxIn = DEFAULT_IN_EACH,
-    max_out: runs.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: runs.MaxMoves = DEFAULT_MOVES,
-    one_replica: runs.OneReplica = False,
-    max_disk_use: runs.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: runs.DiskHeadroom = "0",
-    ingest_sample: runs.IngestSample = "5s",
-    wait_for_others: runs.Others = False,
-    allow_drift: runs.AllowDrift = False,
-    stall_timeout: runs.StallTimeout = "5m",
+    brokers: Ids,
+    options: DrainOptions,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Empty brokers: leaderships first, then every replica, and make sure that none is left.
 
@@ -63,33 +40,19 @@ def drain(
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     """
-    from kafkakit.broker.decide.operation import Kind
-
-    _move(ctx, Kind.DRAIN, locals())
+    _move(ctx, options.asked("drain", brokers, rates.throttle), options, consent, rates, schedule, running)
 
 
+@with_option_groups
 def replace(
     ctx: typer.Context,
-    old: options.Old,
-    with_: options.New,
-    placement: options.Place = None,
-    min_rack_ids: options.MinRackIds = 0,
-    replan: options.Replan = False,
-    yes: runs.Yes = False,
-    dry_run: runs.DryRun = False,
-    throttle: runs.Throttle = None,
-    throttle_broker: runs.ThrottleBroker = None,
-    throttle_dirs: runs.ThrottleDirs = None,
-    max_in: runs.MaxIn = DEFAULT_IN_EACH,
-    max_out: runs.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: runs.MaxMoves = DEFAULT_MOVES,
-    one_replica: runs.OneReplica = False,
-    max_disk_use: runs.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: runs.DiskHeadroom = "0",
-    ingest_sample: runs.IngestSample = "5s",
-    wait_for_others: runs.Others = False,
-    allow_drift: runs.AllowDrift = False,
-    stall_timeout: runs.StallTimeout = "5m",
+    old: Old,
+    with_: New,
+    options: PlacementOptions,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Give every replica of one broker to another, each in the same place of its list.
 
@@ -102,35 +65,18 @@ def replace(
     kafkakit --profile prod broker replace 1004 --with 1009 --dry-run
     kafkakit --profile prod broker replace 1004 --with 1009 --throttle 20MB --yes
     """
-    from kafkakit.broker.decide.operation import Kind
-
-    _move(ctx, Kind.REPLACE, locals())
+    _move(ctx, options.replacement(old, with_, rates.throttle), options, consent, rates, schedule, running)
 
 
+@with_option_groups
 def decommission(
     ctx: typer.Context,
-    brokers: options.Ids,
-    to: options.To = "",
-    placement: options.Place = None,
-    min_rack_ids: options.MinRackIds = 0,
-    spread: options.Spread = False,
-    ignore_warns: options.IgnoreWarns = False,
-    replan: options.Replan = False,
-    yes: runs.Yes = False,
-    dry_run: runs.DryRun = False,
-    throttle: runs.Throttle = None,
-    throttle_broker: runs.ThrottleBroker = None,
-    throttle_dirs: runs.ThrottleDirs = None,
-    max_in: runs.MaxIn = DEFAULT_IN_EACH,
-    max_out: runs.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: runs.MaxMoves = DEFAULT_MOVES,
-    one_replica: runs.OneReplica = False,
-    max_disk_use: runs.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: runs.DiskHeadroom = "0",
-    ingest_sample: runs.IngestSample = "5s",
-    wait_for_others: runs.Others = False,
-    allow_drift: runs.AllowDrift = False,
-    stall_timeout: runs.StallTimeout = "5m",
+    brokers: Ids,
+    options: DrainOptions,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Drain brokers, say whether they may be stopped for good, and name the last steps.
 
@@ -144,66 +90,48 @@ def decommission(
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
-    from kafkakit.broker.decide.operation import Kind
-
-    _move(ctx, Kind.DECOMMISSION, locals())
+    _move(ctx, options.asked("decommission", brokers, rates.throttle), options, consent, rates, schedule, running)
 
 
-def ids_of(text: str, flag: str, most: int = 100) -> tuple[int, ...]:
-    """Broker ids of a comma list, sorted; `UsageError` for anything else."""
-    from kafkakit.core.broker_list import parse_broker_list
-    from kafkakit.core.errors import UsageError
+def _move(
+    ctx: typer.Context,
+    asked: Asked,
+    options: PlacementOptions,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
+) -> None:
+    from functools import partial
+    from shlex import quote
 
-    listed = parse_broker_list(text, flag)
-    if listed.existing or listed.everything:
-        raise UsageError(f"{flag}: name the brokers, -1 and -2 mean many of them")
-    if len(listed.ids) > most:
-        raise UsageError(f"{flag}: {len(listed.ids)} brokers are named, at most {most} can be")
-    return tuple(sorted(listed.ids))
-
-
-def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
     from kafkakit.broker.act.elections import Elections, Pace
     from kafkakit.broker.act.move_off import MoveOff
-    from kafkakit.broker.commands.session import ReassignRunner, claimed, finish, open_site
-    from kafkakit.broker.decide.operation import Operation, base_name
-    from kafkakit.broker.decide.plans import Asked
+    from kafkakit.broker.act.operation_files import open_records, operation_lock
+    from kafkakit.broker.act.plan_runner import ReassignRunner
+    from kafkakit.broker.decide.operation import Kind, Operation, base_name
     from kafkakit.broker.decide.request import MoveRequest
-    from kafkakit.core.broker_list import BrokerList
-    from kafkakit.core.errors import RefusedError
+    from kafkakit.broker.show import outcome_report
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
-    brokers = ids_of(given["old"], "OLD", most=1) if "old" in given else ids_of(given["brokers"], "ID")
-    onto = ids_of(given["with_"], "--with", most=1)[0] if "with_" in given else None
-    receiving = BrokerList(ids=ids_of(given["to"], "--to")) if given.get("to") else None
-    placement: PlaceBy | None = given["placement"]
-    listed = ",".join(map(str, brokers))
-    asked = Asked(
-        brokers=brokers,
-        onto=onto,
-        receiving=receiving,
-        placement=placement,
-        min_rack_ids=given["min_rack_ids"],
-        spread=given.get("spread", False),
-        words={
-            "command": f"broker {kind.value}",
-            "brokers": listed,
-            **({"throttle": given["throttle"]} if given["throttle"] else {}),
-            **{name.strip("_").replace("_", "-"): str(given[name]) for name in _PLANNING if given.get(name)},
-        },
-    )
+    kit, state_dir = kit_of(ctx), kit_of(ctx).settings.state_dir
+    consent.require_possible(kit)
+    kind = Kind(asked.words["command"].removeprefix("broker "))
+    listed = asked.words["brokers"]
     again = " ".join([kit.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
     back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
-    if not (given["yes"] or given["dry_run"] or kit.input_allowed):
-        raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
-    with open_site(kit, base_name(kind, brokers, onto), dry_run=given["dry_run"]) as site:
+    with open_session(kit, read_only=True) as session:
+        cluster_id = session.cluster_id
+        records = open_records(state_dir, cluster_id, write_file, session.clock)
+        if not consent.dry_run:
+            session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, asked.brokers, asked.onto)))
 
         def undo_of(operation: Operation) -> str:
-            from shlex import quote
-
-            return (
-                f"{kit.program} broker rejoin {listed} --restore {quote(str(site.records.path_of(operation)))} {back}"
-            )
+            record = quote(str(records.path_of(operation)))
+            return f"{kit.program} broker rejoin {listed} --restore {record} {back}"
 
         request = MoveRequest(
             kind=kind,
@@ -211,14 +139,18 @@ def _move(ctx: typer.Context, kind: Kind, given: Mapping[str, Any]) -> None:
             again=again,
             undo_of=undo_of,
             cleanup=f"{kit.program} reassign cleanup --yes",
-            confirm=lambda question: given["yes"] or kit.output.ask_typed(f"{question} Cluster {site.cluster_id}."),
+            confirm=lambda question: consent.confirm(kit, f"{question} Cluster {cluster_id}."),
             bootstrap=kit.settings.bootstrap_servers,
-            asks=not given["yes"],
-            dry_run=given["dry_run"],
-            replan=given["replan"],
-            ignore_warns=given.get("ignore_warns", False),
+            asks=not consent.yes,
+            dry_run=consent.dry_run,
+            replan=options.replan,
+            ignore_warns=getattr(options, "ignore_warns", False),
         )
-        runner = ReassignRunner(site, options_of(given), again=again, undo_of=undo_of)
-        elections = Elections(lambda: claimed(kit, f"broker {kind.value}"), kit.output, Pace(), request.patience_s)
-        outcome = MoveOff(site.admin, site.clock, kit.output, site.records, runner, elections, request).run()
-    finish(kit, outcome)
+        template = run_request(kit, "-", cluster_id, Consent(yes=True), rates, schedule, running)
+        access = partial(open_access, kit, cluster_id=cluster_id)
+        runner = ReassignRunner(
+            records, state_dir, kit.output, template, access, read_plan, again=again, undo_of=undo_of
+        )
+        elections = Elections(partial(access, f"broker {kind}"), kit.output, Pace(), request.patience_s)
+        outcome = MoveOff(session.admin, session.clock, kit.output, records, runner, elections, request).run()
+    finish(kit, outcome_report(outcome))

@@ -1,58 +1,158 @@
-"""The options that commands of `kafkakit broker` share."""
+"""The options of commands of `kafkakit broker`; those of every run are in `cli/run_options.py`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.placement.choices import PlaceBy
 
+if TYPE_CHECKING:
+    from kafkakit.broker.act.elections import Pace
+    from kafkakit.broker.decide.plans import Asked
+
+MOST_BROKERS = 100
+
 Ids = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that are to be emptied; they may be dead.")]
 Old = Annotated[str, typer.Argument(metavar="OLD", help="The broker that goes; it may be dead.")]
 New = Annotated[str, typer.Option("--with", metavar="NEW", help="The broker that takes every replica, in its place.")]
-To = Annotated[
-    str,
-    typer.Option(metavar="IDS", help="The brokers that may take the replicas; all other live ones if not given."),
-]
-Place = Annotated[
-    PlaceBy | None,
-    typer.Option(
-        help="What comes out even: free bytes, or counts; by storage where all sizes are known, if not given."
-    ),
-]
-MinRackIds = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="Let racks repeat in a replica set once it spans this many; 0: every replica needs a rack of its own.",
-    ),
-]
-Spread = Annotated[
-    bool, typer.Option("--spread", help="Keep a partition's replicas per rack within one of each other instead.")
-]
-Replan = Annotated[
-    bool,
-    typer.Option(
-        "--replan", help="Cancel what an interrupted operation has in flight, and plan the rest anew from there."
-    ),
-]
-IgnoreWarns = Annotated[
-    bool, typer.Option("--ignore-warns", help="Carry out what can be, although some replicas will stay.")
-]
 Comers = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that came back.")]
-Restore = Annotated[
-    str,
-    typer.Option(
-        metavar="RECORD",
-        help="Take back the operation of this record, the file that `drain` named at its end; `last`: the last one on "
-        "just these brokers.",
-    ),
-]
-Wait = Annotated[
-    str, typer.Option(metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
-]
-LeadersAtOnce = Annotated[int, typer.Option(min=1, max=5000, help="Leaderships that pass at the same time.")]
-LeadersPause = Annotated[
-    str, typer.Option(metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all.")
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementOptions:
+    """Where replicas of a broker may go, and whether an interrupted operation is planned anew."""
+
+    placement: Annotated[
+        PlaceBy | None,
+        typer.Option(
+            help="What comes out even: free bytes, or counts; by storage where all sizes are known, if not given."
+        ),
+    ] = None
+    min_rack_ids: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Let racks repeat in a replica set once it spans this many; 0: every replica needs a rack of its own.",
+        ),
+    ] = 0
+    replan: Annotated[
+        bool,
+        typer.Option(
+            "--replan", help="Cancel what an interrupted operation has in flight, and plan the rest anew from there."
+        ),
+    ] = False
+
+    def replacement(self, old: str, new: str, throttle: str | None) -> Asked:
+        """What `replace` is to do; raises `UsageError`."""
+        from kafkakit.broker.decide.plans import Asked
+
+        brokers = broker_ids(old, "OLD", most=1)
+        words = {"placement": self.placement, "min-rack-ids": self.min_rack_ids, "with": new}
+        return Asked(
+            brokers=brokers,
+            onto=broker_ids(new, "--with", most=1)[0],
+            placement=self.placement,
+            min_rack_ids=self.min_rack_ids,
+            words=_recorded("replace", brokers, throttle, words),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOptions(PlacementOptions):
+    """As for a replacement, and which brokers may take the replicas."""
+
+    to: Annotated[
+        str,
+        typer.Option(metavar="IDS", help="The brokers that may take the replicas; all other live ones if not given."),
+    ] = ""
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Keep a partition's replicas per rack within one of each other instead.")
+    ] = False
+    ignore_warns: Annotated[
+        bool, typer.Option("--ignore-warns", help="Carry out what can be, although some replicas will stay.")
+    ] = False
+
+    def asked(self, verb: str, text: str, throttle: str | None) -> Asked:
+        """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
+        from kafkakit.broker.decide.plans import Asked
+        from kafkakit.core.broker_list import BrokerList
+
+        brokers = broker_ids(text, "ID")
+        words = {
+            "to": self.to,
+            "placement": self.placement,
+            "min-rack-ids": self.min_rack_ids,
+            "spread": self.spread,
+            "ignore-warns": self.ignore_warns,
+        }
+        return Asked(
+            brokers=brokers,
+            receiving=BrokerList(ids=broker_ids(self.to, "--to")) if self.to else None,
+            placement=self.placement,
+            min_rack_ids=self.min_rack_ids,
+            spread=self.spread,
+            words=_recorded(verb, brokers, throttle, words),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejoinOptions:
+    """What is taken back, how long brokers may take, and how fast leaderships pass."""
+
+    restore: Annotated[
+        str,
+        typer.Option(
+            metavar="RECORD",
+            help="Take back the operation of this record, the file that `drain` named at its end; `last`: the last one "
+            "on just these brokers.",
+        ),
+    ] = ""
+    wait: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
+    ] = "30m"
+    leaders_at_once: Annotated[int, typer.Option(min=1, max=5000, help="Leaderships that pass at the same time.")] = 50
+    leaders_pause: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all."),
+    ] = "1s"
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds; raises `UsageError`."""
+        from kafkakit.core.durations import parse_duration
+
+        return parse_duration(self.wait, "--wait")
+
+    @property
+    def pace(self) -> Pace:
+        """The groups that leaderships pass in; raises `UsageError`."""
+        from kafkakit.broker.act.elections import Pace
+        from kafkakit.core.durations import parse_duration_or_zero
+
+        return Pace(group=self.leaders_at_once, pause_s=parse_duration_or_zero(self.leaders_pause, "--leaders-pause"))
+
+
+def _recorded(
+    verb: str, brokers: tuple[int, ...], throttle: str | None, options: Mapping[str, str | int | None]
+) -> dict[str, str]:
+    """The words of an operation's record; options that are not given are left out."""
+    given = {"throttle": throttle, **options}
+    listed = ",".join(map(str, brokers))
+    return {"command": f"broker {verb}", "brokers": listed, **{k: str(v) for k, v in given.items() if v}}
+
+
+def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...]:
+    """Broker ids of a comma list, sorted; `UsageError` for anything else."""
+    from kafkakit.core.broker_list import parse_broker_list
+    from kafkakit.core.errors import UsageError
+
+    listed = parse_broker_list(text, flag)
+    if listed.existing or listed.everything:
+        raise UsageError(f"{flag}: name the brokers, -1 and -2 mean many of them")
+    if len(listed.ids) > most:
+        raise UsageError(f"{flag}: {len(listed.ids)} brokers are named, at most {most} can be")
+    return tuple(sorted(listed.ids))

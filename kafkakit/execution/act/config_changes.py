@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import ConfigKey, change_to_data
@@ -23,8 +23,8 @@ Answers = Mapping[ConfigChange, ItemError | None]
 class ConfigWriter:
     """Reads and changes configurations; every change stands in the journal before it is made."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, patient: Patient) -> None:
-        self._admin, self._clock, self._journal, self._patient = admin, clock, journal, patient
+    def __init__(self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, retrier: Retrier) -> None:
+        self._admin, self._clock, self._journal, self._retrier = admin, clock, journal, retrier
 
     def topics(self, names: set[str]) -> Configs:
         """What is set on the topics that exist."""
@@ -51,7 +51,7 @@ class ConfigWriter:
         return refused
 
     def _alter(self, changes: list[ConfigChange]) -> Answers:
-        return self._patient.call("changing throttles", lambda: self._admin.alter_configs(changes))
+        return self._retrier.call("changing throttles", lambda: self._admin.alter_configs(changes))
 
     def _await(self, changes: Sequence[ConfigChange]) -> None:
         """Poll until a read shows the changes; a topic or broker that is gone by now has nothing to show."""
@@ -71,7 +71,7 @@ class ConfigWriter:
     def _configs(self, kind: ResourceKind, names: set[str]) -> Configs:
         if not names:
             return {}
-        return self._patient.call("reading throttles", lambda: self._admin.dynamic_configs(kind, sorted(names)))
+        return self._retrier.call("reading throttles", lambda: self._admin.dynamic_configs(kind, sorted(names)))
 
 
 def _calls(changes: Sequence[Change]) -> Iterator[list[Change]]:

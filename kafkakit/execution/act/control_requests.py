@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from kafkakit.core.errors import ConflictError
 from kafkakit.execution.decide.control_request import (
     Answer,
-    Wish,
+    ControlRequest,
     changed,
     decode_answer,
-    decode_wish,
+    decode_control_request,
     encode_answer,
-    encode_wish,
+    encode_control_request,
 )
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.ports.clock import Clock
@@ -20,22 +20,22 @@ _POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class VersionedRequest:
     """A wish and the version by which an answer names it."""
 
-    wish: Wish
+    request: ControlRequest
     version: int
 
 
-class Wishes:
+class ControlRequests:
     """The wishes for the run that changes one cluster, and its answers."""
 
     def __init__(self, store: ControlStore, clock: Clock, cluster_id: str) -> None:
         self._store, self._clock = store, clock
-        self._wish_path = f"clusters/{cluster_id}/wish"
+        self._request_path = f"clusters/{cluster_id}/wish"
         self._answer_path = f"clusters/{cluster_id}/wish-answer"
 
-    def ask(
+    def request(
         self,
         token: int,
         by: str,
@@ -49,21 +49,23 @@ class Wishes:
         Returns the version to wait for. Somebody else's wish at the same time is kept, part by part.
         """
         while True:
-            found = self._store.get(self._wish_path)
-            present = None if found is None else decode_wish(found.value, self._source(self._wish_path))
-            wish = changed(present, token, by, self._clock.now(), paused=paused, abort=abort, rates=rates)
+            found = self._store.get(self._request_path)
+            present = None if found is None else decode_control_request(found.value, self._source(self._request_path))
+            request = changed(present, token, by, self._clock.now(), paused=paused, abort=abort, rates=rates)
             try:
-                return self._store.cas(self._wish_path, encode_wish(wish), None if found is None else found.version)
+                return self._store.cas(
+                    self._request_path, encode_control_request(request), None if found is None else found.version
+                )
             except ConflictError:
                 continue
 
-    def read(self, token: int) -> Asked | None:
+    def read(self, token: int) -> VersionedRequest | None:
         """For the executor: what is wished of it now; None when nothing is. One read."""
-        found = self._store.get(self._wish_path)
+        found = self._store.get(self._request_path)
         if found is None:
             return None
-        wish = decode_wish(found.value, self._source(self._wish_path))
-        return Asked(wish=wish, version=found.version) if wish.token == token else None
+        request = decode_control_request(found.value, self._source(self._request_path))
+        return VersionedRequest(request=request, version=found.version) if request.token == token else None
 
     def answer(self, token: int, version: int, refused: str = "") -> None:
         """For the executor: the wish of that version is taken up, or refused for a reason.

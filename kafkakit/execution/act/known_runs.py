@@ -12,7 +12,7 @@ from kafkakit.execution.decide.status.looks import KnownRun
 PLAN_LIMIT_BYTES = 512 * 2**20
 
 
-class Runs:
+class KnownRuns:
     """The runs of one cluster; `damaged` says what cannot be read, and why."""
 
     def __init__(self, state_dir: Path, cluster_id: str) -> None:

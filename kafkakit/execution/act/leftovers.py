@@ -9,7 +9,7 @@ from shlex import quote
 from kafkakit.core.errors import RefusedError
 from kafkakit.execution.act.journal_file import LineFile
 from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.outcome import Commands
@@ -24,9 +24,9 @@ class Leftovers:
     """The journals of this cluster's other plans whose throttles may still be set."""
 
     def __init__(
-        self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, voice: Reporter, commands: Commands
+        self, files: Sequence[LineFile], admin: ClusterAdmin, clock: Clock, reporter: Reporter, commands: Commands
     ) -> None:
-        self._admin, self._clock, self._voice, self._commands = admin, clock, voice, commands
+        self._admin, self._clock, self._reporter, self._commands = admin, clock, reporter, commands
         self._journals: list[RunJournal] = []
         for file in files:
             journal = existing_journal(file, clock)
@@ -35,14 +35,14 @@ class Leftovers:
 
     def require_idle(self, live: Live, patience_s: float) -> None:
         """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""
-        patient = Patient(self._clock, self._voice, patience_s)
+        retrier = Retrier(self._clock, self._reporter, patience_s)
         for journal in self._journals:
             state = journal.state
             running: list[object] = [
                 k for k, target in state.submitted.items() if k in live.running and live.running[k].target == target
             ]
             if any(k.key == INSIDE_RATE for k in state.rates):
-                dirs = LogDirs(self._admin, journal, self._voice, patient)
+                dirs = LogDirs(self._admin, journal, self._reporter, retrier)
                 running += dirs.on_the_way(state.dirs_sent, live)
             if running:
                 other = Commands(program=self._commands.program, plan=quote(state.plan_path))
@@ -54,8 +54,8 @@ class Leftovers:
 
     def lift(self, live: Live, patience_s: float) -> None:
         """Take away what the others left; what cannot be removed now stays in their journals and is warned about."""
-        patient = Patient(self._clock, self._voice, patience_s)
+        retrier = Retrier(self._clock, self._reporter, patience_s)
         for journal in self._journals:
-            owed = Throttles(self._admin, self._clock, journal, self._voice, patient).lift(live)
+            owed = Throttles(self._admin, self._clock, journal, self._reporter, retrier).lift(live)
             for line in owed:
-                self._voice.warn(f"left by a run of {journal.state.plan_path}: {line}")
+                self._reporter.warn(f"left by a run of {journal.state.plan_path}: {line}")

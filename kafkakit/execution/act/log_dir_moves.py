@@ -5,7 +5,7 @@ from functools import partial
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
@@ -28,8 +28,8 @@ CALL_SIZE = 5_000
 class LogDirs:
     """Asks brokers to hold copies in named dirs."""
 
-    def __init__(self, admin: ClusterAdmin, journal: RunJournal, voice: Reporter, patient: Patient) -> None:
-        self._admin, self._journal, self._voice, self._patient = admin, journal, voice, patient
+    def __init__(self, admin: ClusterAdmin, journal: RunJournal, reporter: Reporter, retrier: Retrier) -> None:
+        self._admin, self._journal, self._reporter, self._retrier = admin, journal, reporter, retrier
 
     def read(self, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:
         """The log dirs of the brokers in question."""
@@ -37,7 +37,7 @@ class LogDirs:
         keys = {w.key for w in work}
         if not brokers:
             return {}
-        return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
+        return self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
 
     def left(self, work: Sequence[DirWork]) -> tuple[DirWork, ...]:
         """The work that is not done yet, on its way or not."""
@@ -58,14 +58,14 @@ class LogDirs:
         if not brokers:
             return {}
         keys = {TopicPartition(r.topic, r.partition) for r in sent}
-        dirs = self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
+        dirs = self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
         return on_the_way(sent, dirs)
 
     def stay(self, copies: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, ItemError]:
         """Cancel the moves of copies inside brokers by naming the dirs that they are in; returns those refused."""
         return self._send(copies)
 
-    def wish(self, goals: Sequence[Goal]) -> None:
+    def assign(self, goals: Sequence[Goal]) -> None:
         """Tell brokers the dirs for copies that are about to come; whatever they refuse is their choice, and said.
 
         A dir that is closed to new copies, or has no room for what is wished into it now, gets no wish.
@@ -74,9 +74,9 @@ class LogDirs:
         if not asked:
             return
         brokers = sorted({b for _, b in asked})
-        dirs = self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, ()))
+        dirs = self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(brokers, ()))
         left: dict[tuple[int, str], int] = {}
-        wishes: dict[TopicPartitionReplica, str] = {}
+        assignments: dict[TopicPartitionReplica, str] = {}
         short: list[str] = []
         closed: list[str] = []
         for goal, broker in asked:
@@ -89,15 +89,15 @@ class LogDirs:
                 short.append(f"{goal.key} on broker {broker} to {path}")
                 continue
             left[broker, path] = room - size
-            wishes[TopicPartitionReplica(goal.key.topic, goal.key.partition, broker)] = path
+            assignments[TopicPartitionReplica(goal.key.topic, goal.key.partition, broker)] = path
         if closed:
-            self._voice.warn(f"the planned log dir is cordoned, the broker chooses one: {listed(closed)}")
+            self._reporter.warn(f"the planned log dir is cordoned, the broker chooses one: {listed(closed)}")
         if short:
-            self._voice.warn(f"no room in the planned log dir now, the broker chooses one: {listed(short)}")
-        refused = self._send(wishes)
+            self._reporter.warn(f"no room in the planned log dir now, the broker chooses one: {listed(short)}")
+        refused = self._send(assignments)
         if refused:
             names = [f"{r.topic}-{r.partition} on broker {r.broker} ({e})" for r, e in sorted(refused.items())]
-            self._voice.warn(f"log dir not taken, the broker chooses one: {listed(names)}")
+            self._reporter.warn(f"log dir not taken, the broker chooses one: {listed(names)}")
 
     def _send(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, ItemError]:
         errors: dict[TopicPartitionReplica, ItemError] = {}
@@ -105,7 +105,7 @@ class LogDirs:
         for start in range(0, len(replicas), CALL_SIZE):
             part = {r: wanted[r] for r in replicas[start : start + CALL_SIZE]}
             seq = self._journal.intent(What.DIRS, {"replicas": [[*r, path] for r, path in part.items()]})
-            answers = self._patient.call("naming log dirs", partial(self._admin.move_log_dirs, part))
+            answers = self._retrier.call("naming log dirs", partial(self._admin.move_log_dirs, part))
             found = {r: e for r, e in answers.items() if e is not None}
             self._journal.effect(seq, {"refused": [[*r, str(e)] for r, e in sorted(found.items())]})
             errors |= found

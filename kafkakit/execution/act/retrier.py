@@ -11,7 +11,7 @@ from kafkakit.core.quantities import format_bytes, format_rate, format_rough_tim
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import Decision, Look, Watch, source_bytes, sources_told
-from kafkakit.execution.decide.run_state import Board
+from kafkakit.execution.decide.run_state import RoundState
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import ProgressBar, Reporter
@@ -19,15 +19,15 @@ from kafkakit.ports.reporter import ProgressBar, Reporter
 R = TypeVar("R")
 
 
-class Patient:
+class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 
     Every call that the kit makes may be repeated without harm. `patience_s` limits the time from the
     first failure; then the last `TryLaterError` is raised.
     """
 
-    def __init__(self, clock: Clock, voice: Reporter, patience_s: float) -> None:
-        self._clock, self._voice, self._patience_s = clock, voice, patience_s
+    def __init__(self, clock: Clock, reporter: Reporter, patience_s: float) -> None:
+        self._clock, self._reporter, self._patience_s = clock, reporter, patience_s
 
     def call(self, what: str, action: Callable[[], R]) -> R:
         """Run `action`, and again after a growing pause while it raises `TryLaterError`."""
@@ -41,7 +41,7 @@ class Patient:
                 now = self._clock.monotonic()
                 if first_failure is None:
                     first_failure = now
-                    self._voice.warn(f"{what}: {error.message}; trying again")
+                    self._reporter.warn(f"{what}: {error.message}; trying again")
                 if now - first_failure + pause > self._patience_s:
                     raise
                 self._clock.sleep(pause)
@@ -50,11 +50,11 @@ class Patient:
                 return answer
 
 
-class Lookout:
+class ClusterReader:
     """Reads of the live cluster, patient."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, patient: Patient) -> None:
-        self._admin, self._clock, self._patient = admin, clock, patient
+    def __init__(self, admin: ClusterAdmin, clock: Clock, retrier: Retrier) -> None:
+        self._admin, self._clock, self._retrier = admin, clock, retrier
 
     def live(self, topics: Collection[str]) -> Live:
         """Brokers, running moves, then the named topics' partitions, in that order (see `Live`)."""
@@ -70,7 +70,7 @@ class Lookout:
                 operations=info.operations,
             )
 
-        return self._patient.call("reading the cluster", read)
+        return self._retrier.call("reading the cluster", read)
 
     def dirs(self, goals: Sequence[Goal], live: Live) -> Mapping[int, BrokerLogDirs]:
         """Log dirs of the brokers that the goals' data passes through, as far as they are alive."""
@@ -78,7 +78,7 @@ class Lookout:
         if not brokers:
             return {}
         keys = [g.key for g in goals if g.adding]
-        return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
+        return self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(brokers, keys))
 
     def dirs_of(
         self, brokers: Collection[int], keys: Collection[TopicPartition], live: Live
@@ -87,14 +87,14 @@ class Lookout:
         alive = sorted(b for b in brokers if live.is_alive(b))
         if not alive:
             return {}
-        return self._patient.call("reading log dirs", lambda: self._admin.log_dirs(alive, keys))
+        return self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(alive, keys))
 
     def offline(self, brokers: Collection[int]) -> frozenset[str]:
         """Log dirs of the brokers that are offline now, as `broker:path`."""
         if not brokers:
             return frozenset()
         wanted = sorted(brokers)
-        found = self._patient.call("reading log dirs", lambda: self._admin.log_dirs(wanted, ()))
+        found = self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(wanted, ()))
         return frozenset(f"{b}:{d.path}" for b, answer in found.items() for d in answer.log_dirs if d.error)
 
     def with_states(self, live: Live, keys: Collection[TopicPartition]) -> Live:
@@ -102,7 +102,7 @@ class Lookout:
         missing = sorted({k.topic for k in keys if k not in live.states})
         if not missing:
             return live
-        more = self._patient.call("reading topics", lambda: self._admin.partition_states(missing))
+        more = self._retrier.call("reading topics", lambda: self._admin.partition_states(missing))
         return replace(live, states={**live.states, **more})
 
     def sized(self, goals: Sequence[Goal], live: Live) -> tuple[Goal, ...]:
@@ -111,18 +111,20 @@ class Lookout:
         return tuple(replace(g, size_bytes=source_bytes(g, dirs) or None) for g in goals)
 
 
-class Teller:
+class RunReporter:
     """Tells how a run is doing: the bar, and once for each broker or partition what holds it up."""
 
-    def __init__(self, voice: Reporter) -> None:
-        self._voice = voice
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self._told: set[int] = set()
-        self._told_sourceless: set[TopicPartition] = set()
+        self._warned_sourceless: set[TopicPartition] = set()
 
-    def show(self, bar: ProgressBar, board: Board, seen: Look, watch: Watch, *, done: int, total: int) -> None:
+    def show(
+        self, bar: ProgressBar, round_state: RoundState, seen: Look, watch: Watch, *, done: int, total: int
+    ) -> None:
         """Move the bar: bytes where there are any, else steps."""
-        steps, over = len(board.schedule.steps), len(board.done) + len(board.dropped)
-        words = [f"{over}/{steps} steps, {len(board.flying)} in flight"]
+        steps, over = len(round_state.schedule.steps), len(round_state.done) + len(round_state.dropped)
+        words = [f"{over}/{steps} steps, {len(round_state.flying)} in flight"]
         if not total:
             bar.update(over, steps, words[0])
             return
@@ -136,11 +138,11 @@ class Teller:
         for broker in sorted(set(seen.blocked.values()) - self._told):
             self._told.add(broker)
             keys = [str(k) for k, b in sorted(seen.blocked.items()) if b == broker]
-            self._voice.warn(f"broker {broker} is not alive; waiting on it: {listed(keys)}")
+            self._reporter.warn(f"broker {broker} is not alive; waiting on it: {listed(keys)}")
         lasting = {k: v for k, v in seen.sourceless.items() if k in watch.sourceless_before}
-        if lasting.keys() - self._told_sourceless:
-            self._told_sourceless |= lasting.keys()
-            self._voice.warn(f"no live source, waiting for one: {sources_told(lasting)}")
+        if lasting.keys() - self._warned_sourceless:
+            self._warned_sourceless |= lasting.keys()
+            self._reporter.warn(f"no live source, waiting for one: {sources_told(lasting)}")
 
 
 def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
 from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.execution.decide.journal import GRAMMAR, What, decode_journal
@@ -34,6 +35,14 @@ class RunJournal(LineJournal[What, RunState]):
         if self.is_empty and what is not What.OPEN:
             self.check(What.OPEN, self._identity)
         return super()._write(kind, what, data, of)
+
+
+def plan_journal(plan: Plan, state_dir: Path, clock: Clock) -> tuple[RunJournal, tuple[DiskFile, ...]]:
+    """The journal of a plan on this host, and those of other plans for the same cluster."""
+    identity = identity_of(plan)
+    file = DiskFile(journal_path(state_dir, plan.cluster_id, identity))
+    others = tuple(f for f in journal_files(state_dir, plan.cluster_id) if f.path != file.path)
+    return RunJournal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity), others
 
 
 def existing_journal(file: LineFile, clock: Clock) -> RunJournal:

@@ -7,7 +7,6 @@ the time. Throttles of those who take part are read every 15 s.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +20,7 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal_state import Promise
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.status.judge import Around, judge
@@ -29,7 +28,7 @@ from kafkakit.execution.decide.status.looks import (
     Health,
     HeldLease,
     KnownRun,
-    Sight,
+    StatusLook,
     Throttled,
     health_of,
     landed_between,
@@ -49,21 +48,13 @@ MIN_ISR = "min.insync.replicas"
 GO_ON = "the moves go on by themselves on the brokers"
 
 
-class Ledger(Protocol):
+class RunSource(Protocol):
     """The runs of this host; see `store_runs.Runs`."""
 
     damaged: tuple[str, ...]
 
     def read(self) -> Sequence[KnownRun]:
         """All runs that can be read."""
-        ...
-
-
-class Screen(Protocol):
-    """Where looks are shown while a watch goes on."""
-
-    def show(self, view: StatusView) -> None:
-        """Show one look."""
         ...
 
 
@@ -88,14 +79,14 @@ class Observer:
         self,
         admin: ClusterAdmin,
         clock: Clock,
-        ledger: Ledger,
+        runs: RunSource,
         lease: Callable[[], HeldLease | None],
         *,
         window_s: float,
         program: str,
         whole: bool = True,
     ) -> None:
-        self._admin, self._clock, self._ledger, self._read_lease = admin, clock, ledger, lease
+        self._admin, self._clock, self._runs, self._read_lease = admin, clock, runs, lease
         self._window_s, self._program, self._wants_whole = window_s, program, whole
         self._history = History()
         self._inside_history = History()
@@ -103,7 +94,7 @@ class Observer:
         self._health: Health | None = None
         self._lease: HeldLease | None = None
         self._inside: frozenset[TopicPartitionReplica] = frozenset()
-        self._before: Sight | None = None
+        self._before: StatusLook | None = None
         self._landed = 0
         self._left: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
         self._whole_due = _Due(WHOLE_EVERY_S)
@@ -134,11 +125,11 @@ class Observer:
             self._lease = self._read_lease()
             self._lease_due.at_s = sight.at_s + LEASE_EVERY_S
         around = Around(
-            runs=tuple(self._ledger.read()),
+            runs=tuple(self._runs.read()),
             throttled=self._throttled,
             health=self._health,
             lease=self._lease,
-            damaged=self._ledger.damaged,
+            damaged=self._runs.damaged,
             program=self._program,
             left_before={journal: kept[0] for (journal, _), kept in self._left.items()},
         )
@@ -157,7 +148,7 @@ class Observer:
                 noted[run.journal, run.promise] = tuple(kept)
         self._left = noted
 
-    def _sight(self) -> Sight:
+    def _sight(self) -> StatusLook:
         info = self._admin.cluster()
         # Moves before states, so that one that ends in between is seen as ended.
         running = {TopicPartition(m.topic, m.partition): m for m in self._admin.reassignments()}
@@ -175,7 +166,7 @@ class Observer:
             states={k: states[k] for k in sorted(watched) if k in states},
             running=running,
         )
-        return Sight(live=live, dirs=dirs, at=self._clock.now(), at_s=self._clock.monotonic())
+        return StatusLook(live=live, dirs=dirs, at=self._clock.now(), at_s=self._clock.monotonic())
 
     def _look_at_all(self) -> None:
         began_s = self._clock.monotonic()
@@ -192,7 +183,7 @@ class Observer:
         self._whole_due.at_s = ended_s + max(WHOLE_EVERY_S, WHOLE_SHARE * (ended_s - began_s))
         self._throttles_due.at_s = ended_s + THROTTLES_EVERY_S
 
-    def _look_at_throttles(self, sight: Sight) -> None:
+    def _look_at_throttles(self, sight: StatusLook) -> None:
         brokers, topics = sorted(sight.dirs), sorted({k.topic for k in sight.live.running})
         newer = throttled_of(
             self._admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in brokers]) if brokers else {},
@@ -214,28 +205,27 @@ def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
 def watch(
     observer: Observer,
     clock: Clock,
-    patient: Patient,
-    screen: AbstractContextManager[Screen],
+    retrier: Retrier,
     *,
     interval_s: float,
     after_look: Callable[[StatusView], None],
+    show: Callable[[StatusView], None],
 ) -> StatusView:
-    """Look every `interval_s` until nothing moves; returns the last look.
+    """Look every `interval_s` until nothing moves; returns the last look, which is not shown.
 
     Raises `InterruptedRunError` on Ctrl-C: the moves are not touched.
     """
     try:
-        with screen as shown:
-            while True:
-                view = patient.call("reading the cluster", observer.look)
+        while True:
+            view = retrier.call("reading the cluster", observer.look)
+            after_look(view)
+            if view.is_idle:
+                view = retrier.call("reading the cluster", lambda: observer.look(anew=True))
                 after_look(view)
-                if view.is_idle:
-                    view = patient.call("reading the cluster", lambda: observer.look(anew=True))
-                    after_look(view)
-                if view.is_idle:
-                    return view
-                shown.show(view)
-                clock.sleep(interval_s)
+            if view.is_idle:
+                return view
+            show(view)
+            clock.sleep(interval_s)
     except KeyboardInterrupt as stop:
         raise _stopped(stop) from None
 
@@ -248,7 +238,7 @@ def _stopped(stop: KeyboardInterrupt) -> KafkakitError:
     return InterruptedRunError(f"interrupted; {GO_ON}", hint="look again: kafkakit reassign status --watch")
 
 
-def _sizes(sight: Sight) -> dict[TopicPartitionReplica, int]:
+def _sizes(sight: StatusLook) -> dict[TopicPartitionReplica, int]:
     """The bytes of all copies of what moves; a new copy that its broker does not show yet has none."""
     absent = {
         TopicPartitionReplica(*key, b): 0

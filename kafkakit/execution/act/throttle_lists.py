@@ -27,8 +27,8 @@ from kafkakit.ports.reporter import Reporter
 class ThrottleLists:
     """Our entries in topics' lists; which are ours is known from the journal."""
 
-    def __init__(self, configs: ConfigWriter, journal: RunJournal, voice: Reporter) -> None:
-        self._configs, self._journal, self._voice = configs, journal, voice
+    def __init__(self, configs: ConfigWriter, journal: RunJournal, reporter: Reporter) -> None:
+        self._configs, self._journal, self._reporter = configs, journal, reporter
 
     def room(self, goals: Sequence[Goal], rates: Rates) -> Room:
         """Which goals' entries fit now; one request for each 500 topics."""
@@ -69,7 +69,7 @@ class ThrottleLists:
             there = set(split_list(topics.get(key.name, {}).get(key.key)))
             ours = set(self._journal.state.entries[key])
             if WILDCARD in there and ours:
-                self._voice.warn(f"topic {key.name}: {key.key} was set to * meanwhile; left as it is")
+                self._reporter.warn(f"topic {key.name}: {key.key} was set to * meanwhile; left as it is")
             if not ours & there and topics.get(key.name, {}).get(key.key) != "":
                 released.append(key)
         if released:

@@ -6,7 +6,7 @@ from kafkakit.core.cluster_facts import ConfigChange, ItemError
 from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.config_changes import ConfigWriter
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttle_lists import ThrottleLists
 from kafkakit.execution.decide.goals import Goal
@@ -37,12 +37,12 @@ class Throttles:
     """Sets, changes and lifts this run's throttles; what is ours is always known from the journal."""
 
     def __init__(
-        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, voice: Reporter, patient: Patient
+        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, reporter: Reporter, retrier: Retrier
     ) -> None:
-        self._admin, self._clock, self._journal, self._voice = admin, clock, journal, voice
-        self._patient = patient
-        self._configs = ConfigWriter(admin, clock, journal, patient)
-        self._lists = ThrottleLists(self._configs, journal, voice)
+        self._admin, self._clock, self._journal, self._reporter = admin, clock, journal, reporter
+        self._retrier = retrier
+        self._configs = ConfigWriter(admin, clock, journal, retrier)
+        self._lists = ThrottleLists(self._configs, journal, reporter)
         self._set: dict[ConfigKey, int] = {}
         self._told: set[ConfigKey] = set()
         self._goals: dict[TopicPartition, Goal] = {}
@@ -68,7 +68,7 @@ class Throttles:
         self._set_rates(wanted_rates(goals, rates), _alive_in(live))
         if fresh := [g for g in goals if g.key not in self._entered]:
             for words in self._append_fitting(fresh, rates):
-                self._voice.warn(words)
+                self._reporter.warn(words)
 
     def impose_inside(self, brokers: Collection[int], rates: Rates, live: Live) -> None:
         """Limit the copying between log dirs on these brokers, before their copies are told to change dirs.
@@ -191,7 +191,7 @@ class Throttles:
         todo = {k: r for k, r in todo.items() if k not in silent}
         changes, foreign = rate_changes(todo, self._journal.state.rates, now)
         for key in [k for k in foreign if k not in self._told]:
-            self._voice.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
+            self._reporter.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
             self._told.add(key)
         refused = self._configs.write(What.THROTTLE, changes)
         failed = {ConfigKey(c.kind, c.name, c.key) for c in refused}
@@ -216,7 +216,7 @@ class Throttles:
         return [*words, *(f"topic {c.name} does not take the throttle: {e}" for c, e in refused.items())]
 
     def _alive(self) -> set[int]:
-        return {b.id for b in self._patient.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
+        return {b.id for b in self._retrier.call("reading brokers", self._admin.cluster).brokers if b.is_alive}
 
     def _lift_rates(self, live: Live, *, keep: Collection[ConfigKey] = ()) -> None:
         """Give rates back to their earlier values, on living brokers."""
@@ -228,7 +228,7 @@ class Throttles:
         changes, settled, foreign = restore_changes(held, now)
         self._note(self._configs.write(What.RESTORE, [(c, None) for c in changes]))
         for key in [k for k in foreign if k not in self._told]:
-            self._voice.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
+            self._reporter.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
         self._release([*settled, *foreign])
         self._told -= set(held)
         self._set = {k: r for k, r in self._set.items() if k in self._journal.state.rates or k in keep}

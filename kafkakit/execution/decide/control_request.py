@@ -15,7 +15,7 @@ from msgspec import Meta
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.execution.decide.schedule.work import Rates
 
-WISH_KIND = "wish"
+CONTROL_REQUEST_KIND = "wish"
 ANSWER_KIND = "wish-answer"
 
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
@@ -25,7 +25,7 @@ _RateOf = Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Rate], Me
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ControlRequest:
     """What the run with the fencing token `token` is to do: stop starting steps, end early, keep to rates.
 
     `rates` None: no wish about rates, the run keeps its own. `Rates()` with nothing set: no throttle at all.
@@ -60,7 +60,7 @@ class _RatesShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _WishShape:
+class _RequestShape:
     token: _Count
     by: _Text
     at: Annotated[datetime, Meta(tz=True)]
@@ -69,24 +69,26 @@ class _WishShape:
     rates: _RatesShape | None = None
 
 
-def decode_wish(data: bytes, source: str) -> Wish:
+def decode_control_request(data: bytes, source: str) -> ControlRequest:
     """Read a wish; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
-    shape = decode_document(data, WISH_KIND, _WishShape, source)
+    shape = decode_document(data, CONTROL_REQUEST_KIND, _RequestShape, source)
     told = shape.rates
     rates = None
     if told is not None:
         rates = Rates(into=told.into, out=told.out, inside=told.inside, into_of=told.into_of, out_of=told.out_of)
-    return Wish(token=shape.token, by=shape.by, at=shape.at, paused=shape.paused, abort=shape.abort, rates=rates)
+    return ControlRequest(
+        token=shape.token, by=shape.by, at=shape.at, paused=shape.paused, abort=shape.abort, rates=rates
+    )
 
 
-def encode_wish(wish: Wish) -> bytes:
+def encode_control_request(request: ControlRequest) -> bytes:
     """The document of a wish, brokers in order; `InputError` for one that its reader would refuse."""
-    rates = wish.rates
+    rates = request.rates
     if rates is not None:
         into_of, out_of = dict(sorted(rates.into_of.items())), dict(sorted(rates.out_of.items()))
-        wish = replace(wish, rates=replace(rates, into_of=into_of, out_of=out_of))
-    data = encode_document(WISH_KIND, wish)
-    decode_wish(data, "the wish")
+        request = replace(request, rates=replace(rates, into_of=into_of, out_of=out_of))
+    data = encode_document(CONTROL_REQUEST_KIND, request)
+    decode_control_request(data, "the wish")
     return data
 
 
@@ -101,7 +103,7 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def changed(
-    wish: Wish | None,
+    request: ControlRequest | None,
     token: int,
     by: str,
     at: datetime,
@@ -109,9 +111,9 @@ def changed(
     paused: bool | None = None,
     abort: bool | None = None,
     rates: Rates | None = None,
-) -> Wish:
+) -> ControlRequest:
     """The present wish for a run with what is given changed; one for another run counts as none."""
-    base = wish if wish is not None and wish.token == token else Wish(token=token, by=by, at=at)
+    base = request if request is not None and request.token == token else ControlRequest(token=token, by=by, at=at)
     return replace(
         base,
         by=by,

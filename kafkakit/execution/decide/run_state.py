@@ -31,7 +31,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class RoundState:
     """The steps of a schedule by number; what is in none of the four collections waits.
 
     `moves` are requests on the cluster, as the goals that were sent; `inside` are copies on their way to another
@@ -71,7 +71,7 @@ class Board:
         return len(self.done) + len(self.dropped) == len(self.schedule.steps)
 
 
-def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ()) -> Board:
+def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ()) -> RoundState:
     """The board before the first tick; steps that a cut run has sent are in flight from the start."""
     by_key = {g.key: g for g in goals}
     moves: dict[int, Goal] = {}
@@ -83,7 +83,7 @@ def begin(schedule: Schedule, goals: Sequence[Goal], disks: Iterable[Disk] = ())
             moves[number] = replace(by_key[step.key], target=step.target, running=True)
     dirs_of = Counter(d.place.broker for d in disks)
     several = frozenset(b for b, count in dirs_of.items() if count > 1)
-    return Board(schedule=schedule, goals=by_key, moves=moves, inside=dirs, several=several)
+    return RoundState(schedule=schedule, goals=by_key, moves=moves, inside=dirs, several=several)
 
 
 def work_of(step: Step) -> DirWork:
@@ -93,9 +93,9 @@ def work_of(step: Step) -> DirWork:
     return DirWork(replica=replica, source=source.log_dir, target=place.log_dir, size_bytes=step.size_bytes)
 
 
-def goal_of(board: Board, number: int, live: Live) -> Goal:
+def goal_of(round_state: RoundState, number: int, live: Live) -> Goal:
     """What to send for a step, from the copies that are there now; dirs are named where the schedule counts on them."""
-    step, final = board.schedule.steps[number], board.goals[board.schedule.steps[number].key]
+    step, final = round_state.schedule.steps[number], round_state.goals[round_state.schedule.steps[number].key]
     coming = live.running[step.key].adding if step.key in live.running else ()
     return Goal(
         key=step.key,
@@ -103,55 +103,59 @@ def goal_of(board: Board, number: int, live: Live) -> Goal:
         holders=tuple(b for b in live.states[step.key].replicas if b not in coming),
         size_bytes=step.size_bytes or final.size_bytes,
         topic_id=final.topic_id,
-        dirs={p.broker: p.log_dir for p in step.adding if p.log_dir and p.broker in board.several},
+        dirs={p.broker: p.log_dir for p in step.adding if p.log_dir and p.broker in round_state.several},
     )
 
 
-def expected_list(board: Board, number: int) -> tuple[int, ...]:
+def expected_list(round_state: RoundState, number: int) -> tuple[int, ...]:
     """The copies that the schedule presumes before a step: those of the look, or what the step before it made."""
-    step = board.schedule.steps[number]
+    step = round_state.schedule.steps[number]
     while step.after is not None:
-        step = board.schedule.steps[step.after]
+        step = round_state.schedule.steps[step.after]
         if step.target:  # copies that change dirs inside a broker leave the list as it is
             return step.target
-    return board.goals[step.key].holders
+    return round_state.goals[step.key].holders
 
 
 def settle(
-    board: Board, *, done: Iterable[int] = (), dropped: Iterable[int] = (), keys: Collection[TopicPartition] = ()
-) -> Board:
+    round_state: RoundState,
+    *,
+    done: Iterable[int] = (),
+    dropped: Iterable[int] = (),
+    keys: Collection[TopicPartition] = (),
+) -> RoundState:
     """Take steps off the cluster: finished ones, given up ones, and all that is left of the partitions in `keys`."""
-    finished = board.done | frozenset(done)
+    finished = round_state.done | frozenset(done)
     lost = set(dropped)
-    if finished == board.done and not lost and not keys:
-        return board
+    if finished == round_state.done and not lost and not keys:
+        return round_state
     if keys:
-        lost |= {n for n, s in enumerate(board.schedule.steps) if s.key in keys}
-    lost |= _followers(board.schedule.steps, lost)
-    given_up = (board.dropped | lost) - finished
+        lost |= {n for n, s in enumerate(round_state.schedule.steps) if s.key in keys}
+    lost |= _followers(round_state.schedule.steps, lost)
+    given_up = (round_state.dropped | lost) - finished
     over = finished | given_up
     return replace(
-        board,
+        round_state,
         done=finished,
         dropped=frozenset(given_up),
-        moves={n: g for n, g in board.moves.items() if n not in over},
-        inside={n: w for n, w in board.inside.items() if n not in over},
+        moves={n: g for n, g in round_state.moves.items() if n not in over},
+        inside={n: w for n, w in round_state.inside.items() if n not in over},
     )
 
 
-def obstacle(board: Board, number: int, live: Live) -> str | None:
+def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
     """Why a step must never be sent: its partition is not what the schedule presumes. None: it may be sent.
 
     A move of somebody else is judged apart (`foreign_of`): it may end.
     """
-    step = board.schedule.steps[number]
+    step = round_state.schedule.steps[number]
     state = live.states.get(step.key)
-    final = board.goals[step.key]
+    final = round_state.goals[step.key]
     if state is None or (final.topic_id and state.topic_id and final.topic_id != state.topic_id):
         return f"deleted during the run: {step.key}"
     if step.key in live.running:
         return None
-    wanted = expected_list(board, number)
+    wanted = expected_list(round_state, number)
     if state.replicas != wanted:  # another order is another preferred leader: somebody wants that
         return f"{step.key} was changed by somebody else: it is {ids(state.replicas)}, not {ids(wanted)}"
     return None
@@ -164,7 +168,7 @@ def foreign_of(live: Live, keys: Iterable[TopicPartition], ours: Lists) -> dict[
 
 
 def may_start(
-    board: Board,
+    round_state: RoundState,
     live: Live,
     dirs: Dirs,
     context: Context,
@@ -177,23 +181,23 @@ def may_start(
     Moves of others count as in flight. Those of ours that make no progress (`hopeless`) and steps that are held back
     (`passed`) keep their room, but not their places, from others.
     """
-    steps = board.schedule.steps
-    stuck = {n for n, g in board.moves.items() if g.key in hopeless}
-    own = {g.key for g in board.moves.values()}
+    steps = round_state.schedule.steps
+    stuck = {n for n, g in round_state.moves.items() if g.key in hopeless}
+    own = {g.key for g in round_state.moves.values()}
     others = tuple(_step_of(k, r) for k, r in sorted(live.running.items()) if k not in own)
     standing = Standing(
-        finished=board.done | board.dropped | stuck | frozenset(passed),
-        in_flight=(board.flying - stuck) | frozenset(range(len(steps), len(steps) + len(others))),
+        finished=round_state.done | round_state.dropped | stuck | frozenset(passed),
+        in_flight=(round_state.flying - stuck) | frozenset(range(len(steps), len(steps) + len(others))),
         usable={
             Place(broker, found.path): found.usable_bytes
             for broker, answer in dirs.items()
             for found in answer.log_dirs
             if found.usable_bytes is not None
         },
-        arriving_bytes_left=_arriving(board, dirs),
+        arriving_bytes_left=_arriving(round_state, dirs),
     )
-    found = startable(replace(board.schedule, steps=(*steps, *others)), standing, context.limits, context.totals)
-    held = {g.key for g in board.moves.values() if g.key in hopeless} | {steps[n].key for n in passed}
+    found = startable(replace(round_state.schedule, steps=(*steps, *others)), standing, context.limits, context.totals)
+    held = {g.key for g in round_state.moves.values() if g.key in hopeless} | {steps[n].key for n in passed}
     return tuple(n for n in found if steps[n].key not in held)
 
 
@@ -213,23 +217,23 @@ def _step_of(key: TopicPartition, running: Reassignment) -> Step:
     )
 
 
-def _arriving(board: Board, dirs: Dirs) -> dict[Place, int]:
+def _arriving(round_state: RoundState, dirs: Dirs) -> dict[Place, int]:
     """What copies on their way into each log dir still have to bring."""
     left: dict[Place, int] = {}
 
     def add(place: Place, amount: int) -> None:
         left[place] = left.get(place, 0) + max(0, amount)
 
-    for number, goal in board.moves.items():
-        size = max(board.schedule.steps[number].size_bytes, source_bytes(goal, dirs))
-        for place in board.schedule.steps[number].adding:
+    for number, goal in round_state.moves.items():
+        size = max(round_state.schedule.steps[number].size_bytes, source_bytes(goal, dirs))
+        for place in round_state.schedule.steps[number].adding:
             copy = dirs[place.broker].replicas.get(goal.key) if place.broker in dirs else None
             where = Place(place.broker, copy.log_dir) if copy else place
             add(where, size - (copy.size_bytes if copy else 0))
-    for number, work in board.inside.items():
+    for number, work in round_state.inside.items():
         answer = dirs.get(work.replica.broker)
         future = answer.futures.get(work.key) if answer else None
-        size = board.schedule.steps[number].size_bytes
+        size = round_state.schedule.steps[number].size_bytes
         if answer is None or work.key not in answer.replicas or answer.replicas[work.key].log_dir != work.target:
             add(Place(work.replica.broker, work.target), size - (future.size_bytes if future else 0))
     return left

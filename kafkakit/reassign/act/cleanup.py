@@ -7,7 +7,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_file import LineFile
-from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import existing_journal, read_run_state
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal_state import RunState
@@ -30,44 +30,44 @@ class CleanupRequest:
 
 
 def clean(
-    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Reporter, request: CleanupRequest
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], reporter: Reporter, request: CleanupRequest
 ) -> Cleaned:
     """Take away what the journals' runs left; what moves still need stays unless the request says otherwise.
 
     The caller holds the cluster's lease, and `admin` and `clock` keep it (see `store_guard.py`).
     """
-    patient = Patient(clock, voice, request.patience_s)
-    before = _look(admin, clock, files, patient)
+    retrier = Retrier(clock, reporter, request.patience_s)
+    before = _look(admin, clock, files, retrier)
     chosen = before.work if request.unthrottle_running else before.free
     if not before.work:
         if request.confirm is not None:  # journals may forget what is gone from the cluster anyway
-            _lift(admin, clock, [f for f in files if f.name in {r.journal for r in before.runs}], voice, patient)
+            _lift(admin, clock, [f for f in files if f.name in {r.journal for r in before.runs}], reporter, retrier)
         return Cleaned(before=before, verdict="clean")
     if request.confirm is None or not chosen:
         return Cleaned(before=before, verdict="planned" if chosen else "kept", left=_kept(before, chosen))
     for line in plan_words(before, unthrottle_running=request.unthrottle_running):
-        voice.say(line)
+        reporter.say(line)
     if not request.confirm():
         return Cleaned(before=before, verdict="declined")
     # The answer may have taken a while: what moves now decides.
-    now = _look(admin, clock, files, patient)
+    now = _look(admin, clock, files, retrier)
     chosen = now.work if request.unthrottle_running else now.free
     names = {r.journal for r in chosen}
-    owed = _lift(admin, clock, [f for f in files if f.name in names], voice, patient)
+    owed = _lift(admin, clock, [f for f in files if f.name in names], reporter, retrier)
     kept = _kept(now, chosen)
     return Cleaned(before=now, verdict="incomplete" if owed or kept else "cleaned", left=(*owed, *kept))
 
 
 def _lift(
-    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], voice: Reporter, patient: Patient
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], reporter: Reporter, retrier: Retrier
 ) -> tuple[str, ...]:
     """Lift what is left of each journal; returns what could not be."""
     if not files:
         return ()
-    live = Lookout(admin, clock, patient).live(())
+    live = ClusterReader(admin, clock, retrier).live(())
     owed: list[str] = []
     for file in files:
-        owed += Throttles(admin, clock, existing_journal(file, clock), voice, patient).lift(live)
+        owed += Throttles(admin, clock, existing_journal(file, clock), reporter, retrier).lift(live)
     return tuple(owed)
 
 
@@ -79,7 +79,7 @@ def _kept(found: Leftover, chosen: Sequence[object]) -> tuple[str, ...]:
     )
 
 
-def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], patient: Patient) -> Leftover:
+def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier: Retrier) -> Leftover:
     """One look at journals and cluster."""
     states: dict[str, RunState] = {}
     damaged: list[str] = []
@@ -105,4 +105,4 @@ def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], patient:
         changing = {b: len(answer.futures) for b, answer in dirs.items()}
         return find_leftovers(states, live, brokers, topics, changing, damaged)
 
-    return patient.call("reading the cluster", read)
+    return retrier.call("reading the cluster", read)

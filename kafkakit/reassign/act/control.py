@@ -1,29 +1,72 @@
-"""Telling a run to pause, to go on, or to end."""
+"""Requesting from a run at work that it pauses, continues or ends."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 from kafkakit.core.durations import format_duration
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
-from kafkakit.execution.act.control_requests import Wishes
-from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.lease import LeaseRecord
+from kafkakit.core.plan import Plan
+from kafkakit.execution.act.cluster_access import OpenAccess, access_or_busy
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.leases import held_lease
+from kafkakit.execution.act.run_journal import RunJournal, journal_files, plan_journal, read_run_state
 from kafkakit.execution.decide.journal import What
-from kafkakit.execution.decide.journal_state import RunState
-from kafkakit.execution.decide.outcome import Request
-from kafkakit.execution.decide.precheck import listed
+from kafkakit.execution.decide.outcome import Commands
+from kafkakit.ports.clock import Clock
+from kafkakit.ports.control import ControlStore
+from kafkakit.reassign.decide.control import RequestResult, plan_meant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What came of it: a line for people, which run was told (empty: none is at work), commands to go on with."""
+class RunRequester:
+    """Leaves requests for runs that other processes carry out.
 
-    words: str
-    run: str = ""
-    next_commands: tuple[str, ...] = ()
+    `store` opens the control store on first use, `by` is who requests, `wait_s` how long an answer may take.
+    """
+
+    def __init__(
+        self, store: Callable[[], ControlStore], clock: Clock, state_dir: Path, by: str, *, wait_s: float
+    ) -> None:
+        self._store, self.clock, self.state_dir, self.by, self.wait_s = store, clock, state_dir, by, wait_s
+
+    def lease(self, cluster_id: str) -> LeaseRecord | None:
+        """The lease of the run on a cluster, None when none is at work."""
+        return held_lease(self._store(), cluster_id)
+
+    def requests(self, cluster_id: str) -> ControlRequests:
+        """The requests for the run on a cluster."""
+        return ControlRequests(self._store(), self.clock, cluster_id)
+
+    def plan_at_work(self, cluster_id: str, verb: str) -> str:
+        """The plan file of the run at work, else of the only unfinished one; `UsageError` when there is none."""
+        lease = self.lease(cluster_id)
+        states = [read_run_state(f) for f in journal_files(self.state_dir, cluster_id)]
+        plan, why = plan_meant(states, None if lease is None else lease.token)
+        if plan is None:
+            raise UsageError(why, hint=f"name the plan file: kafkakit reassign {verb} PLAN")
+        return plan
+
+    def request(
+        self, plan: Plan, busy: TryLaterError, *, paused: bool | None = None, abort: bool | None = None
+    ) -> RequestResult:
+        """Request it from the run of the plan and wait for its answer.
+
+        Raises `busy` when another run is at work or none, `TryLaterError` when no answer comes in time,
+        `OperationFailedError` when the run refuses.
+        """
+        journal, _ = plan_journal(plan, self.state_dir, self.clock)
+        lease = self.lease(plan.cluster_id)
+        if lease is None or lease.token != journal.state.token:
+            raise busy
+        requests = self.requests(plan.cluster_id)
+        return request_control(
+            requests, lease.token, self.by, str(lease.holder), self.wait_s, paused=paused, abort=abort
+        )
 
 
-def ask(
-    wishes: Wishes,
+def request_control(
+    requests: ControlRequests,
     token: int,
     by: str,
     holder: str,
@@ -31,53 +74,53 @@ def ask(
     *,
     paused: bool | None = None,
     abort: bool | None = None,
-) -> Told:
-    """Leave the wish for the run with that fencing token and wait for its answer.
+) -> RequestResult:
+    """Leave the request for the run with that fencing token and wait for its answer.
 
     Raises `TryLaterError` when none comes in time, `OperationFailedError` when the run refuses.
     """
-    version = wishes.ask(token, by, paused=paused, abort=abort)
-    answer = wishes.wait_for_answer(token, version, wait_s)
+    version = requests.request(token, by, paused=paused, abort=abort)
+    answer = requests.wait_for_answer(token, version, wait_s)
     if answer is None:
         raise TryLaterError(
             f"the run did not answer within {format_duration(wait_s)}: {holder}",
-            hint="the wish stays; it is taken up when the run looks again",
+            hint="the request stays; it is taken up when the run looks again",
         )
     if answer.refused:
         raise OperationFailedError(f"the run refuses: {answer.refused}")
     if abort:
-        return Told(words=f"told to end: {holder}", run=holder)
+        return RequestResult(words=f"requested to end: {holder}", run=holder)
     if paused:
-        return Told(words=f"paused: {holder}; what is in flight goes on", run=holder)
-    return Told(words=f"goes on: {holder}", run=holder)
+        return RequestResult(words=f"paused: {holder}; what is in flight continues", run=holder)
+    return RequestResult(words=f"continues: {holder}", run=holder)
 
 
-def plan_meant(states: Sequence[RunState], token: int | None) -> tuple[str | None, str]:
-    """The plan file of the run with that fencing token, else of the only unfinished run; or None, and why."""
-    unsettled = [s for s in states if s.unsettled]
-    meant = [s for s in unsettled if token is not None and s.token == token] or unsettled
-    paths = sorted({s.plan_path for s in meant})
-    if not paths:
-        return None, "no unfinished run was begun on this host"
-    if len(paths) > 1:
-        return None, f"{len(paths)} runs are unfinished: {listed(paths)}"
-    if paths[0] in ("", "-"):
-        return None, "the unfinished run's plan came from stdin, and its file is not known"
-    return paths[0], ""
+def set_paused(
+    plan: Plan, commands: Commands, open_access: OpenAccess, requester: RunRequester, *, paused: bool
+) -> RequestResult:
+    """Request it from the run at work; where none is, mark the unfinished run.
+
+    Raises `RefusedError` when there is no unfinished run, and what `RunRequester.request` raises.
+    """
+    with ExitStack() as stack:
+        access = access_or_busy(stack, open_access)
+        if isinstance(access, TryLaterError):
+            return requester.request(plan, access, paused=paused)
+        journal, _ = plan_journal(plan, requester.state_dir, access.clock)
+        return note_pause(journal, commands, paused=paused)
 
 
-def note_pause(journal: RunJournal, request: Request, *, paused: bool) -> Told:
+def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> RequestResult:
     """Mark an unfinished run as paused, or take the mark away, while no run is at work.
 
     Raises `RefusedError` when there is no such run.
     """
     state = journal.state
-    commands = request.commands
     if not state.unsettled:
         raise RefusedError("no unfinished run of this plan was begun here", hint=f"begin one: {commands.line('apply')}")
     if state.paused != paused:
         journal.check(What.PAUSE if paused else What.CONTINUE, {"by": "no run at work"})
     if paused:
-        words = "paused: no run is at work, and none goes on; what is on the cluster still moves"
-        return Told(words=words, next_commands=(commands.line("continue"),))
-    return Told(words="no longer paused; no run is at work", next_commands=(commands.line("resume", "--yes"),))
+        words = "paused: no run is at work, and none continues; what is on the cluster still moves"
+        return RequestResult(words=words, next_commands=(commands.line("continue"),))
+    return RequestResult(words="no longer paused; no run is at work", next_commands=(commands.line("resume", "--yes"),))

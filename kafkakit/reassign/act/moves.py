@@ -6,7 +6,7 @@ from typing import TypeVar
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
@@ -28,10 +28,10 @@ class Moves:
     """Changes replica lists and leaders; every call waits out short troubles and is safe to repeat."""
 
     def __init__(
-        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, patient: Patient, lookout: Lookout
+        self, admin: ClusterAdmin, clock: Clock, journal: RunJournal, retrier: Retrier, reader: ClusterReader
     ) -> None:
         self._admin, self._clock, self._journal = admin, clock, journal
-        self._patient, self._lookout = patient, lookout
+        self._retrier, self._reader = retrier, reader
 
     def submit(self, goals: Sequence[Goal]) -> dict[TopicPartition, ItemError]:
         """Send the goals' targets; returns those refused for good (a refusal for the moment is tried again)."""
@@ -39,7 +39,7 @@ class Moves:
         refused: dict[TopicPartition, ItemError] = {}
         for attempt in range(1, SUBMIT_TRIES + 1):
             errors = self._send(targets)
-            there = self._lookout.live({k.topic for k in errors}).states if errors else {}
+            there = self._reader.live({k.topic for k in errors}).states if errors else {}
             final = {k for k, e in errors.items() if not e.retriable or k not in there or attempt == SUBMIT_TRIES}
             refused |= {k: errors[k] for k in final}
             targets = {k: targets[k] for k in errors if k not in final}
@@ -56,7 +56,7 @@ class Moves:
         if not keys:
             return {}
         errors = self._act(What.CANCEL, sorted(keys), self._admin.cancel)
-        there = self._lookout.live({k.topic for k in keys})
+        there = self._reader.live({k.topic for k in keys})
         refused = {k: e for k, e in sorted(errors.items()) if k in there.states}
         waited = sorted(k for k in keys if k not in refused)
         deadline = self._clock.monotonic() + CANCEL_TIMEOUT_S
@@ -64,7 +64,7 @@ class Moves:
             if self._clock.monotonic() > deadline:
                 raise OperationFailedError(f"cancelled moves still run: {listed([str(k) for k in running])}")
             self._clock.sleep(0.5)
-            there = self._lookout.live({k.topic for k in keys})
+            there = self._reader.live({k.topic for k in keys})
         return refused
 
     def elect(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, ItemError]:
@@ -87,7 +87,7 @@ class Moves:
             seq = self._journal.intent(
                 What.REASSIGN, {"targets": [[k.topic, k.partition, list(t)] for k, t in part.items()]}
             )
-            answers = self._patient.call("sending moves", _bound(self._admin.reassign, part))
+            answers = self._retrier.call("sending moves", _bound(self._admin.reassign, part))
             errors |= self._note(seq, answers)
         return errors
 
@@ -101,7 +101,7 @@ class Moves:
         for start in range(0, len(keys), CALL_SIZE):
             part = tuple(keys[start : start + CALL_SIZE])
             seq = self._journal.intent(what, {"partitions": [[k.topic, k.partition] for k in part]})
-            errors |= self._note(seq, self._patient.call(f"{what}", _bound(call, part)))
+            errors |= self._note(seq, self._retrier.call(f"{what}", _bound(call, part)))
         return errors
 
     def _note(self, seq: int, answers: Answers) -> dict[TopicPartition, ItemError]:

@@ -2,7 +2,7 @@
 
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.retrier import Lookout
+from kafkakit.execution.act.retrier import ClusterReader
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal, apply_goals, rollback_goals
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_work
@@ -15,16 +15,16 @@ OTHERS_LOOK_S = 2.0
 LOOKS = 4
 
 
-class Sight:
+class PlanReader:
     """Looks at one plan's partitions."""
 
-    def __init__(self, plan: Plan, clock: Clock, lookout: Lookout, dirs: LogDirs, journal: RunJournal) -> None:
-        self._plan, self._clock, self._lookout, self._dirs, self._journal = plan, clock, lookout, dirs, journal
+    def __init__(self, plan: Plan, clock: Clock, reader: ClusterReader, dirs: LogDirs, journal: RunJournal) -> None:
+        self._plan, self._clock, self._reader, self._dirs, self._journal = plan, clock, reader, dirs, journal
         self._topics = {e.topic for e in plan.scope}
 
     def live(self) -> Live:
         """The cluster with all topics of the plan."""
-        return self._lookout.live(self._topics)
+        return self._reader.live(self._topics)
 
     def assess(self, live: Live) -> Assessment:
         """Where each move stands."""
@@ -47,20 +47,20 @@ class Sight:
         """What the run still has to do: lists to reach, with their live sizes, and copies that change their dir."""
         undone = direction is Direction.ROLLBACK
         goals = rollback_goals(assessment, live)[0] if undone else apply_goals(assessment)
-        return self._lookout.sized(goals, live), self._dirs.left(self.inside(direction, live))
+        return self._reader.sized(goals, live), self._dirs.left(self.inside(direction, live))
 
     def inside(self, direction: Direction, live: Live) -> tuple[DirWork, ...]:
         """The copies that change their log dir inside a broker, done or not."""
         undone = direction is Direction.ROLLBACK
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
-    def after_others(self, voice: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
+    def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
         """Wait until nobody else moves planned partitions; returns the last look."""
         told = False
         while others := assessment.having(MoveState.DIVERTED):
             if not told:
                 names = listed([str(s.move.key) for s in others])
-                voice.warn(f"somebody else moves planned partitions, waiting for the end of it: {names}")
+                reporter.warn(f"somebody else moves planned partitions, waiting for the end of it: {names}")
                 told = True
             self._clock.sleep(OTHERS_LOOK_S)
             live, assessment = self.look()

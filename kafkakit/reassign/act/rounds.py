@@ -23,8 +23,8 @@ from kafkakit.execution.decide.schedule.words import schedule_lines
 from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.plan_state import Sight
-from kafkakit.reassign.act.schedule_inputs import Surveyor
+from kafkakit.reassign.act.plan_state import PlanReader
+from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.window import Window
 
 SHOWN_STEPS = 5
@@ -32,7 +32,7 @@ FRESH_S = 60.0  # a course that was shown longer ago is plotted anew before it i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class RoundSchedule:
     """A schedule with what it was made from."""
 
     goals: tuple[Goal, ...]
@@ -47,27 +47,27 @@ class Course:
         return any(g.via is not None for g in self.goals)
 
 
-class Navigator:
+class RoundScheduler:
     """Plots courses, announces them, and follows them."""
 
     def __init__(
         self,
         plan: Plan,
         clock: Clock,
-        surveyor: Surveyor,
+        inputs: ScheduleInputs,
         window: Window,
-        sight: Sight,
+        plan_reader: PlanReader,
         journal: RunJournal,
-        voice: Reporter,
+        reporter: Reporter,
         request: Request,
     ) -> None:
-        self._plan, self._clock, self._surveyor, self._window = plan, clock, surveyor, window
-        self._sight, self._journal, self._voice, self._request = sight, journal, voice, request
+        self._plan, self._clock, self._inputs, self._window = plan, clock, inputs, window
+        self._plan_reader, self._journal, self._reporter, self._request = plan_reader, journal, reporter, request
         self._speeds: Speeds | None = None
-        self._shown: Course | None = None
+        self._shown: RoundSchedule | None = None
         self._shown_at_s = 0.0
 
-    def announce(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates) -> Course:
+    def announce(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates) -> RoundSchedule:
         """Order the work and say how long it will take, before the first byte.
 
         Raises `InfeasibleError` when some of it cannot be done in any order, `UsageError` for a rate of a broker that
@@ -75,20 +75,22 @@ class Navigator:
         """
         planned = {b for move in self._plan.moves for b in (*move.before, *move.after)}
         require_known(self._request.rates, planned.union(live.brokers))
-        course = self._plot(goals, inside, live, rates, sample_s=self._request.ingest_sample_s)
-        for line in schedule_lines(course.schedule, shown=SHOWN_STEPS):
-            self._voice.say(line)
+        round_schedule = self._plot(goals, inside, live, rates, sample_s=self._request.ingest_sample_s)
+        for line in schedule_lines(round_schedule.schedule, shown=SHOWN_STEPS):
+            self._reporter.say(line)
         if not self._request.ingest_sample_s:
-            self._voice.say("what the logs take in meanwhile was not measured, and counts as nothing")
-        if not course.is_partial:
-            _require_possible(course)
-        self._require_catch_up(course)
-        self._shown, self._shown_at_s = course, self._clock.monotonic()
-        return course
+            self._reporter.say("what the logs take in meanwhile was not measured, and counts as nothing")
+        if not round_schedule.is_partial:
+            _require_possible(round_schedule)
+        self._require_catch_up(round_schedule)
+        self._shown, self._shown_at_s = round_schedule, self._clock.monotonic()
+        return round_schedule
 
-    def _require_catch_up(self, course: Course) -> None:
+    def _require_catch_up(self, round_schedule: RoundSchedule) -> None:
         """Raise `InfeasibleError` when a throttle is below what the logs take in, with the smallest that works."""
-        answer = catch_up(course.scene.tasks, self._request.limits, course.rates, self._speeds or Speeds())
+        answer = catch_up(
+            round_schedule.scene.tasks, self._request.limits, round_schedule.rates, self._speeds or Speeds()
+        )
         if answer.shortfalls:
             reasons = tuple(str(s) for s in answer.shortfalls)
             raise InfeasibleError(
@@ -105,15 +107,15 @@ class Navigator:
         tried: set[object] = set(skip)
         deadline = self._clock.monotonic() + DEAD_GRACE_S
         while True:
-            live, assessment = self._sight.look(settle=True)
-            goals, inside = self._sight.left(direction, live, assessment)
+            live, assessment = self._plan_reader.look(settle=True)
+            goals, inside = self._plan_reader.left(direction, live, assessment)
             sourceless = without_source(goals, live)
             goals = tuple(g for g in goals if g.key not in tried and g.key not in sourceless)
             inside = tuple(w for w in inside if w.replica not in tried)
             if goals or inside:
-                course = self._course_for(goals, inside, live, rates)
-                self._carry(course, f"{direction.value}: {counted(len(course.schedule.steps), 'step')}")
-                later = course.schedule.stuck if course.is_partial else {}
+                round_schedule = self._course_for(goals, inside, live, rates)
+                self._carry(round_schedule, f"{direction.value}: {counted(len(round_schedule.schedule.steps), 'step')}")
+                later = round_schedule.schedule.stuck if round_schedule.is_partial else {}
                 tried |= {g.key for g in goals if g.via is None and g.key not in later}
                 tried |= {w.replica for w in inside if w.key not in later}
                 rates = self._window.rates or Rates()
@@ -124,7 +126,9 @@ class Navigator:
                     self._window.problems.append(f"no live source, nothing can be copied: {sources_told(sourceless)}")
                 return
 
-    def _course_for(self, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], live: Live, rates: Rates) -> Course:
+    def _course_for(
+        self, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], live: Live, rates: Rates
+    ) -> RoundSchedule:
         """The course that was shown, while it is fresh; else a new one. What that leaves out becomes a problem."""
         shown, self._shown = self._shown, None
         if (
@@ -133,27 +137,27 @@ class Navigator:
             and (shown.goals, shown.inside, shown.rates) == (goals, inside, rates)
         ):
             return shown
-        course = self._plot(goals, inside, live, rates, sample_s=0.0)
-        stuck = [] if course.is_partial else sorted(course.schedule.stuck.items())
+        round_schedule = self._plot(goals, inside, live, rates, sample_s=0.0)
+        stuck = [] if round_schedule.is_partial else sorted(round_schedule.schedule.stuck.items())
         self._window.problems += [f"{key} is left as it is: {reason}" for key, reason in stuck]
-        return course
+        return round_schedule
 
     def _plot(
         self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, rates: Rates, *, sample_s: float
-    ) -> Course:
-        scene = self._surveyor.scene(goals, inside, live, sample_s=sample_s)
+    ) -> RoundSchedule:
+        scene = self._inputs.scene(goals, inside, live, sample_s=sample_s)
         if self._speeds is None:
             brokers = {b for g in goals for b in g.adding if live.is_alive(b)}
-            self._speeds = Speeds(efficiency=share_of(self._surveyor.settings(brokers, SHARE_KEYS)))
+            self._speeds = Speeds(efficiency=share_of(self._inputs.settings(brokers, SHARE_KEYS)))
         schedule = self._schedule(scene, live, rates)
         freed = free_choice(scene, schedule.stuck)
         if freed is not scene:
             again = self._schedule(freed, live, rates)
             chosen = [f"{k}" for k in sorted(schedule.stuck) if k not in again.stuck]
             if chosen:
-                self._voice.warn(f"no room in the planned log dir now, another one is chosen: {listed(chosen)}")
+                self._reporter.warn(f"no room in the planned log dir now, another one is chosen: {listed(chosen)}")
             scene, schedule = freed, again
-        return Course(goals=tuple(goals), inside=tuple(inside), scene=scene, schedule=schedule, rates=rates)
+        return RoundSchedule(goals=tuple(goals), inside=tuple(inside), scene=scene, schedule=schedule, rates=rates)
 
     def _schedule(self, scene: Scene, live: Live, rates: Rates) -> Schedule:
         return plan_schedule(
@@ -166,25 +170,25 @@ class Navigator:
             racks={b.id: b.rack for b in live.brokers.values()},
         )
 
-    def _carry(self, course: Course, label: str) -> None:
-        schedule = course.schedule
+    def _carry(self, round_schedule: RoundSchedule, label: str) -> None:
+        schedule = round_schedule.schedule
         self._journal.check(
             What.SCHEDULE,
             {
                 "promised_s": round(schedule.makespan_s, 3),
                 "bound_s": round(schedule.bound_s, 3),
-                "total_bytes": course.scene.total_bytes,
+                "total_bytes": round_schedule.scene.total_bytes,
                 "steps": len(schedule.steps),
                 "detours": len(schedule.detours),
             },
         )
         context = Context(
             limits=self._request.limits,
-            totals={d.place: d.total_bytes for d in course.scene.disks},
+            totals={d.place: d.total_bytes for d in round_schedule.scene.disks},
             ours=self._ours(schedule),
-            rates=None if is_unlimited(course.rates) else course.rates,
+            rates=None if is_unlimited(round_schedule.rates) else round_schedule.rates,
         )
-        self._window.carry(begin(schedule, course.goals, course.scene.disks), context, label)
+        self._window.carry(begin(schedule, round_schedule.goals, round_schedule.scene.disks), context, label)
 
     def _ours(self, schedule: Schedule) -> dict[TopicPartition, set[tuple[int, ...]]]:
         """Every list that this plan has asked for, or may ask for, by partition."""
@@ -196,11 +200,11 @@ class Navigator:
         return ours
 
 
-def _require_possible(course: Course) -> None:
-    stuck = course.schedule.stuck
+def _require_possible(round_schedule: RoundSchedule) -> None:
+    stuck = round_schedule.schedule.stuck
     if stuck:
         reasons = tuple(f"{key}: {reason}" for key, reason in sorted(stuck.items()))
-        moves = len(course.scene.tasks) + len(course.scene.dir_tasks)
+        moves = len(round_schedule.scene.tasks) + len(round_schedule.scene.dir_tasks)
         raise InfeasibleError(
             f"{len(stuck)} of {counted(moves, 'move')} cannot be made in any order: {reasons[0]}",
             reasons=reasons if len(reasons) > 1 else (),

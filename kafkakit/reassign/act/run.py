@@ -4,6 +4,8 @@ Everything decided here comes from the pure modules; everything done to the clus
 before it is done, so that a run cut at any point can be resumed or undone.
 """
 
+from pathlib import Path
+
 from kafkakit.core.errors import (
     InterruptedRunError,
     KafkakitError,
@@ -13,11 +15,13 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.plan import Plan
+from kafkakit.execution.act.cluster_access import ClusterAccess
+from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.received_requests import Orders
-from kafkakit.execution.act.retrier import Lookout, Patient
-from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.run_journal import RunJournal, plan_journal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal, rollback_goals
 from kafkakit.execution.decide.journal import What
@@ -42,16 +46,27 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.moves import Moves
-from kafkakit.reassign.act.plan_state import Sight
-from kafkakit.reassign.act.rounds import Navigator
-from kafkakit.reassign.act.schedule_inputs import Surveyor
+from kafkakit.reassign.act.plan_state import PlanReader
+from kafkakit.reassign.act.rounds import RoundScheduler
+from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.undo import Undo, in_flight
-from kafkakit.reassign.act.window import AbortWishedError, Window
+from kafkakit.reassign.act.window import AbortRequestedError, Window
 from kafkakit.reassign.show.run import render_changes, stop_words
 
 STOP_PATIENCE_S = 3.0
 _UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
 _DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
+
+
+def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: Path, reporter: Reporter) -> "Run":
+    """A run of the plan with the journals of this host; it takes requests from the control store while it works."""
+    journal, others = plan_journal(plan, state_dir, access.clock)
+    leftovers = Leftovers(others, access.admin, access.clock, reporter, request.commands)
+    requests = ReceivedRequests(None, None, reporter)
+    if access.control is not None:
+        store = ControlRequests(access.control, access.clock, access.cluster_id)
+        requests = ReceivedRequests(store, access.token, reporter)
+    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests)
 
 
 class Run:
@@ -63,30 +78,38 @@ class Run:
         admin: ClusterAdmin,
         clock: Clock,
         journal: RunJournal,
-        voice: Reporter,
+        reporter: Reporter,
         request: Request,
         leftovers: Leftovers,
-        orders: Orders | None = None,
+        requests: ReceivedRequests | None = None,
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
-        self._journal, self._voice, self._request = journal, voice, request
+        self._journal, self._reporter, self._request = journal, reporter, request
         self._leftovers = leftovers
-        self._orders = orders or Orders(None, None, voice)
-        self._patient = Patient(clock, voice, request.patience_s)
-        self._lookout = Lookout(admin, clock, self._patient)
-        self._throttles = Throttles(admin, clock, journal, voice, self._patient)
-        self._moves = Moves(admin, clock, journal, self._patient, self._lookout)
-        self._dirs = LogDirs(admin, journal, voice, self._patient)
+        self._requests = requests or ReceivedRequests(None, None, reporter)
+        self._retrier = Retrier(clock, reporter, request.patience_s)
+        self._reader = ClusterReader(admin, clock, self._retrier)
+        self._throttles = Throttles(admin, clock, journal, reporter, self._retrier)
+        self._moves = Moves(admin, clock, journal, self._retrier, self._reader)
+        self._dirs = LogDirs(admin, journal, reporter, self._retrier)
         self._window = Window(
-            clock, voice, self._lookout, self._moves, self._throttles, self._dirs, self._orders, request
+            clock, reporter, self._reader, self._moves, self._throttles, self._dirs, self._requests, request
         )
         self._problems = self._window.problems
-        self._sight = Sight(plan, clock, self._lookout, self._dirs, journal)
-        surveyor = Surveyor(admin, clock, self._patient)
-        self._navigator = Navigator(plan, clock, surveyor, self._window, self._sight, journal, voice, request)
-        self._undo = Undo(clock, journal, voice, self._lookout, self._moves, self._dirs, self._sight, self._problems)
+        self._plan_reader = PlanReader(plan, clock, self._reader, self._dirs, journal)
+        inputs = ScheduleInputs(admin, clock, self._retrier)
+        self._scheduler = RoundScheduler(
+            plan, clock, inputs, self._window, self._plan_reader, journal, reporter, request
+        )
+        self._undo = Undo(
+            clock, journal, reporter, self._reader, self._moves, self._dirs, self._plan_reader, self._problems
+        )
         self._owed: tuple[str, ...] = ()
         self._direction = Direction.APPLY  # becomes an abort when somebody asks for that
+
+    def carry_out(self, verb: str) -> Outcome:
+        """One of `apply`, `rollback`, `resume` and `abort`."""
+        return {"apply": self.apply, "rollback": self.rollback, "resume": self.resume, "abort": self.abort}[verb]()
 
     def apply(self) -> Outcome:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
@@ -96,7 +119,7 @@ class Run:
             short = lacking(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
-                self._voice.warn(line)
+                self._reporter.warn(line)
             self._settle_journal(Direction.APPLY)
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals, inside)
@@ -131,7 +154,7 @@ class Run:
 
     def abort(self) -> Outcome:
         """Cancel what is in flight, put the order of the cancelled lists back, and take the throttles away."""
-        live, assessment = self._sight.look(settle=True)
+        live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
         running = in_flight(assessment)
         if not running and not self._journal.state.throttled and not self._journal.state.unsettled:
@@ -140,11 +163,11 @@ class Run:
 
     def _decide(self, direction: Direction) -> tuple[Live, Assessment, tuple[Goal, ...], tuple[DirWork, ...]]:
         """Look, refuse what must not be done, and give what is left to do."""
-        live, assessment = self._sight.look(settle=True)
+        live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
         if direction is Direction.APPLY:
             if self._request.wait_for_others:
-                live, assessment = self._sight.after_others(self._voice, live, assessment)
+                live, assessment = self._plan_reader.after_others(self._reporter, live, assessment)
             require_applicable(assessment, live, allow_drift=self._request.allow_drift)
         elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
             names = listed([str(s.move.key) for s in foreign])
@@ -152,7 +175,7 @@ class Run:
                 f"{len(foreign)} planned partitions were changed by somebody else: {names}",
                 hint="undo the others with --allow-drift, which leaves these alone",
             )
-        return live, assessment, *self._sight.left(direction, live, assessment)
+        return live, assessment, *self._plan_reader.left(direction, live, assessment)
 
     def _require_not_paused(self) -> None:
         state = self._journal.state
@@ -223,14 +246,14 @@ class Run:
         require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
         self._leftovers.require_idle(live, self._request.patience_s)
         for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
-            self._voice.say(line)
+            self._reporter.say(line)
         if inside:
-            self._voice.say(dir_words(inside))
+            self._reporter.say(dir_words(inside))
         sourceless = without_source(goals, live)
         if sourceless:
-            self._voice.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
+            self._reporter.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
         if goals or inside:
-            self._navigator.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
+            self._scheduler.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
 
     def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
         same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None
@@ -239,7 +262,7 @@ class Run:
             "plan_path": self._request.plan_path,
             "rate": same,
             "rates": None if is_unlimited(rates) else rates_to_data(rates),
-            "token": self._orders.token,
+            "token": self._requests.token,
         }
 
     def _rates(self) -> Rates:
@@ -252,11 +275,11 @@ class Run:
         try:
             kept = self._undo.cancel_running(direction)
             if is_unlimited(rates) and self._journal.state.throttled:
-                self._throttles.lift(self._sight.live())
+                self._throttles.lift(self._plan_reader.live())
             if direction is not Direction.ABORT:
-                self._navigator.rounds(direction, rates, kept)
+                self._scheduler.rounds(direction, rates, kept)
                 self._elect(direction)
-        except AbortWishedError:
+        except AbortRequestedError:
             return self._abort_now(direction, rates)
         except OperationFailedError as error:
             self._problems.append(error.message)
@@ -265,7 +288,7 @@ class Run:
 
     def _abort_now(self, direction: Direction, rates: Rates) -> str:
         """Somebody asked the run to end: from here on it is an abort."""
-        self._voice.warn(f"the {direction.value} is aborted on request")
+        self._reporter.warn(f"the {direction.value} is aborted on request")
         self._direction = Direction.ABORT
         self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
         try:
@@ -278,14 +301,14 @@ class Run:
     def _elect(self, direction: Direction) -> None:
         """Give leadership to the first replicas, where they are in sync."""
         undone = direction is Direction.ROLLBACK
-        self._undo.elect(to_elect(self._sight.look()[1], undone=undone))
+        self._undo.elect(to_elect(self._plan_reader.look()[1], undone=undone))
         deadline = self._clock.monotonic() + SETTLE_S
-        while to_elect(self._sight.look()[1], undone=undone) and self._clock.monotonic() < deadline:
+        while to_elect(self._plan_reader.look()[1], undone=undone) and self._clock.monotonic() < deadline:
             self._clock.sleep(0.5)
 
     def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""
-        live, assessment = self._sight.look()
+        live, assessment = self._plan_reader.look()
         self._owed = self._throttles.lift(live)
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
@@ -294,21 +317,21 @@ class Run:
                 self._problems += shortcomings(short, live)
                 break
             self._clock.sleep(0.5)
-            live, assessment = self._sight.look()
+            live, assessment = self._plan_reader.look()
         if not self._problems and direction is not Direction.ABORT:
-            self._problems += dir_problems(self._dirs.look(self._sight.inside(direction, live)))
+            self._problems += dir_problems(self._dirs.look(self._plan_reader.inside(direction, live)))
         moving = len(in_flight(assessment)) + len(self._dirs.on_the_way(self._journal.state.dirs_sent, live))
         if moving:
             self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")
         between = assessment.having(MoveState.BETWEEN) if direction is Direction.ABORT else ()
         if between:
             names = listed([str(s.move.key) for s in between])
-            self._voice.warn(f"left between their old and new lists, complete and in sync: {names}")
-        inside = self._sight.inside(direction, live) if direction is Direction.ABORT else ()
+            self._reporter.warn(f"left between their old and new lists, complete and in sync: {names}")
+        inside = self._plan_reader.inside(direction, live) if direction is Direction.ABORT else ()
         halfway_in = halfway(inside, self._dirs.read(inside))
         if halfway_in:
             names = listed([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
-            self._voice.warn(f"left in a log dir between their old and new ones: {names}")
+            self._reporter.warn(f"left in a log dir between their old and new ones: {names}")
         verdict = "incomplete" if self._problems or between or halfway_in else "complete"
         self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
         return live, assessment
@@ -319,11 +342,11 @@ class Run:
         resume = commands.run(direction)
         try:
             self._journal.reload()
-            patient = Patient(self._clock, self._voice, STOP_PATIENCE_S)
-            live = Lookout(self._admin, self._clock, patient).live({e.topic for e in self._plan.scope})
+            retrier = Retrier(self._clock, self._reporter, STOP_PATIENCE_S)
+            live = ClusterReader(self._admin, self._clock, retrier).live({e.topic for e in self._plan.scope})
             state = self._journal.state
-            inside = LogDirs(self._admin, self._journal, self._voice, patient).on_the_way(state.dirs_sent, live)
-            moving = len(in_flight(self._sight.assess(live))) + len(inside)
+            inside = LogDirs(self._admin, self._journal, self._reporter, retrier).on_the_way(state.dirs_sent, live)
+            moving = len(in_flight(self._plan_reader.assess(live))) + len(inside)
             if not moving:
                 owed = self._throttles.lift(live)
                 left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"

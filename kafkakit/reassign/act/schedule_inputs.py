@@ -5,7 +5,7 @@ from functools import partial
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.log_dir_moves import DirWork
 from kafkakit.execution.decide.observation import Intake, Scene, intake_of, scene_of
@@ -17,11 +17,11 @@ MIN_ISR = "min.insync.replicas"
 DIRS_AT_ONCE = 200  # brokers a call; one that only tells its capacities answers in milliseconds
 
 
-class Surveyor:
+class ScheduleInputs:
     """Reads everything that the scheduler wants to know, once before a run."""
 
-    def __init__(self, admin: ClusterAdmin, clock: Clock, patient: Patient) -> None:
-        self._admin, self._clock, self._patient = admin, clock, patient
+    def __init__(self, admin: ClusterAdmin, clock: Clock, retrier: Retrier) -> None:
+        self._admin, self._clock, self._retrier = admin, clock, retrier
         self._intake = Intake()
 
     def scene(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live, *, sample_s: float) -> Scene:
@@ -43,7 +43,7 @@ class Surveyor:
         wanted = sorted(set(brokers))
         if not wanted:
             return {}
-        return self._patient.call("reading broker settings", lambda: self._admin.broker_settings(wanted, keys))
+        return self._retrier.call("reading broker settings", lambda: self._admin.broker_settings(wanted, keys))
 
     def _dirs(self, goals: Sequence[Goal], inside: Sequence[DirWork], live: Live) -> dict[int, BrokerLogDirs]:
         """Log dirs of every living broker: those without a part in it may serve as spares, and tell capacities only."""
@@ -58,7 +58,7 @@ class Surveyor:
         found: dict[int, BrokerLogDirs] = {}
         for start in range(0, len(brokers), DIRS_AT_ONCE):
             part = brokers[start : start + DIRS_AT_ONCE]
-            found |= self._patient.call("reading log dirs", partial(self._admin.log_dirs, part, keys))
+            found |= self._retrier.call("reading log dirs", partial(self._admin.log_dirs, part, keys))
         return found
 
     def _min_isr(self, goals: Sequence[Goal], live: Live) -> dict[str, int]:
@@ -66,5 +66,5 @@ class Surveyor:
         topics = sorted({g.key.topic for g in goals})
         asked = next((b for b in sorted(live.brokers) if live.is_alive(b)), None)
         usual = self.settings([asked], [MIN_ISR]).get(asked, {}).get(MIN_ISR, "1") if asked is not None else "1"
-        own = self._patient.call("reading topics", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, topics))
+        own = self._retrier.call("reading topics", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, topics))
         return {t: int(own.get(t, {}).get(MIN_ISR, usual)) for t in topics}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.retrier import Lookout
+from kafkakit.execution.act.retrier import ClusterReader
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import reorder_goals, rollback_goals
 from kafkakit.execution.decide.outcome import Direction
@@ -14,7 +14,7 @@ from kafkakit.execution.decide.verdict import wants_election
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.reassign.act.moves import Moves
-from kafkakit.reassign.act.plan_state import Sight
+from kafkakit.reassign.act.plan_state import PlanReader
 
 ELECT_GROUP = 50
 
@@ -26,29 +26,29 @@ class Undo:
         self,
         clock: Clock,
         journal: RunJournal,
-        voice: Reporter,
-        lookout: Lookout,
+        reporter: Reporter,
+        reader: ClusterReader,
         moves: Moves,
         dirs: LogDirs,
-        sight: Sight,
+        plan_reader: PlanReader,
         problems: list[str],
     ) -> None:
-        self._clock, self._journal, self._voice, self._problems = clock, journal, voice, problems
-        self._lookout, self._moves, self._dirs, self._sight = lookout, moves, dirs, sight
+        self._clock, self._journal, self._reporter, self._problems = clock, journal, reporter, problems
+        self._reader, self._moves, self._dirs, self._plan_reader = reader, moves, dirs, plan_reader
 
     def cancel_running(self, direction: Direction) -> frozenset[TopicPartition]:
         """Cancel what the plan has in flight; an abort then puts the order back that Kafka lost by it.
 
         Returns what could not be cancelled.
         """
-        live, assessment = self._sight.look()
+        live, assessment = self._plan_reader.look()
         self._keep_in_dirs(direction, live)
         keys = [s.move.key for s in to_cancel(assessment, direction)]
         if not keys and direction is Direction.APPLY:
             return frozenset()
         refused = self._moves.cancel(keys)
         self._problems += [f"{key} cannot be cancelled now: {error}" for key, error in refused.items()]
-        live, assessment = self._sight.look(settle=True)
+        live, assessment = self._plan_reader.look(settle=True)
         if direction is Direction.ABORT:
             self._put_back(assessment)
         if direction is not Direction.ROLLBACK:
@@ -67,7 +67,7 @@ class Undo:
         """Cancel moves inside brokers: an abort all of ours, others those of copies that are where they belong."""
         moving = self._dirs.on_the_way(self._journal.state.dirs_sent, live)
         if direction is not Direction.ABORT:
-            wanted = {w.replica: w.target for w in self._sight.inside(direction, live)}
+            wanted = {w.replica: w.target for w in self._plan_reader.inside(direction, live)}
             moving = {r: path for r, path in moving.items() if wanted.get(r) == path}
         if not moving:
             return
@@ -91,11 +91,11 @@ class Undo:
         wanted = {g.key: g.target for g in goals if g.key not in refused}
         deadline = self._clock.monotonic() + SETTLE_S
         while self._clock.monotonic() < deadline:
-            states = self._lookout.live({k.topic for k in wanted}).states
+            states = self._reader.live({k.topic for k in wanted}).states
             if all(states[k].replicas == target for k, target in wanted.items() if k in states):
                 break
             self._clock.sleep(0.5)
-        statuses = self._sight.look()[1].statuses
+        statuses = self._plan_reader.look()[1].statuses
         self.elect([s.move.key for s in statuses if s.move.key in wanted and s.live and wants_election(s.live)])
 
     def elect(self, keys: Sequence[TopicPartition]) -> None:
@@ -104,7 +104,7 @@ class Undo:
             if start:
                 self._clock.sleep(0.5)
             for key, error in sorted(self._moves.elect(keys[start : start + ELECT_GROUP]).items()):
-                self._voice.warn(f"{key}: leader not elected: {error}")
+                self._reporter.warn(f"{key}: leader not elected: {error}")
 
 
 def in_flight(assessment: Assessment) -> tuple[MoveStatus, ...]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.plan import Plan
-from kafkakit.execution.act.retrier import Lookout, Patient
+from kafkakit.execution.act.cluster_access import ClusterAccess
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_work, look_at_dirs
@@ -12,47 +13,38 @@ from kafkakit.execution.decide.outcome import Direction, Outcome, Request
 from kafkakit.execution.decide.precheck import MoveState, assess, require_same_cluster
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 
 
-def verify(
-    plan: Plan,
-    admin: ClusterAdmin,
-    clock: Clock,
-    journal: RunJournal,
-    voice: Reporter,
-    request: Request,
-    *,
-    may_clean: bool,
-) -> Outcome:
+def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
     """Judge every planned partition; when all are complete, take away throttles that a run of ours left.
 
-    `may_clean` is False while another process works on the cluster: its throttles are in use.
+    An access without a token may not: another process works on the cluster, and its throttles are in use.
     """
-    patient = Patient(clock, voice, request.patience_s)
-    lookout = Lookout(admin, clock, patient)
+    admin, clock = access.admin, access.clock
+    retrier = Retrier(clock, reporter, request.patience_s)
+    reader = ClusterReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
-    live = lookout.live(topics)
+    live = reader.live(topics)
     require_same_cluster(plan, live.cluster_id, request.pinned_cluster_id)
     assessment = assess(plan, live)
     for _ in range(3):  # a broker's metadata may lag behind the controller for a moment
         if not assessment.having(MoveState.DRIFTED):
             break
         clock.sleep(0.5)
-        live = lookout.live(topics)
+        live = reader.live(topics)
         assessment = assess(plan, live)
     short = lacking(assessment)
     inside = dir_work(plan, live)
-    elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, patient, inside)))
+    elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, retrier, inside)))
     owed: tuple[str, ...] = ()
     if journal.state.throttled:
-        if short or elsewhere or not may_clean:
+        if short or elsewhere or access.token is None:
             owed = ("a run of this plan has throttles set",)
         else:
-            owed = Throttles(admin, clock, journal, voice, patient).lift(live)
+            owed = Throttles(admin, clock, journal, reporter, retrier).lift(live)
             if not owed:
-                voice.say("throttles that an earlier run left were removed")
+                reporter.say("throttles that an earlier run left were removed")
     commands = request.commands
     next_commands: tuple[str, ...] = (commands.line("verify"),) if owed else ()
     if short or elsewhere:
@@ -67,6 +59,6 @@ def verify(
     )
 
 
-def _log_dirs(admin: ClusterAdmin, patient: Patient, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:
+def _log_dirs(admin: ClusterAdmin, retrier: Retrier, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:
     brokers, keys = sorted({w.replica.broker for w in work}), {w.key for w in work}
-    return patient.call("reading log dirs", lambda: admin.log_dirs(brokers, keys)) if brokers else {}
+    return retrier.call("reading log dirs", lambda: admin.log_dirs(brokers, keys)) if brokers else {}

@@ -8,8 +8,8 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.received_requests import Orders
-from kafkakit.execution.act.retrier import Lookout, Teller, why
+from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.retrier import ClusterReader, RunReporter, why
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.log_dir_moves import DirLook, look_at_dirs
 from kafkakit.execution.decide.outcome import Request
@@ -25,7 +25,7 @@ from kafkakit.execution.decide.progress import (
     source_bytes,
 )
 from kafkakit.execution.decide.rates import rate_words
-from kafkakit.execution.decide.run_state import Board, Context, settle
+from kafkakit.execution.decide.run_state import Context, RoundState, settle
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
@@ -55,7 +55,7 @@ class _Tick:
         return self.sent_at_s is None or self.last_event_s > self.sent_at_s or now_s - self.sent_at_s >= ROOM_EVERY_S
 
 
-class AbortWishedError(Exception):
+class AbortRequestedError(Exception):
     """Somebody asked this run to abort."""
 
 
@@ -65,19 +65,19 @@ class Window:
     def __init__(
         self,
         clock: Clock,
-        voice: Reporter,
-        lookout: Lookout,
+        reporter: Reporter,
+        reader: ClusterReader,
         moves: Moves,
         throttles: Throttles,
         dirs: LogDirs,
-        orders: Orders,
+        requests: ReceivedRequests,
         request: Request,
     ) -> None:
-        self._clock, self._voice, self._lookout, self._request = clock, voice, lookout, request
-        self._moves, self._throttles, self._dirs, self._orders = moves, throttles, dirs, orders
-        self._teller = Teller(voice)
+        self._clock, self._reporter, self._reader, self._request = clock, reporter, reader, request
+        self._moves, self._throttles, self._dirs, self._requests = moves, throttles, dirs, requests
+        self._run_reporter = RunReporter(reporter)
         self.problems: list[str] = []
-        self._sending = Sending(voice, lookout, moves, throttles, dirs, request, self.problems)
+        self._sending = Sending(reporter, reader, moves, throttles, dirs, request, self.problems)
         self.copied_bytes = 0
         self.dirs_moved = 0
         self.rates: Rates | None = None
@@ -88,145 +88,153 @@ class Window:
         """How many requests were sent."""
         return self._sending.submitted
 
-    def carry(self, board: Board, context: Context, label: str) -> Board:
+    def carry(self, round_state: RoundState, context: Context, label: str) -> RoundState:
         """Do all steps; returns the board at the end.
 
         Raises `OperationFailedError` when waiting has no end: what is in flight waits for a dead broker or has no
         source, makes no progress for the stall timeout, or a destination's log dir went offline. The moves stay on
-        the cluster then. Raises `AbortWishedError` when somebody asks for that.
+        the cluster then. Raises `AbortRequestedError` when somebody asks for that.
         """
         self.rates = context.rates
         now = self._clock.monotonic()
         memory = _Tick(watch=Watch(changed_at_s=now), last_event_s=now)
-        before = self._lookout.offline({p.broker for s in board.schedule.steps for p in s.adding})
+        before = self._reader.offline({p.broker for s in round_state.schedule.steps for p in s.adding})
         copied_before = self.copied_bytes
-        total = sum(s.size_bytes * len(s.adding) for s in board.schedule.steps)
-        with self._voice.progress(label) as bar:
+        total = sum(s.size_bytes * len(s.adding) for s in round_state.schedule.steps)
+        with self._reporter.progress(label) as bar:
             while True:
-                live, dirs = self._look(board)
+                live, dirs = self._look(round_state)
                 if self.rates is not None:  # a broker that came back gets its rate, too
-                    self._throttles.impose_rates(list(board.moves.values()), self.rates, live)
-                seen, inside = self._judge(board, live, dirs, before)
+                    self._throttles.impose_rates(list(round_state.moves.values()), self.rates, live)
+                seen, inside = self._judge(round_state, live, dirs, before)
                 now = self._clock.monotonic()
                 told = replace(seen, copied_bytes=memory.finished_bytes + seen.copied_bytes)
                 memory.watch = follow(memory.watch, told, now, stall_timeout_s=self._request.stall_timeout_s)
                 self.copied_bytes = copied_before + told.copied_bytes
-                board = self._fold(board, seen, inside, live, dirs, memory)
-                self._heed(board, live, memory)
+                round_state = self._fold(round_state, seen, inside, live, dirs, memory)
+                self._heed(round_state, live, memory)
                 sent = 0
                 if memory.is_due(now) and not (self._paused or seen.offline_dirs):
-                    dirs = {**self._room(board, live, dirs), **dirs}
-                    board, sent = self._sending.send(board, live, dirs, replace(context, rates=self.rates), seen)
+                    dirs = {**self._room(round_state, live, dirs), **dirs}
+                    round_state, sent = self._sending.send(
+                        round_state, live, dirs, replace(context, rates=self.rates), seen
+                    )
                     memory.sent_at_s = now
                 if sent:
                     memory.last_event_s = now
                 self._elect(memory)
-                self._teller.show(bar, board, seen, memory.watch, done=self.copied_bytes - copied_before, total=total)
-                self._teller.tell(seen, memory.watch)
-                if board.is_over and not memory.elect:
-                    return board
-                self._require_hope(board, seen, memory, sent, now)
+                self._run_reporter.show(
+                    bar, round_state, seen, memory.watch, done=self.copied_bytes - copied_before, total=total
+                )
+                self._run_reporter.tell(seen, memory.watch)
+                if round_state.is_over and not memory.elect:
+                    return round_state
+                self._require_hope(round_state, seen, memory, sent, now)
                 self._clock.sleep(poll_interval_s(now - memory.last_event_s))
 
-    def _look(self, board: Board) -> tuple[Live, Dirs]:
+    def _look(self, round_state: RoundState) -> tuple[Live, Dirs]:
         """One light look: what runs, the state of the topics in flight, the log dirs of brokers in flight."""
-        live = self._lookout.live({g.key.topic for g in board.moves.values()})
-        brokers = {b for g in board.moves.values() if g.adding for b in (*g.holders, *g.adding)}
-        brokers |= {w.replica.broker for w in board.inside.values()}
-        keys = {g.key for g in board.moves.values()} | {w.key for w in board.inside.values()}
-        return live, self._lookout.dirs_of(brokers, keys, live)
+        live = self._reader.live({g.key.topic for g in round_state.moves.values()})
+        brokers = {b for g in round_state.moves.values() if g.adding for b in (*g.holders, *g.adding)}
+        brokers |= {w.replica.broker for w in round_state.inside.values()}
+        keys = {g.key for g in round_state.moves.values()} | {w.key for w in round_state.inside.values()}
+        return live, self._reader.dirs_of(brokers, keys, live)
 
-    def _room(self, board: Board, live: Live, known: Dirs) -> Dirs:
+    def _room(self, round_state: RoundState, live: Live, known: Dirs) -> Dirs:
         """The room of brokers that waiting steps go to; only capacities, and only when something may be sent."""
-        brokers = {p.broker for n in board.waiting for p in board.schedule.steps[n].adding}
-        return self._lookout.dirs_of(brokers - known.keys(), (), live)
+        brokers = {p.broker for n in round_state.waiting for p in round_state.schedule.steps[n].adding}
+        return self._reader.dirs_of(brokers - known.keys(), (), live)
 
-    def _judge(self, board: Board, live: Live, dirs: Dirs, before: frozenset[str]) -> tuple[Look, DirLook]:
-        inside = look_at_dirs(list(board.inside.values()), dirs)
-        seen = look(list(board.moves.values()), live, dirs, offline_before=before)
+    def _judge(self, round_state: RoundState, live: Live, dirs: Dirs, before: frozenset[str]) -> tuple[Look, DirLook]:
+        inside = look_at_dirs(list(round_state.inside.values()), dirs)
+        seen = look(list(round_state.moves.values()), live, dirs, offline_before=before)
         on_the_way = frozenset(w.replica for w in (*inside.moving, *inside.idle))
         return replace(seen, inside=on_the_way, copied_bytes=seen.copied_bytes + inside.copied_bytes), inside
 
-    def _fold(self, board: Board, seen: Look, inside: DirLook, live: Live, dirs: Dirs, memory: _Tick) -> Board:
+    def _fold(
+        self, round_state: RoundState, seen: Look, inside: DirLook, live: Live, dirs: Dirs, memory: _Tick
+    ) -> RoundState:
         """Take off what arrived, vanished, or was taken away by somebody else; lift the throttle of what arrived."""
-        arrived = {n: g for n, g in board.moves.items() if g.key in seen.done}
-        lost = [g.key for g in board.moves.values() if g.key in seen.gone]
-        withdrawn = [g.key for g in board.moves.values() if g.key in memory.watch.withdrawn]
+        arrived = {n: g for n, g in round_state.moves.items() if g.key in seen.done}
+        lost = [g.key for g in round_state.moves.values() if g.key in seen.gone]
+        withdrawn = [g.key for g in round_state.moves.values() if g.key in memory.watch.withdrawn]
         if lost:
             self.problems.append(f"deleted during the run: {listed([str(k) for k in sorted(lost)])}")
         if withdrawn:
             names = listed([str(k) for k in sorted(withdrawn)])
             self.problems.append(f"cancelled or changed by somebody else during the run: {names}")
-        moved = {n: w for n, w in board.inside.items() if w in inside.done}
-        failed = {n: w for n, w in board.inside.items() if w in inside.lost}
+        moved = {n: w for n, w in round_state.inside.items() if w in inside.done}
+        failed = {n: w for n, w in round_state.inside.items() if w in inside.lost}
         for work in failed.values():
             self.problems.append(f"not moved between log dirs: {work}: {inside.lost[work]}")
-        self._resend(board, inside, memory)
+        self._resend(round_state, inside, memory)
         memory.finished_bytes += sum(source_bytes(g, dirs) * len(g.adding) for g in arrived.values())
         memory.finished_bytes += sum(w.size_bytes for w in moved.values())
         self.dirs_moved += len(moved)
         if arrived or moved:
             memory.last_event_s = self._clock.monotonic()
         away = {*lost, *withdrawn}
-        ended = [g for n, g in board.moves.items() if n in arrived or g.key in away]
+        ended = [g for n, g in round_state.moves.items() if n in arrived or g.key in away]
         if ended:
             self._throttles.lift_entries(ended)
         for goal in arrived.values():
             state = live.states[goal.key]
             first = goal.target[0]
-            if goal.target == board.goals[goal.key].target and state.leader != first and first in state.isr:
+            if goal.target == round_state.goals[goal.key].target and state.leader != first and first in state.isr:
                 memory.elect[goal.key] = None
-        return settle(board, done=[*arrived, *moved], dropped=failed, keys=away)
+        return settle(round_state, done=[*arrived, *moved], dropped=failed, keys=away)
 
-    def _resend(self, board: Board, inside: DirLook, memory: _Tick) -> None:
+    def _resend(self, round_state: RoundState, inside: DirLook, memory: _Tick) -> None:
         """Ask again for copies that stand still where they were: another move ended, or their broker came back."""
-        for number, work in board.inside.items():
+        for number, work in round_state.inside.items():
             if work in inside.idle:
                 memory.resent[number] = memory.resent.get(number, 0) + 1
                 if memory.resent[number] % 4 == 0:
                     self._dirs.send([work])
 
-    def _heed(self, board: Board, live: Live, memory: _Tick) -> None:
+    def _heed(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
         """Do what is wished: pause, go on, other rates, abort."""
-        wish = self._orders.read()
-        if wish is None:
+        request = self._requests.read()
+        if request is None:
             return
-        if wish.abort:
-            self._orders.answer()
-            raise AbortWishedError
-        if wish.paused != self._paused:
-            self._paused = wish.paused
+        if request.abort:
+            self._requests.answer()
+            raise AbortRequestedError
+        if request.paused != self._paused:
+            self._paused = request.paused
             memory.last_event_s = self._clock.monotonic()
-            self._moves.note_pause(paused=wish.paused, by=wish.by)
-            flying = counted(len(board.moves) + len(board.inside), "step")
-            word = f"paused by {wish.by}; {flying} in flight go on" if wish.paused else f"continued by {wish.by}"
-            self._voice.warn(word)
-        if wish.rates is not None and wish.rates != self.rates:
-            self._moves.note_rates(wish.rates)
-            failed = self._throttles.change(wish.rates, live, list(board.moves.values()))
-            self.rates = wish.rates
-            self._voice.warn(f"rates changed by {wish.by}: {rate_words(wish.rates)}")
+            self._moves.note_pause(paused=request.paused, by=request.by)
+            flying = counted(len(round_state.moves) + len(round_state.inside), "step")
+            word = (
+                f"paused by {request.by}; {flying} in flight go on" if request.paused else f"continued by {request.by}"
+            )
+            self._reporter.warn(word)
+        if request.rates is not None and request.rates != self.rates:
+            self._moves.note_rates(request.rates)
+            failed = self._throttles.change(request.rates, live, list(round_state.moves.values()))
+            self.rates = request.rates
+            self._reporter.warn(f"rates changed by {request.by}: {rate_words(request.rates)}")
             for line in failed:
-                self._voice.warn(line)
-            self._orders.answer("; ".join(failed))
+                self._reporter.warn(line)
+            self._requests.answer("; ".join(failed))
             return
-        self._orders.answer()
+        self._requests.answer()
 
     def _elect(self, memory: _Tick) -> None:
         """Give leadership to the first replicas of some that arrived; a few at each tick, so that load moves slowly."""
         group = list(memory.elect)[:ELECT_GROUP]
         if group:
             for key, error in sorted(self._moves.elect(group).items()):
-                self._voice.warn(f"{key}: leader not elected: {error}")
+                self._reporter.warn(f"{key}: leader not elected: {error}")
         for key in group:
             del memory.elect[key]
 
-    def _require_hope(self, board: Board, seen: Look, memory: _Tick, sent: int, now: float) -> None:
+    def _require_hope(self, round_state: RoundState, seen: Look, memory: _Tick, sent: int, now: float) -> None:
         """Raise `OperationFailedError` when nothing in flight will end, or nothing that waits will ever start."""
         decision = memory.watch.decision
         if decision is Decision.DISK or (not sent and decision in (Decision.BLOCKED, Decision.STALLED)):
             raise OperationFailedError(why(seen, memory.watch, self._request.stall_timeout_s))
-        quiet = not (board.flying or sent or self._paused or memory.elect or self._sending.waits_for_others)
+        quiet = not (round_state.flying or sent or self._paused or memory.elect or self._sending.waits_for_others)
         memory.idle_since_s = (memory.idle_since_s if memory.idle_since_s is not None else now) if quiet else None
         if memory.idle_since_s is None:
             return
@@ -236,7 +244,7 @@ class Window:
             lack = "there is no room on the disks they go to"
             if self._sending.others:
                 lack = f"moves that are not ours ({listed([str(k) for k in self._sending.others])}) take their places"
-            names = listed([str(board.schedule.steps[n].key) for n in board.waiting])
-            reasons = words or [f"{counted(len(board.waiting), 'step')} cannot start: {lack}: {names}"]
+            names = listed([str(round_state.schedule.steps[n].key) for n in round_state.waiting])
+            reasons = words or [f"{counted(len(round_state.waiting), 'step')} cannot start: {lack}: {names}"]
             self.problems += reasons[1:]
             raise OperationFailedError(reasons[0])

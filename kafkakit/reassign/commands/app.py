@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
-from kafkakit.reassign.commands import options
+from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.cli.plan_file import PlanFile
+from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
 from kafkakit.reassign.commands.cleanup import cleanup
-from kafkakit.reassign.commands.control import abort, go_on, pause
+from kafkakit.reassign.commands.control import abort, continue_run, pause
 from kafkakit.reassign.commands.listing import list_moves
-from kafkakit.reassign.commands.session import (
-    DEFAULT_DISK_USE,
-    DEFAULT_IN_EACH,
-    DEFAULT_MOVES,
-    DEFAULT_OUT_EACH,
-    Options,
-    finish,
-    open_job,
-    options_of,
-)
 from kafkakit.reassign.commands.simulate import simulate
 from kafkakit.reassign.commands.status import status
 from kafkakit.reassign.commands.throttle import throttle
@@ -27,24 +19,14 @@ app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback
 
 
 @app.command("apply", cls=KitCommand)
+@with_option_groups
 def apply(
     ctx: typer.Context,
-    plan_file: options.PlanFile,
-    yes: options.Yes = False,
-    dry_run: options.DryRun = False,
-    throttle: options.Throttle = None,
-    throttle_broker: options.ThrottleBroker = None,
-    throttle_dirs: options.ThrottleDirs = None,
-    max_in: options.MaxIn = DEFAULT_IN_EACH,
-    max_out: options.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: options.MaxMoves = DEFAULT_MOVES,
-    one_replica: options.OneReplica = False,
-    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: options.DiskHeadroom = "0",
-    ingest_sample: options.IngestSample = "5s",
-    wait_for_others: options.Others = False,
-    allow_drift: options.AllowDrift = False,
-    stall_timeout: options.StallTimeout = "5m",
+    plan_file: PlanFile,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Move replicas as the plan says, and make sure that they arrived.
 
@@ -59,28 +41,18 @@ def apply(
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     """
-    _run(kit_of(ctx), plan_file, options_of(locals()), "apply")
+    _run(ctx, "apply", plan_file, consent, rates, schedule, running)
 
 
 @app.command("resume", cls=KitCommand, short_help="Go on with a run that was stopped or killed.")
+@with_option_groups
 def resume(
     ctx: typer.Context,
-    plan_file: options.PlanFile,
-    yes: options.Yes = False,
-    dry_run: options.DryRun = False,
-    throttle: options.Throttle = None,
-    throttle_broker: options.ThrottleBroker = None,
-    throttle_dirs: options.ThrottleDirs = None,
-    max_in: options.MaxIn = DEFAULT_IN_EACH,
-    max_out: options.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: options.MaxMoves = DEFAULT_MOVES,
-    one_replica: options.OneReplica = False,
-    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: options.DiskHeadroom = "0",
-    ingest_sample: options.IngestSample = "5s",
-    wait_for_others: options.Others = False,
-    allow_drift: options.AllowDrift = False,
-    stall_timeout: options.StallTimeout = "5m",
+    plan_file: PlanFile,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Go on with a run that was stopped or killed, in its direction, with its throttle.
 
@@ -92,28 +64,18 @@ def resume(
     kafkakit --profile prod reassign resume p.json
     kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
     """
-    _run(kit_of(ctx), plan_file, options_of(locals()), "resume")
+    _run(ctx, "resume", plan_file, consent, rates, schedule, running)
 
 
 @app.command("rollback", cls=KitCommand, short_help="Undo a plan: put every replica list back as it was.")
+@with_option_groups
 def rollback(
     ctx: typer.Context,
-    plan_file: options.PlanFile,
-    yes: options.Yes = False,
-    dry_run: options.DryRun = False,
-    throttle: options.Throttle = None,
-    throttle_broker: options.ThrottleBroker = None,
-    throttle_dirs: options.ThrottleDirs = None,
-    max_in: options.MaxIn = DEFAULT_IN_EACH,
-    max_out: options.MaxOut = DEFAULT_OUT_EACH,
-    max_moves: options.MaxMoves = DEFAULT_MOVES,
-    one_replica: options.OneReplica = False,
-    max_disk_use: options.MaxDiskUse = DEFAULT_DISK_USE,
-    disk_headroom: options.DiskHeadroom = "0",
-    ingest_sample: options.IngestSample = "5s",
-    wait_for_others: options.Others = False,
-    allow_drift: options.AllowDrift = False,
-    stall_timeout: options.StallTimeout = "5m",
+    plan_file: PlanFile,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
 ) -> None:
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
@@ -127,16 +89,16 @@ def rollback(
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    _run(kit_of(ctx), plan_file, options_of(locals()), "rollback")
+    _run(ctx, "rollback", plan_file, consent, rates, schedule, running)
 
 
 app.command("abort", cls=KitCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
 app.command("pause", cls=KitCommand, short_help="Let a run start nothing new.")(pause)
-app.command("continue", cls=KitCommand)(go_on)
+app.command("continue", cls=KitCommand)(continue_run)
 
 
 @app.command("verify", cls=KitCommand, short_help="Check that all is in place, in order and in sync.")
-def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
+def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
     Exits with 0 only then, and when no throttle of ours is left; with 1 otherwise. Throttles that a run
@@ -148,13 +110,20 @@ def verify(ctx: typer.Context, plan_file: options.PlanFile) -> None:
     kafkakit --profile prod reassign verify p.json
     kafkakit --profile prod reassign verify p.json -o tsv
     """
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.session import finish, open_access
+    from kafkakit.execution.act.run_journal import plan_journal
     from kafkakit.reassign.act.verify import verify as run_verify
+    from kafkakit.reassign.show.run import outcome_report
 
-    with open_job(kit_of(ctx), plan_file, Options(), must_lock=False) as job:
-        outcome = run_verify(
-            job.plan, job.admin, job.clock, job.journal, job.kit.output, job.request, may_clean=job.locked
-        )
-        finish(job, outcome)
+    kit = kit_of(ctx)
+    plan = read_plan(plan_file)
+    request = run_request(kit, plan_file, plan.cluster_id, Consent())
+    with open_access(kit, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
+        journal, _ = plan_journal(plan, kit.settings.state_dir, access.clock)
+        outcome = run_verify(plan, access, journal, kit.output, request)
+    finish(kit, outcome_report(outcome))
 
 
 app.command("status", cls=KitCommand, short_help="Show what moves, how fast, until when, and what stalls.")(status)
@@ -164,10 +133,24 @@ app.command("cleanup", cls=KitCommand, short_help="Remove throttles that runs on
 app.command("simulate", cls=KitCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
 
 
-def _run(kit: Kit, plan_file: str, given: Options, command: str) -> None:
-    from kafkakit.reassign.act.run import Run
+def _run(
+    ctx: typer.Context,
+    verb: str,
+    plan_file: str,
+    consent: Consent,
+    rates: ThrottleOptions,
+    schedule: ScheduleOptions,
+    running: RunOptions,
+) -> None:
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.session import finish, open_access
+    from kafkakit.reassign.act.run import prepare_run
+    from kafkakit.reassign.show.run import outcome_report
 
-    with open_job(kit, plan_file, given, command=command) as job:
-        run = Run(job.plan, job.admin, job.clock, job.journal, kit.output, job.request, job.leftovers, job.orders)
-        verbs = {"apply": run.apply, "rollback": run.rollback, "resume": run.resume}
-        finish(job, verbs[command]())
+    kit = kit_of(ctx)
+    plan = read_plan(plan_file)
+    request = run_request(kit, plan_file, plan.cluster_id, consent, rates, schedule, running)
+    with open_access(kit, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=consent.dry_run) as access:
+        outcome = prepare_run(plan, request, access, kit.settings.state_dir, kit.output).carry_out(verb)
+    finish(kit, outcome_report(outcome))

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import kit_of
-from kafkakit.reassign.commands.status import open_observer
 
 
 def list_moves(
@@ -26,22 +25,17 @@ def list_moves(
     kafkakit --profile prod reassign list
     kafkakit --profile prod reassign list --foreign -o tsv | cut -f1,2
     """
-    from kafkakit.reassign.show.listing import COLUMNS, chosen, list_rows, render_list
-    from kafkakit.reassign.show.status_data import move_data
-    from kafkakit.report.report import Report
+    from kafkakit.cli.session import finish, open_session
+    from kafkakit.execution.act.known_runs import KnownRuns
+    from kafkakit.execution.act.status_loop import Observer
+    from kafkakit.reassign.show.listing import chosen, list_report
 
     kit = kit_of(ctx)
-    with open_observer(kit, window_s=0.0, whole=False) as observer:
-        view = observer.look()
-    for damaged in view.damaged:
-        kit.output.warn(f"a journal cannot be read, its moves count as foreign: {damaged}")
-    moves = chosen(view.moves, ours=ours, foreign=foreign)
-    kit.output.result(
-        Report(
-            command="reassign list",
-            data={"cluster_id": view.cluster_id, "moves": [move_data(m) for m in moves]},
-            text=render_list(moves),
-            columns=COLUMNS,
-            rows=list_rows(moves),
+    with open_session(kit, read_only=True) as session:
+        runs = KnownRuns(kit.settings.state_dir, session.cluster_id)
+        observer = Observer(
+            session.admin, session.clock, runs, lambda: None, window_s=0.0, program=kit.program, whole=False
         )
-    )
+        view = observer.look()
+    moves = chosen(view.moves, ours=ours, foreign=foreign)
+    finish(kit, list_report(view.cluster_id, moves, view.damaged))

@@ -1,90 +1,137 @@
-"""The options that commands of `kafkakit reassign` share."""
+"""The options of single commands of `kafkakit reassign`; those of every run are in `cli/run_options.py`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-ThrottleBroker = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--throttle-broker",
-        metavar="ID:RATE|ID:in=RATE,out=RATE",
-        help="Give one broker rates of its own, for what it takes in, what it sends, or both: 3:10MB, "
-        "3:in=10MB,out=40MB. Repeatable.",
-    ),
+from kafkakit.cli.run_options import ScheduleOptions
+
+if TYPE_CHECKING:
+    from kafkakit.reassign.decide.simulate.request import SimulateRequest
+
+ONCE_WINDOW_S = 12.0
+WATCH_WINDOW_S = 20.0
+
+RunWait = Annotated[
+    str, typer.Option("--wait", metavar="DURATION", help="How long the run at work may take to answer and to end.")
 ]
-ThrottleDirs = Annotated[
+MaybePlan = Annotated[
     str | None,
-    typer.Option(
-        "--throttle-dirs",
-        metavar="RATE",
-        help="Limit the copying between log dirs inside each broker; `none` drops that limit.",
+    typer.Argument(
+        metavar="PLAN", help="Plan file of the run; the run at work, or the only unfinished one, if not given."
     ),
 ]
-PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
-]
-Throttle = Annotated[
-    str | None,
-    typer.Option(
-        "--throttle",
-        metavar="RATE",
-        help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
-        "replicas only; `none` drops a throttle that an interrupted run left. Without it an interrupted run's is kept.",
-    ),
-]
-MaxIn = Annotated[
-    int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker takes in at the same time.")
-]
-MaxOut = Annotated[
-    int, typer.Option("--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
-]
-MaxMoves = Annotated[
-    int,
-    typer.Option(
-        "--max-moves-in-flight",
-        "--batch-size",
-        min=1,
-        max=5000,
-        help="Partitions that move at the same time in the whole cluster.",
-    ),
-]
-OneReplica = Annotated[
-    bool, typer.Option("--one-replica-at-a-time", help="Give a partition one new copy after the other.")
-]
-MaxDiskUse = Annotated[
-    str,
-    typer.Option(
-        "--max-disk-use",
-        metavar="PERCENT",
-        help="Never fill a log dir above this share of its size (95%), on the way either.",
-    ),
-]
-DiskHeadroom = Annotated[
-    str, typer.Option("--disk-headroom", metavar="SIZE", help="Leave this much free in each log dir in any case.")
-]
-IngestSample = Annotated[
-    str,
-    typer.Option(
-        "--ingest-sample",
-        metavar="DURATION",
-        help="Measure for this long what the logs take in, for the times and the disks; 0: count with no growth.",
-    ),
-]
-Others = Annotated[
-    bool,
-    typer.Option(
-        "--wait-for-others/--refuse-others",
-        help="Wait while somebody else moves planned partitions, or refuse; such a move is never overwritten.",
-    ),
-]
-AllowDrift = Annotated[
-    bool, typer.Option("--allow-drift", help="Go on although other partitions or racks changed since the plan.")
-]
-StallTimeout = Annotated[
-    str, typer.Option("--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long.")
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How long and how often `status` looks."""
+
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep looking until nothing moves.")] = False
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="DURATION",
+            help="Take rates over this long, 10s or more: throttled copies come in lumps. 12s for one look, 20s with "
+            "--watch. 0 looks once and gives no rates.",
+            show_default=False,
+        ),
+    ] = None
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="DURATION", help="The time between two looks of --watch.")
+    ] = "5s"
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="FILE",
+            help="Write Prometheus metrics to this file after each look, as a whole, for node_exporter's textfile "
+            "collector; - prints them in place of the result.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def window_s(self) -> float:
+        """Seconds that rates are taken over, 0 for one look; raises `UsageError`."""
+        from kafkakit.core.durations import parse_duration_or_zero
+
+        if self.window is None:
+            return WATCH_WINDOW_S if self.watch else ONCE_WINDOW_S
+        return parse_duration_or_zero(self.window, "--window")
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two looks; raises `UsageError`."""
+        from kafkakit.core.durations import parse_duration
+
+        return parse_duration(self.interval, "--interval")
+
+    @property
+    def metrics_file(self) -> Path | None:
+        """The file for metrics, None where none is written."""
+        return None if self.metrics in (None, "-") else Path(str(self.metrics))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """What is played on the simulated cluster, as typed."""
+
+    throttle: Annotated[
+        list[str] | None,
+        typer.Option("--throttle", metavar="RATE", help="Throttle on each broker, or `none`; repeat it to compare."),
+    ] = None
+    order: Annotated[
+        list[str] | None,
+        typer.Option("--order", metavar="ORDER", help="`schedule`, `plan` or `all-at-once`; repeat it to compare."),
+    ] = None
+    kill: Annotated[
+        list[str] | None, typer.Option("--kill", metavar="BROKER@TIME", help="Kill a broker so long after the start.")
+    ] = None
+    revive: Annotated[
+        list[str] | None, typer.Option("--revive", metavar="BROKER@TIME", help="Start a dead broker again.")
+    ] = None
+    ingest: Annotated[
+        str,
+        typer.Option(
+            metavar="RATE",
+            help="What producers write to the whole cluster, shared out by partition size; retention deletes nothing.",
+        ),
+    ] = ""
+    line_rate: Annotated[str, typer.Option(metavar="RATE", help="What a broker's network carries each way.")] = "200MB"
+    efficiency: Annotated[
+        str, typer.Option(metavar="PERCENT", help="Share of a throttle that brokers reach in the long run.")
+    ] = "80%"
+    quota_window: Annotated[
+        int, typer.Option("--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers.")
+    ] = 11
+
+    def request(self, schedule: ScheduleOptions) -> SimulateRequest:
+        """The texts as a request; raises `UsageError` for one that cannot be read, or for two that do not fit."""
+        from kafkakit.core.percent import parse_percent
+        from kafkakit.core.quantities import parse_rate
+        from kafkakit.reassign.decide.simulate.request import (
+            SimulateRequest,
+            check_request,
+            parse_faults,
+            parse_orders,
+            parse_throttles,
+        )
+
+        request = SimulateRequest(
+            throttles=parse_throttles(self.throttle or ()),
+            orders=parse_orders(self.order or ()),
+            faults=parse_faults(self.kill or (), self.revive or ()),
+            ingest=parse_rate(self.ingest) if self.ingest else 0,
+            line_rate=parse_rate(self.line_rate),
+            efficiency=parse_percent(self.efficiency, "--efficiency"),
+            quota_window=self.quota_window,
+            limits=schedule.limits(),
+        )
+        check_request(request)
+        return request

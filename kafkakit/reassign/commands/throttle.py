@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import Kit, kit_of
-from kafkakit.reassign.commands.options import ThrottleBroker, ThrottleDirs
-
-if TYPE_CHECKING:
-    from kafkakit.core.errors import TryLaterError
-    from kafkakit.execution.decide.rates import RateRequest
-    from kafkakit.reassign.decide.throttle_change import Retuned
+from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.run_options import ThrottleBroker, ThrottleDirs
 
 
 def throttle(
@@ -46,91 +41,34 @@ def throttle(
     kafkakit --profile prod reassign throttle same --throttle-dirs 50MB
     kafkakit --profile prod reassign throttle none
     """
-    from contextlib import ExitStack
+    from functools import partial
 
+    from kafkakit.cli.plan_file import read_plan
+    from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
-    from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+    from kafkakit.core.errors import UsageError
+    from kafkakit.execution.act.run_journal import plan_journal
     from kafkakit.execution.decide.rates import read_request
-    from kafkakit.reassign.act.throttle import set_rates
-    from kafkakit.reassign.commands.cleanup import open_desk
-    from kafkakit.reassign.decide.throttle_change import COLUMNS, render_retuned, retuned_data, retuned_rows
-    from kafkakit.report.report import Report
+    from kafkakit.reassign.act.control import RunRequester
+    from kafkakit.reassign.act.throttle import change_throttle
+    from kafkakit.reassign.show.throttle import throttle_report
 
     kit = kit_of(ctx)
     if len(words) > 2:
         raise UsageError(f"one plan file and one rate, not {len(words)} words", hint="kafkakit reassign throttle 40MB")
-    plan_file = words[0] if len(words) == 2 else None
     request = read_request(words[-1], throttle_broker or [], throttle_dirs)
     if request.is_empty:
         raise UsageError("nothing to change", hint="name a rate, --throttle-broker or --throttle-dirs")
     wait_s = parse_duration(wait, "--wait")
-    journal = None if plan_file is None else _journal_of(kit, plan_file)
-    with ExitStack() as stack:
-        try:
-            desk = stack.enter_context(open_desk(kit, "reassign throttle"))
-        except TryLaterError as busy:
-            retuned = _ask(kit, request, journal, wait_s, busy)
-        else:
-            files = {f.name: f for f in desk.journals}
-            retuned = set_rates(
-                desk.admin, desk.clock, files, kit.output, request, cluster_id=desk.cluster_id, journal=journal
-            )
-    kit.output.result(
-        Report(
-            command="reassign throttle",
-            data=retuned_data(retuned),
-            text=render_retuned(retuned),
-            columns=COLUMNS,
-            rows=retuned_rows(retuned.rates),
-        )
-    )
-    if retuned.problems:
-        raise OperationFailedError(f"the throttle is not changed everywhere: {retuned.problems[0]}")
-
-
-def _ask(kit: Kit, request: RateRequest, journal: str | None, wait_s: float, busy: TryLaterError) -> Retuned:
-    """Ask whoever holds the lease; raises `busy` again when nobody does."""
-    from contextlib import closing
-
-    from kafkakit.adapters.own_process import this_holder
-    from kafkakit.execution.act.control_requests import Wishes
-    from kafkakit.execution.act.leases import lease_path, read_lease
-    from kafkakit.execution.act.run_journal import journal_files, read_run_state
-    from kafkakit.execution.decide.rates import require_known
-    from kafkakit.reassign.act.throttle import ask_executor
-    from kafkakit.wiring import open_admin, open_control, system_clock
-
-    settings = kit.settings
-    with closing(open_admin(settings, read_only=True)) as admin:
-        cluster = admin.cluster()
-    cluster_id = cluster.cluster_id
-    require_known(request, [b.id for b in cluster.brokers])
-    with closing(open_control(settings)) as store:
-        lease = read_lease(store, lease_path(cluster_id))
-        if lease is None or lease.holder is None:
-            raise busy
-        files = journal_files(settings.state_dir, cluster_id)
-        me = this_holder("reassign throttle")
-        return ask_executor(
-            Wishes(store, system_clock(), cluster_id),
-            lease.token,
-            f"{me.user} on {me.host}",
-            str(lease.holder),
+    state_dir = kit.settings.state_dir
+    with open_session(kit, read_only=True) as session:
+        named = plan_journal(read_plan(words[0]), state_dir, session.clock)[0].name if len(words) == 2 else None
+        result = change_throttle(
             request,
-            {f.name: read_run_state(f) for f in files},
-            cluster_id=cluster_id,
-            journal=journal,
-            timeout_s=wait_s,
+            partial(open_access, kit, "reassign throttle"),
+            RunRequester(lambda: session.control, session.clock, state_dir, session.requester, wait_s=wait_s),
+            session.admin,
+            kit.output,
+            journal=named,
         )
-
-
-def _journal_of(kit: Kit, plan_file: str) -> str:
-    """The name of the journal that the plan's runs on this host write."""
-    from kafkakit.core.documents import decode_plan
-    from kafkakit.core.plan import identity_of
-    from kafkakit.execution.act.run_journal import journal_path
-    from kafkakit.reassign.commands.session import PLAN_LIMIT_BYTES
-    from kafkakit.wiring import read_input
-
-    plan = decode_plan(read_input(plan_file, PLAN_LIMIT_BYTES), "stdin" if plan_file == "-" else plan_file)
-    return str(journal_path(kit.settings.state_dir, plan.cluster_id, identity_of(plan)))
+    finish(kit, throttle_report(result))

@@ -1,6 +1,6 @@
-"""Which rates are to hold from now on, for whom, and the words for what came of it."""
+"""Which rates are to hold from now on, and for which run."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
@@ -11,15 +11,13 @@ from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import Record, What
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.precheck import Live
-from kafkakit.execution.decide.rates import RateRequest, is_unlimited, rate_words, rates_to_data
+from kafkakit.execution.decide.rates import RateRequest
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.reassign.decide.leftovers import moves_sent
 
-COLUMNS = ("broker", "in", "out", "inside")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retuned:
+class ThrottleResult:
     """Rates that hold from now on: `by` a running executor, or set from the journal of an interrupted run.
 
     `problems` says what could not be done.
@@ -75,7 +73,7 @@ def goals_in_flight(state: RunState, live: Live) -> tuple[Goal, ...]:
     return tuple(goals)
 
 
-def wished_dirs(records: Iterable[Record]) -> dict[TopicPartitionReplica, str]:
+def assigned_dirs(records: Iterable[Record]) -> dict[TopicPartitionReplica, str]:
     """The log dir that a journal's runs named last for each copy."""
     found: dict[TopicPartitionReplica, str] = {}
     for record in records:
@@ -84,48 +82,18 @@ def wished_dirs(records: Iterable[Record]) -> dict[TopicPartitionReplica, str]:
     return found
 
 
-def changing_brokers(wished: Mapping[TopicPartitionReplica, str], dirs: Mapping[int, BrokerLogDirs]) -> tuple[int, ...]:
+def changing_brokers(
+    assigned: Mapping[TopicPartitionReplica, str], dirs: Mapping[int, BrokerLogDirs]
+) -> tuple[int, ...]:
     """The brokers where copies are on their way to the dir that we named."""
     return tuple(
         broker
         for broker, answer in sorted(dirs.items())
         if any(
-            wished.get(TopicPartitionReplica(k.topic, k.partition, broker)) == copy.log_dir
+            assigned.get(TopicPartitionReplica(k.topic, k.partition, broker)) == copy.log_dir
             for k, copy in answer.futures.items()
         )
     )
-
-
-def render_retuned(retuned: Retuned) -> str:
-    """The result for people."""
-    what = "throttle" if not is_unlimited(retuned.rates) else "throttle lifted"
-    lines = [f"{what}: {rate_words(retuned.rates)}" if what == "throttle" else what]
-    if retuned.moves is None:
-        lines.append(f"taken up by {retuned.by}")
-    else:
-        lines.append(f"set for {retuned.moves} moves in flight of {retuned.by}")
-    if not is_unlimited(retuned.rates):
-        lines.append("brokers average over about 10 s: a higher rate begins with a burst, a lower one with a pause")
-    lines += [f"problem: {p}" for p in retuned.problems]
-    return "\n".join(lines) + "\n"
-
-
-def retuned_data(retuned: Retuned) -> dict[str, object]:
-    """The result for programs."""
-    return {
-        "cluster_id": retuned.cluster_id,
-        "taken_up_by": retuned.by,
-        "moves_in_flight": retuned.moves,
-        "rates": rates_to_data(retuned.rates),
-        "problems": list(retuned.problems),
-    }
-
-
-def retuned_rows(rates: Rates) -> tuple[tuple[object, ...], ...]:
-    """One row for all brokers (`*`), one for each broker with rates of its own, in `COLUMNS`."""
-    own = sorted({*rates.into_of, *rates.out_of})
-    rows: Sequence[tuple[object, ...]] = [(b, rates.into_broker(b), rates.out_of_broker(b), rates.inside) for b in own]
-    return (("*", rates.into, rates.out, rates.inside), *rows)
 
 
 def _holders(now: PartitionState, adding: Collection[int]) -> tuple[int, ...]:

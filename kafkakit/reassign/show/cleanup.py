@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_rate
 from kafkakit.execution.decide.journal_state import ConfigKey
 from kafkakit.execution.decide.precheck import listed
@@ -16,6 +17,7 @@ from kafkakit.execution.decide.throttle import (
     split_list,
 )
 from kafkakit.reassign.decide.leftovers import Fate, LeftByRun, Leftover, LeftRate
+from kafkakit.report.report import Report
 
 COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
 SHOWN = 50
@@ -44,6 +46,28 @@ class Cleaned:
     def ok(self) -> bool:
         """True when nothing of ours is left."""
         return self.verdict in ("clean", "cleaned") and not self.before.damaged
+
+
+def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Report:
+    """What cleanup found and did; `program` is how kafkakit is called for this cluster. What is left fails."""
+    again = f"{program} reassign cleanup --yes" + (" --unthrottle-running" if unthrottle_running else "")
+    next_commands = (again,) if cleaned.verdict in ("planned", "declined", "incomplete") else ()
+    failure = None
+    if not cleaned.ok:
+        facts = [*cleaned.left, *(f"{d}, what its runs left is not known" for d in cleaned.before.damaged)]
+        message = {
+            "planned": "throttles of ours are left, nothing was changed",
+            "declined": "not confirmed, nothing was changed",
+        }.get(cleaned.verdict) or f"cleanup is not complete: {facts[0]}"
+        failure = OperationFailedError(message, hint=next(iter(next_commands), None))
+    return Report(
+        command="reassign cleanup",
+        data=cleanup_data(cleaned, next_commands),
+        text=render_cleanup(cleaned, unthrottle_running=unthrottle_running),
+        columns=COLUMNS,
+        rows=cleanup_rows(cleaned),
+        failure=failure,
+    )
 
 
 def plan_words(found: Leftover, *, unthrottle_running: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.execution.decide.goals import Goal
@@ -10,7 +11,8 @@ from kafkakit.execution.decide.outcome import Commands, Direction, Outcome
 from kafkakit.execution.decide.precheck import Live, ids
 from kafkakit.execution.decide.rates import lifting_options, rate_words, rates_to_data
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.execution.decide.verdict import PartitionVerdict
+from kafkakit.execution.decide.verdict import NOT_ALIVE, PartitionVerdict
+from kafkakit.report.report import Report
 
 SHOWN_CHANGES = 20
 PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")
@@ -62,6 +64,32 @@ def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
         parts += [] if live.is_alive(broker) else ["not alive"]
         lines.append(f"  broker {broker}: {', '.join(parts)}")
     return lines
+
+
+def outcome_report(outcome: Outcome) -> Report:
+    """What a run came to; one that is not whole fails."""
+    return Report(
+        command=f"reassign {outcome.direction.value}",
+        data=outcome_data(outcome),
+        text=render_outcome(outcome),
+        columns=PARTITION_COLUMNS,
+        rows=partition_rows(outcome.partitions),
+        failure=_failure(outcome),
+    )
+
+
+def _failure(outcome: Outcome) -> OperationFailedError | None:
+    if outcome.verdict == "declined":
+        return OperationFailedError("not confirmed, nothing was changed")
+    if outcome.ok:
+        return None
+    what = outcome.direction.value if outcome.direction is not Direction.VERIFY else "the plan"
+    fact = [*outcome.problems, *outcome.owed][0]
+    message = fact if outcome.direction is Direction.ABORT else f"{what} is not complete: {fact}"
+    again = next(iter(outcome.next_commands), None)
+    if again and any(NOT_ALIVE in p for p in outcome.problems):
+        again = f"start the brokers that are not alive, then: {again}"
+    return OperationFailedError(message, hint=again)
 
 
 def render_outcome(outcome: Outcome) -> str:

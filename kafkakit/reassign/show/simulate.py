@@ -6,6 +6,7 @@ from kafkakit.core.quantities import counted, format_bytes, format_rate, format_
 from kafkakit.core.tables import text_table
 from kafkakit.execution.decide.schedule.work import Place
 from kafkakit.reassign.decide.simulate.replay import Case, DirPeak, Sample
+from kafkakit.report.report import Report
 from kafkakit.report.text_plot import Bar, text_plot
 
 COLUMNS = (
@@ -15,6 +16,17 @@ COLUMNS = (
 )  # fmt: skip
 _LINES = 16
 _SHOWN = 5
+
+
+def simulate_report(cases: Sequence[Case], notes: Sequence[str], *, plain: bool) -> Report:
+    """The cases side by side; `plain` uses ASCII only."""
+    return Report(
+        command="reassign simulate",
+        data=cases_data(cases, notes),
+        text=render_cases(cases, notes, plain=plain),
+        columns=COLUMNS,
+        rows=case_rows(cases),
+    )
 
 
 def case_rows(cases: Sequence[Case]) -> tuple[tuple[object, ...], ...]:

@@ -9,10 +9,24 @@ from kafkakit.execution.decide.status.looks import Health, HeldLease
 from kafkakit.execution.decide.status.runs import RunView, eta_of
 from kafkakit.execution.decide.status.state import CopyState, CopyView, InsideView, MoveView, StatusView, list_sizes
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, INSIDE_RATE, LEADER_RATE
+from kafkakit.reassign.show.status_data import COPY_COLUMNS, status_data, status_rows
+from kafkakit.reassign.show.status_metrics import render_metrics
+from kafkakit.report.report import Report
 
 SHOWN = 30
 SHOWN_STALLS = 5
 _SIDES = {LEADER_RATE: "sending", FOLLOWER_RATE: "receiving", INSIDE_RATE: "between log dirs"}
+
+
+def status_report(view: StatusView, *, as_metrics: bool) -> Report:
+    """One look at what moves; `as_metrics` gives the text in the format of Prometheus."""
+    return Report(
+        command="reassign status",
+        data=status_data(view),
+        text=render_metrics(view) if as_metrics else render_status(view),
+        columns=COPY_COLUMNS,
+        rows=status_rows(view),
+    )
 
 
 def render_status(view: StatusView, shown: int = SHOWN) -> str:

@@ -113,7 +113,7 @@ def test_dry_run_and_declined_leave_no_trace(bench: Bench) -> None:
     assert bench.cluster.calls == []
     assert bench.fate.count == 0
     assert not bench.folder.exists()
-    assert any("ETA" in line for line in bench.voice.said)
+    assert any("ETA" in line for line in bench.reporter.said)
 
 
 def test_a_dead_broker_is_drained_without_electing_anybody_first(bench: Bench) -> None:
@@ -194,7 +194,7 @@ def test_unknown_sizes_place_by_counts_unless_storage_was_asked_for(bench: Bench
     with pytest.raises(TryLaterError):
         bench.drain(1, placement=PlaceBy.STORAGE, dry_run=True)
     assert bench.drain(1, dry_run=True, receiving=BrokerList(ids=(4, 5)), patience_s=1.0).verdict == "planned"
-    assert any("placed by counts" in line for line in bench.voice.warned)
+    assert any("placed by counts" in line for line in bench.reporter.warned)
 
 
 def test_other_moves_on_the_same_topics_are_waited_for_by_exit_75(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_controller_is_empty_but_not_safe_to_stop_until_it_is_none(bench: Benc
     outcome = bench.move(Kind.DECOMMISSION, 1)
     assert (outcome.verdict, outcome.ok) == ("not safe to stop", False)
     assert "is a controller, too" in outcome.problems[0]
-    assert any("is a controller, too" in line for line in bench.voice.warned), "said before anything is copied"
+    assert any("is a controller, too" in line for line in bench.reporter.warned), "said before anything is copied"
     assert any("kafka-metadata-quorum.sh" in step for step in outcome.steps)
     calls = len(bench.cluster.calls)
     bench.cluster.brokers[1].configs["process.roles"] = "broker"
@@ -323,7 +323,7 @@ def test_another_unfinished_operation_on_the_broker_is_named(bench: Bench) -> No
     bench.revived()
     bench.clock.sleep(60)
     bench.move(Kind.DECOMMISSION, 1)
-    assert any("another operation on these brokers is not finished" in line for line in bench.voice.warned)
+    assert any("another operation on these brokers is not finished" in line for line in bench.reporter.warned)
 
 
 def test_an_empty_cluster_has_nothing_to_drain(tmp_path: Path) -> None:

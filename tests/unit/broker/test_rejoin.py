@@ -106,7 +106,7 @@ def test_dry_run_and_declined_change_nothing(bench: Bench) -> None:
     calls, lists = len(bench.cluster.calls), bench.lists()
     count = bench.fate.count
     assert bench.rejoin(1, record=record, dry_run=True).verdict == "planned"
-    assert any("to put back" in line for line in bench.voice.said)
+    assert any("to put back" in line for line in bench.reporter.said)
     bench.answers = [False]
     assert bench.rejoin(1, record=record).verdict == "declined"
     assert (len(bench.cluster.calls), bench.lists(), bench.fate.count) == (calls, lists, count)

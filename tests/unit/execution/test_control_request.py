@@ -4,8 +4,8 @@ import pytest
 
 from kafkakit.core.errors import ConflictError, InputError
 from kafkakit.core.versioned import Versioned
-from kafkakit.execution.act.control_requests import Wishes
-from kafkakit.execution.decide.control_request import Wish, decode_wish, encode_wish
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.decide.control_request import ControlRequest, decode_control_request, encode_control_request
 from kafkakit.execution.decide.schedule.work import Rates
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
@@ -14,7 +14,7 @@ from tests.fakes.control import FakeControlStore
 class Desk:
     def __init__(self) -> None:
         self.store, self.clock = FakeControlStore(), FakeClock()
-        self.wishes = Wishes(self.store, self.clock, "c1")
+        self.requests = ControlRequests(self.store, self.clock, "c1")
 
 
 @pytest.fixture
@@ -26,27 +26,27 @@ RATES = Rates(into=5, out_of={9: 1, 2: 3})
 
 
 def test_parts_of_a_wish_add_up_and_nothing_is_wished_at_first(desk: Desk) -> None:
-    assert desk.wishes.read(4) is None
-    desk.wishes.ask(4, "ann", paused=True)
-    desk.wishes.ask(4, "bob", rates=RATES)
-    version = desk.wishes.ask(4, "cem", abort=True)
-    asked = desk.wishes.read(4)
+    assert desk.requests.read(4) is None
+    desk.requests.request(4, "ann", paused=True)
+    desk.requests.request(4, "bob", rates=RATES)
+    version = desk.requests.request(4, "cem", abort=True)
+    asked = desk.requests.read(4)
     assert asked is not None
     assert asked.version == version
-    assert asked.wish == Wish(token=4, by="cem", at=desk.clock.now(), paused=True, abort=True, rates=RATES)
-    desk.wishes.ask(4, "ann", paused=False)
-    asked = desk.wishes.read(4)
+    assert asked.request == ControlRequest(token=4, by="cem", at=desk.clock.now(), paused=True, abort=True, rates=RATES)
+    desk.requests.request(4, "ann", paused=False)
+    asked = desk.requests.read(4)
     assert asked is not None
-    assert (asked.wish.paused, asked.wish.abort) == (False, True)
+    assert (asked.request.paused, asked.request.abort) == (False, True)
 
 
 def test_a_wish_does_not_outlive_its_run(desk: Desk) -> None:
-    desk.wishes.ask(4, "ann", paused=True, abort=True)
-    assert desk.wishes.read(5) is None
-    desk.wishes.ask(5, "ann", rates=Rates())
-    asked = desk.wishes.read(5)
+    desk.requests.request(4, "ann", paused=True, abort=True)
+    assert desk.requests.read(5) is None
+    desk.requests.request(5, "ann", rates=Rates())
+    asked = desk.requests.read(5)
     assert asked is not None
-    assert (asked.wish.paused, asked.wish.abort, asked.wish.rates) == (False, False, Rates())
+    assert (asked.request.paused, asked.request.abort, asked.request.rates) == (False, False, Rates())
 
 
 def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,35 +55,35 @@ def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.Monk
     def get(path: str) -> Versioned | None:
         found = inner(path)
         if other and other.pop():
-            desk.wishes.ask(4, "bob", paused=True)
+            desk.requests.request(4, "bob", paused=True)
         return found
 
     monkeypatch.setattr(desk.store, "get", get)
-    desk.wishes.ask(4, "ann", rates=RATES)
-    asked = desk.wishes.read(4)
+    desk.requests.request(4, "ann", rates=RATES)
+    asked = desk.requests.read(4)
     assert asked is not None
-    assert (asked.wish.paused, asked.wish.rates) == (True, RATES)
+    assert (asked.request.paused, asked.request.rates) == (True, RATES)
 
 
 def test_the_answer_is_waited_for(desk: Desk) -> None:
-    version = desk.wishes.ask(4, "ann", paused=True)
-    assert desk.wishes.wait_for_answer(4, version, 3) is None
+    version = desk.requests.request(4, "ann", paused=True)
+    assert desk.requests.wait_for_answer(4, version, 3) is None
     assert desk.clock.elapsed == pytest.approx(3)
-    desk.clock.on_sleep.append(lambda _: desk.wishes.answer(4, version, "too slow" * 200))
-    answer = desk.wishes.wait_for_answer(4, version, 3)
+    desk.clock.on_sleep.append(lambda _: desk.requests.answer(4, version, "too slow" * 200))
+    answer = desk.requests.wait_for_answer(4, version, 3)
     assert answer is not None
     assert answer.refused.startswith("too slow")
-    assert desk.wishes.wait_for_answer(5, version, 0.1) is None
-    assert desk.wishes.wait_for_answer(4, version + 1, 0.1) is None
+    assert desk.requests.wait_for_answer(5, version, 0.1) is None
+    assert desk.requests.wait_for_answer(4, version + 1, 0.1) is None
 
 
 def test_a_late_answer_of_an_earlier_run_or_wish_is_dropped(desk: Desk) -> None:
-    desk.wishes.answer(5, 9)
+    desk.requests.answer(5, 9)
     writes = desk.store.writes
     for token, version in ((4, 99), (5, 8), (5, 9)):
-        desk.wishes.answer(token, version, "old")
+        desk.requests.answer(token, version, "old")
     assert desk.store.writes == writes
-    assert desk.wishes.wait_for_answer(5, 9, 0) is not None
+    assert desk.requests.wait_for_answer(5, 9, 0) is not None
 
 
 def test_an_answer_is_written_whoever_writes_meanwhile(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,16 +96,18 @@ def test_an_answer_is_written_whoever_writes_meanwhile(desk: Desk, monkeypatch: 
         return inner(path, value, expected)
 
     monkeypatch.setattr(desk.store, "cas", cas)
-    desk.wishes.answer(4, 1)
-    assert desk.wishes.wait_for_answer(4, 1, 0) is not None
+    desk.requests.answer(4, 1)
+    assert desk.requests.wait_for_answer(4, 1, 0) is not None
 
 
 def test_the_same_wish_is_the_same_bytes(desk: Desk) -> None:
     at = desk.clock.now()
     turned = Rates(into=5, out_of={2: 3, 9: 1})
-    one, other = (encode_wish(Wish(token=1, by="a", at=at, rates=rates)) for rates in (RATES, turned))
+    one, other = (
+        encode_control_request(ControlRequest(token=1, by="a", at=at, rates=rates)) for rates in (RATES, turned)
+    )
     assert one == other
-    assert decode_wish(one, "x").rates == RATES
+    assert decode_control_request(one, "x").rates == RATES
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,12 @@ def test_the_same_wish_is_the_same_bytes(desk: Desk) -> None:
 )
 def test_what_the_reader_would_refuse_is_not_sent(desk: Desk, rates: Rates) -> None:
     with pytest.raises(InputError, match="the wish: "):
-        desk.wishes.ask(1, "ann", rates=rates)
+        desk.requests.request(1, "ann", rates=rates)
     assert desk.store.writes == 0
 
 
 def test_newer_schemas_are_refused_and_unknown_fields_passed_over(desk: Desk) -> None:
-    data = encode_wish(Wish(token=1, by="a", at=desk.clock.now()))
-    assert decode_wish(data.replace(b'"token":1', b'"token":1,"more":{"a":[1]}'), "x").token == 1
+    data = encode_control_request(ControlRequest(token=1, by="a", at=desk.clock.now()))
+    assert decode_control_request(data.replace(b'"token":1', b'"token":1,"more":{"a":[1]}'), "x").token == 1
     with pytest.raises(InputError, match="use a newer kafkakit"):
-        decode_wish(data.replace(b'"schema":1', b'"schema":2'), "x")
+        decode_control_request(data.replace(b'"schema":1', b'"schema":2'), "x")

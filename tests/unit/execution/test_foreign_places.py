@@ -27,7 +27,7 @@ def test_a_foreign_move_without_end_is_named_as_what_keeps_the_place() -> None:
     outcome = made.apply(limits=ONE, stall_timeout_s=60.0)
     assert not outcome.ok
     assert "1 step cannot start: moves that are not ours (theirs-0) take their places: ours-0" in outcome.problems
-    assert "moves that are not ours keep the brokers busy: theirs-0" in made.voice.warned
+    assert "moves that are not ours keep the brokers busy: theirs-0" in made.reporter.warned
     assert made.cluster.reassignments()[0].target == (3,)
 
 

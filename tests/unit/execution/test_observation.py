@@ -7,7 +7,7 @@ from kafkakit.core.model import LogDir, Reassignment, TopicPartition
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.observation import Intake, free_choice, intake_of, scene_of, share_of
 from kafkakit.execution.decide.precheck import Live
-from kafkakit.execution.decide.run_state import Board, Context, begin, may_start, settle
+from kafkakit.execution.decide.run_state import Context, RoundState, begin, may_start, settle
 from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Schedule, Step, StepKind
 from tests.fakes.admin import FakeCluster
 
@@ -90,7 +90,7 @@ def step(key: TopicPartition, size: int, after: int | None = None) -> Step:
     )
 
 
-def board_of(*steps: Step) -> Board:
+def board_of(*steps: Step) -> RoundState:
     goals = [Goal(key=s.key, target=s.target, holders=(1, 2)) for s in steps]
     disks = [Disk(place=p, total_bytes=100, usable_bytes=100) for p in (DIR, Place(3, "/e"), Place(1, "/d"))]
     return begin(Schedule(steps=steps, makespan_s=1.0, bound_s=1.0), goals, disks)
@@ -98,9 +98,9 @@ def board_of(*steps: Step) -> Board:
 
 def test_what_is_on_its_way_into_a_dir_keeps_its_room() -> None:
     context = Context(limits=Limits(), totals={DIR: 100}, ours={})
-    board = board_of(step(KEY, 60), step(OTHER, 30), step(TopicPartition("t", 2), 10))
-    assert may_start(board, live_of(), dirs_of(100, source=60), context) == (0, 1)
-    flying = replace(board, moves={0: board.goals[KEY]})
+    round_state = board_of(step(KEY, 60), step(OTHER, 30), step(TopicPartition("t", 2), 10))
+    assert may_start(round_state, live_of(), dirs_of(100, source=60), context) == (0, 1)
+    flying = replace(round_state, moves={0: round_state.goals[KEY]})
     assert may_start(flying, live_of(), dirs_of(80, source=60, copy=20), context) == (1,)
     assert may_start(flying, live_of(), dirs_of(50, source=60, copy=20), context) == ()
     assert may_start(settle(flying, done=[0]), live_of(), dirs_of(40, source=60, copy=60), context) == (1,)
@@ -108,20 +108,20 @@ def test_what_is_on_its_way_into_a_dir_keeps_its_room() -> None:
 
 def test_moves_without_progress_keep_their_room_but_not_their_places() -> None:
     context = Context(limits=Limits(into_each=1), totals={DIR: 100}, ours={})
-    board = board_of(step(KEY, 60), step(OTHER, 30))
-    flying = replace(board, moves={0: board.goals[KEY]})
+    round_state = board_of(step(KEY, 60), step(OTHER, 30))
+    flying = replace(round_state, moves={0: round_state.goals[KEY]})
     assert may_start(flying, live_of(), dirs_of(100, source=60), context) == ()
     assert may_start(flying, live_of(), dirs_of(100, source=60), context, hopeless=[KEY]) == (1,)
     assert may_start(flying, live_of(), dirs_of(80, source=60), context, hopeless=[KEY]) == ()
     foreign = Reassignment(topic="z", partition=0, replicas=(3, 1), adding=(3,), removing=(1,))
-    assert may_start(board, live_of(foreign), dirs_of(100, source=60), context) == ()
+    assert may_start(round_state, live_of(foreign), dirs_of(100, source=60), context) == ()
 
 
 def test_giving_up_a_partition_gives_up_all_that_follows() -> None:
-    board = board_of(step(KEY, 10), step(KEY, 10, after=0), step(OTHER, 10))
-    assert settle(board, keys={KEY}).dropped == {0, 1}
-    assert settle(board, dropped=[0]).dropped == {0, 1}
-    assert settle(settle(board, done=[0]), keys={KEY}).dropped == {1}
-    assert settle(board) is board
-    assert settle(board, done=[0, 1, 2]).is_over
-    assert board.several == {3}
+    round_state = board_of(step(KEY, 10), step(KEY, 10, after=0), step(OTHER, 10))
+    assert settle(round_state, keys={KEY}).dropped == {0, 1}
+    assert settle(round_state, dropped=[0]).dropped == {0, 1}
+    assert settle(settle(round_state, done=[0]), keys={KEY}).dropped == {1}
+    assert settle(round_state) is round_state
+    assert settle(round_state, done=[0, 1, 2]).is_over
+    assert round_state.several == {3}

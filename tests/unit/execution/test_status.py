@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,14 +16,14 @@ from kafkakit.core.lease import Holder, LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
 from kafkakit.execution.act.journal_file import DiskFile
-from kafkakit.execution.act.known_runs import Runs
-from kafkakit.execution.act.retrier import Patient
+from kafkakit.execution.act.known_runs import KnownRuns
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal, journal_path
 from kafkakit.execution.act.status_loop import Observer, look_once, watch
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import Promise, RunState
 from kafkakit.execution.decide.status.looks import HeldLease, KnownRun
-from kafkakit.execution.decide.status.runs import Flight, eta_of, owner_of, view_run
+from kafkakit.execution.decide.status.runs import RunningMove, eta_of, owner_of, view_run
 from kafkakit.execution.decide.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
 from kafkakit.execution.decide.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.execution.decide.status.state import CopyState, CopyView, MoveView, StatusView
@@ -187,9 +186,9 @@ def lease(token: int, life: Life = Life.UNKNOWN, *, free: bool = False) -> HeldL
     return HeldLease(record=record, life=life)
 
 
-def flight(partition: int, target: tuple[int, ...], missing: int, rate: float | None = MB, **more: Any) -> Flight:
+def flight(partition: int, target: tuple[int, ...], missing: int, rate: float | None = MB, **more: Any) -> RunningMove:
     move = Reassignment(topic="t", partition=partition, replicas=target)
-    return Flight(move=move, missing_bytes=missing, bytes_per_s=rate, **more)
+    return RunningMove(move=move, missing_bytes=missing, bytes_per_s=rate, **more)
 
 
 def test_eta_now_counts_what_flies_and_what_waits_against_the_promise() -> None:
@@ -239,7 +238,9 @@ def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
         ({"unsettled": False}, None, [flight(0, (3, 2), 5)], "ended, its moves go on"),
     ],
 )
-def test_what_a_run_is_about(state: dict[str, Any], held: HeldLease | None, flying: list[Flight], words: str) -> None:
+def test_what_a_run_is_about(
+    state: dict[str, Any], held: HeldLease | None, flying: list[RunningMove], words: str
+) -> None:
     _, run = cluster_and_run(**state)
     assert view_run(run, flying, held, 0.0, "RESUME").doing == words
 
@@ -428,16 +429,6 @@ def test_a_stop_while_watching_leaves_the_moves_alone() -> None:
     cluster.reassign({KEY: (3, 2)})
     shown: list[StatusView] = []
 
-    class Screen:
-        def __enter__(self) -> "Screen":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def show(self, view: StatusView) -> None:
-            shown.append(view)
-
     class Quiet:
         def warn(self, line: str) -> None:
             raise AssertionError(line)
@@ -448,9 +439,9 @@ def test_a_stop_while_watching_leaves_the_moves_alone() -> None:
             raise stop
 
         clock.on_sleep[:] = [press]
-        patient = Patient(clock, Quiet(), 90.0)  # type: ignore[arg-type]
+        retrier = Retrier(clock, Quiet(), 90.0)  # type: ignore[arg-type]
         with pytest.raises(error, match="the moves go on by themselves"):
-            watch(observer(cluster, clock), clock, patient, Screen(), interval_s=5.0, after_look=shown.append)
+            watch(observer(cluster, clock), clock, retrier, interval_s=5.0, after_look=shown.append, show=shown.append)
     assert len(shown) == 4
     assert [name for name, _ in cluster.calls] == ["reassign"]
 
@@ -581,7 +572,7 @@ def test_runs_are_read_anew_when_their_journal_grew_and_with_their_own_plan_only
     path = journal_path(tmp_path, "fake-cluster", identity)
     journal = RunJournal(DiskFile(path), FakeClock(), cluster_id="fake-cluster", fingerprint=identity)
     started = {"direction": "apply", "plan_path": str(file), "rate": None}
-    runs = Runs(tmp_path, "fake-cluster")
+    runs = KnownRuns(tmp_path, "fake-cluster")
     assert runs.read() == ()
     journal.check(What.START, started)
     (found,) = runs.read()
@@ -590,7 +581,7 @@ def test_runs_are_read_anew_when_their_journal_grew_and_with_their_own_plan_only
     assert [r.state.unsettled for r in runs.read()] == [False]
     file.write_bytes(encode_plan(make_plan(cluster, {("t", 0): (4, 2)})))
     journal.check(What.START, started)
-    assert Runs(tmp_path, "fake-cluster").read()[0].plan is None
+    assert KnownRuns(tmp_path, "fake-cluster").read()[0].plan is None
 
 
 def test_rates_count_moves_that_began_or_ended_in_the_window() -> None:
@@ -628,15 +619,11 @@ def test_the_last_look_of_a_watch_is_all_new() -> None:
     clock.on_sleep.append(cluster.advance)
     clock.on_sleep.append(lambda _: cluster.brokers[3].configs.clear())
 
-    class Screen(AbstractContextManager["Screen"]):
-        def __exit__(self, *_: object) -> None:
-            pass
+    def show(view: StatusView) -> None:
+        assert view.throttled.brokers
 
-        def show(self, view: StatusView) -> None:
-            assert view.throttled.brokers
-
-    patient = Patient(clock, None, 90.0)  # type: ignore[arg-type]
-    last = watch(observer(cluster, clock), clock, patient, Screen(), interval_s=5.0, after_look=lambda _: None)
+    retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
+    last = watch(observer(cluster, clock), clock, retrier, interval_s=5.0, after_look=lambda _: None, show=show)
     assert (last.moves, last.throttled.brokers, cluster.reads["snapshot"]) == ((), {}, 2)
     assert last.health is not None
     assert last.health.at == clock.now()

@@ -150,7 +150,7 @@ def test_a_value_that_others_set_since_is_neither_overwritten_nor_deleted() -> N
     rig.start()  # the executor died; its successor meets the same value
     rig.throttles.impose([T0], BOTH, rig.live())
     assert rig.configs()["broker 1"] == {LEADER_RATE: "123"}
-    assert [w for w in rig.voice.warned if "somebody else changed" in w] == [
+    assert [w for w in rig.reporter.warned if "somebody else changed" in w] == [
         f"broker 1: somebody else changed {LEADER_RATE} meanwhile; left as it is"
     ] * 2
     finish(rig)

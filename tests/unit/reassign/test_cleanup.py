@@ -22,7 +22,7 @@ def left() -> Rig:
 
 def cleaned(rig: Rig, *files: MemoryFile, **options: bool) -> Cleaned:
     request = CleanupRequest(confirm=lambda: True, **options)
-    return clean(rig.cluster, rig.clock, files or [rig.file], rig.voice, request)
+    return clean(rig.cluster, rig.clock, files or [rig.file], rig.reporter, request)
 
 
 def start_move(rig: Rig) -> bool:
@@ -34,7 +34,7 @@ def test_a_move_that_begins_while_a_person_is_asked_keeps_its_throttle() -> None
     rig = left()
     during = rig.configs()
     request = CleanupRequest(confirm=lambda: start_move(rig))
-    found = clean(rig.cluster, rig.clock, [rig.file], rig.voice, request)
+    found = clean(rig.cluster, rig.clock, [rig.file], rig.reporter, request)
     assert (found.verdict, rig.configs()) == ("incomplete", during)
     assert found.left == ("apply of p.json: its throttles stay, 1 moves still run under them",)
 
@@ -72,7 +72,7 @@ def test_declining_changes_nothing_and_looking_writes_nothing() -> None:
     during, written = rig.configs(), rig.file.data
     for confirm, verdict in ((None, "planned"), (lambda: False, "declined")):
         request = CleanupRequest(confirm=confirm)
-        assert clean(rig.cluster, rig.clock, [rig.file], rig.voice, request).verdict == verdict
+        assert clean(rig.cluster, rig.clock, [rig.file], rig.reporter, request).verdict == verdict
     assert (rig.configs(), rig.file.data) == (during, written)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.run_state import Board
+from kafkakit.execution.decide.run_state import RoundState
 from kafkakit.execution.decide.schedule.work import Limits, StepKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.clusters.plans import make_plan
@@ -179,22 +179,22 @@ def check_aborted(bench: Bench, guard: Guard) -> None:
 
 
 def test_the_undisturbed_run_has_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    boards: list[Board] = []
+    boards: list[RoundState] = []
     bench = make_bench()
     guard = Guard(bench)
     guard.watch()
     run = bench.run(rate=20 * MB, limits=LIMITS)
     carry = run._window.carry
 
-    def spy(board: Board, *rest: Any) -> Board:
-        boards.append(board)
-        return carry(board, *rest)
+    def spy(round_state: RoundState, *rest: Any) -> RoundState:
+        boards.append(round_state)
+        return carry(round_state, *rest)
 
     monkeypatch.setattr(run._window, "carry", spy)
     assert run.apply().ok
-    (board,) = boards
-    kinds = {s.kind for s in board.schedule.steps}
-    assert len(board.schedule.steps) >= 30
+    (round_state,) = boards
+    kinds = {s.kind for s in round_state.schedule.steps}
+    assert len(round_state.schedule.steps) >= 30
     assert {StepKind.PART, StepKind.DETOUR} <= kinds
     assert guard.looks > 50
     check_end(bench, guard, guard.before | TARGETS)

@@ -9,6 +9,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Plan
+from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.decide.outcome import Commands, Outcome, Request
 from kafkakit.reassign.act.verify import verify
 from tests.clusters.plans import make_plan
@@ -92,7 +93,7 @@ def test_a_refused_wish_is_a_warning_and_the_copy_goes_elsewhere() -> None:
     bench = make_bench(target="/no/such/dir")
     outcome = bench.apply()
     assert outcome.ok
-    assert any("log dir not taken" in w and "LogDirNotFoundError" in w for w in bench.voice.warned)
+    assert any("log dir not taken" in w and "LogDirNotFoundError" in w for w in bench.reporter.warned)
     assert dir_now(bench, 0, 3).startswith("/data/3/")
 
 
@@ -101,7 +102,7 @@ def test_a_dir_without_room_gets_no_copy() -> None:
     bench.cluster.add_topic("full", {0: (3,)}, size_bytes=100 * MB)
     bench.cluster.topics["full"].partitions[0].dirs[3] = dir_of(3, 2)
     assert bench.apply().ok
-    assert any("no room in the planned log dir now, another one is chosen: t-0" in w for w in bench.voice.warned)
+    assert any("no room in the planned log dir now, another one is chosen: t-0" in w for w in bench.reporter.warned)
     assert not bench.cluster.wishes
     assert bench.cluster.topics["t"].partitions[0].dirs[3] in (dir_of(3, 0), dir_of(3, 1))
 
@@ -120,7 +121,7 @@ def test_a_cordoned_dir_gets_no_wish_and_the_copy_goes_elsewhere() -> None:
     bench = make_bench()
     bench.cluster.cordon_dir(3, dir_of(3, 2))
     assert bench.apply().ok
-    assert any("another one is chosen: t-0" in w for w in bench.voice.warned)
+    assert any("another one is chosen: t-0" in w for w in bench.reporter.warned)
     assert bench.cluster.topics["t"].partitions[0].dirs[3] in (dir_of(3, 0), dir_of(3, 1))
 
 
@@ -150,7 +151,8 @@ def spare(bench: Bench) -> str:
 
 def verified(bench: Bench) -> Outcome:
     request = Request(commands=Commands(program="kafkakit", plan="p.json"), plan_path="p.json", confirm=lambda: False)
-    return verify(bench.plan, bench.cluster, bench.clock, bench.journal(), bench.voice, request, may_clean=True)
+    access = ClusterAccess(cluster_id=bench.plan.cluster_id, admin=bench.cluster, clock=bench.clock, token=1)
+    return verify(bench.plan, access, bench.journal(), bench.reporter, request)
 
 
 def test_verify_tells_of_copies_that_are_not_in_their_dirs() -> None:

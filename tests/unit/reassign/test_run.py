@@ -168,7 +168,7 @@ def test_destination_killed_mid_move_stops_the_run_lifts_throttles_and_rollback_
     assert not outcome.ok
     assert "broker 4 is not alive" in outcome.problems[0]
     assert "broker 4" in outcome.owed[0]
-    assert any("broker 4 is not alive" in w for w in bench.voice.warned)
+    assert any("broker 4 is not alive" in w for w in bench.reporter.warned)
     assert all(LEADER_RATE not in b.configs for b in bench.cluster.brokers.values())
     assert all(not t.configs for t in bench.cluster.topics.values())
     assert len(bench.cluster.reassignments()) == 3
@@ -260,7 +260,7 @@ def test_value_changed_by_somebody_else_meanwhile_is_left_alone() -> None:
     outcome = bench.apply(rate=20 * MB)
     assert outcome.ok
     assert bench.cluster.brokers[2].configs == {LEADER_RATE: "5000000"}
-    assert any("somebody else changed" in w for w in bench.voice.warned)
+    assert any("somebody else changed" in w for w in bench.reporter.warned)
 
 
 def test_move_cancelled_by_somebody_else_is_reported() -> None:
@@ -441,7 +441,7 @@ def test_a_partition_without_a_live_source_is_named_and_does_not_hold_up_the_oth
     bench = leaderless_bench()
     outcome = bench.apply(rate=20 * MB, batch_size=1)
     assert outcome.problems[0] == ("no live source, nothing can be copied: t-0 (waits for broker 1)")
-    assert any("t-0 (waits for broker 1)" in w for w in bench.voice.warned)
+    assert any("t-0 (waits for broker 1)" in w for w in bench.reporter.warned)
     assert bench.lists()["t", 0] == (1, 2, 3)
     assert bench.lists()["t", 1] == (4, 2, 3)
     assert bench.lists()["u", 0] == (3, 4)
@@ -461,7 +461,7 @@ def test_a_source_lost_mid_move_stops_the_run_after_a_short_grace() -> None:
     outcome = bench.apply(rate=20 * MB)
     assert "no live source, nothing is copied: t-0 (waits for broker 1)" in outcome.problems[0]
     assert bench.clock.elapsed < 60
-    assert any("no live source, waiting for one" in w for w in bench.voice.warned)
+    assert any("no live source, waiting for one" in w for w in bench.reporter.warned)
     cluster.revive(1)
     assert bench.apply().ok
     assert not any(bench.configs().values())

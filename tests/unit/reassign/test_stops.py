@@ -16,8 +16,8 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.plan import DirMove
-from kafkakit.execution.act.control_requests import Wishes
-from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.received_requests import ReceivedRequests
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.rates import RateRequest
 from kafkakit.execution.decide.schedule.work import Limits
@@ -66,24 +66,24 @@ def test_an_error_of_any_kind_says_that_throttles_stay_and_how_to_go_on(call: st
 def test_a_wish_that_cannot_be_read_does_not_end_a_run() -> None:
     bench = make_bench()
     store = FakeControlStore()
-    orders = Orders(Wishes(store, bench.clock, bench.plan.cluster_id), TOKEN, bench.voice)
+    orders = ReceivedRequests(ControlRequests(store, bench.clock, bench.plan.cluster_id), TOKEN, bench.reporter)
     after(bench, 3, lambda: store.cas(f"clusters/{bench.plan.cluster_id}/wish", b"{broken", None))
     assert bench.apply(rate=4 * MB, limits=ONE, orders=orders).ok
-    assert sum("wishes cannot be read" in w for w in bench.voice.warned) == 1
+    assert sum("wishes cannot be read" in w for w in bench.reporter.warned) == 1
 
 
 def test_a_rollback_that_was_killed_while_it_was_paused_stays_paused() -> None:
     bench = make_bench()
     bench.apply()
-    wishes = Wishes(FakeControlStore(), bench.clock, bench.plan.cluster_id)
-    after(bench, 1, lambda: wishes.ask(TOKEN, "ann", paused=True))
+    requests = ControlRequests(FakeControlStore(), bench.clock, bench.plan.cluster_id)
+    after(bench, 1, lambda: requests.request(TOKEN, "ann", paused=True))
 
     def die() -> Any:
         raise TryLaterError("the host went away")
 
     after(bench, 10, die)
     with pytest.raises(TryLaterError):
-        bench.rollback(limits=ONE, orders=Orders(wishes, TOKEN, bench.voice))
+        bench.rollback(limits=ONE, orders=ReceivedRequests(requests, TOKEN, bench.reporter))
     for go_on in (bench.run().resume, bench.run().rollback):
         with pytest.raises(RefusedError, match="is paused"):
             go_on()
@@ -109,9 +109,9 @@ def test_a_lease_lost_while_throttles_are_lifted_is_told_as_such() -> None:
 
 def test_a_run_that_finds_all_done_after_an_abort_is_a_run_in_the_journal() -> None:
     bench = make_bench()
-    wishes = Wishes(FakeControlStore(), bench.clock, bench.plan.cluster_id)
-    after(bench, 0.1, lambda: wishes.ask(TOKEN, "ann", abort=True))
-    assert bench.apply(limits=ONE, orders=Orders(wishes, TOKEN, bench.voice)).verdict == "incomplete"
+    requests = ControlRequests(FakeControlStore(), bench.clock, bench.plan.cluster_id)
+    after(bench, 0.1, lambda: requests.request(TOKEN, "ann", abort=True))
+    assert bench.apply(limits=ONE, orders=ReceivedRequests(requests, TOKEN, bench.reporter)).verdict == "incomplete"
     assert bench.rollback().verdict == "nothing to roll back"
     verify_journal(bench.file.data)
     assert not bench.journal().state.unsettled
@@ -120,8 +120,8 @@ def test_a_run_that_finds_all_done_after_an_abort_is_a_run_in_the_journal() -> N
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), TryLaterError("the cluster is away"), LeaseLostError("gone")])
 def test_a_run_cut_while_it_aborts_on_request_says_to_finish_the_abort(error: BaseException) -> None:
     bench = make_bench()
-    wishes = Wishes(FakeControlStore(), bench.clock, bench.plan.cluster_id)
-    after(bench, 1, lambda: wishes.ask(TOKEN, "ann", abort=True))
+    requests = ControlRequests(FakeControlStore(), bench.clock, bench.plan.cluster_id)
+    after(bench, 1, lambda: requests.request(TOKEN, "ann", abort=True))
 
     def cut(name: str, _: Any) -> None:
         if name == "cancel":
@@ -129,7 +129,7 @@ def test_a_run_cut_while_it_aborts_on_request_says_to_finish_the_abort(error: Ba
 
     bench.cluster.before_call.append(cut)
     with pytest.raises((InterruptedRunError, TryLaterError)) as caught:
-        bench.apply(limits=ONE, orders=Orders(wishes, TOKEN, bench.voice), patience_s=1)
+        bench.apply(limits=ONE, orders=ReceivedRequests(requests, TOKEN, bench.reporter), patience_s=1)
     assert "reassign abort p.json" in (caught.value.hint or "")
     bench.cluster.before_call.clear()
     assert bench.run().abort().ok
@@ -217,7 +217,7 @@ def test_an_abort_remembers_the_dir_that_a_copy_was_taken_to_on_its_way() -> Non
     futures(bench).clear()
     bench.cluster.topics["t"].partitions[0].dirs[1] = "/data/1/2"
     bench.run().abort()
-    assert any("left in a log dir between their old and new ones: t-0 on broker 1" in w for w in bench.voice.warned)
+    assert any("left in a log dir between their old and new ones: t-0 on broker 1" in w for w in bench.reporter.warned)
     bench.clock.on_sleep.append(bench.cluster.advance)
     assert bench.rollback().ok
     assert bench.cluster.topics["t"].partitions[0].dirs[1] == "/data/1/0"

@@ -10,10 +10,10 @@ from kafkakit.core.errors import InfeasibleError, InterruptedRunError, RefusedEr
 from kafkakit.core.lease import Holder, Life, decode_lease, encode_lease
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import DirMove
-from kafkakit.execution.act.control_requests import Wishes
+from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.lease_guard import AWAY_S
 from kafkakit.execution.act.leases import Lease
-from kafkakit.execution.act.received_requests import Orders
+from kafkakit.execution.act.received_requests import ReceivedRequests
 from kafkakit.execution.decide.outcome import Commands, Request
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
@@ -52,11 +52,11 @@ class Office:
     def __init__(self, bench: Bench) -> None:
         self.store = FakeControlStore()
         self.bench = bench
-        self.wishes = Wishes(self.store, bench.clock, bench.plan.cluster_id)
-        self.orders = Orders(self.wishes, TOKEN, bench.voice)
+        self.requests = ControlRequests(self.store, bench.clock, bench.plan.cluster_id)
+        self.orders = ReceivedRequests(self.requests, TOKEN, bench.reporter)
 
-    def ask(self, **wish: Any) -> None:
-        self.wishes.ask(TOKEN, "ann", **wish)
+    def ask(self, **request: Any) -> None:
+        self.requests.request(TOKEN, "ann", **request)
 
 
 def submitted_at(bench: Bench) -> list[float]:
@@ -91,10 +91,10 @@ def test_a_pause_starts_nothing_new_and_continue_goes_on() -> None:
     assert bench.apply(limits=ONE, orders=office.orders, stall_timeout_s=10).ok
     assert not [t for t in times if 2.0 < t < 40.0]
     assert [t for t in times if t > 40.0]
-    assert any("paused by ann; 1 step in flight go on" in w for w in bench.voice.warned)
+    assert any("paused by ann; 1 step in flight go on" in w for w in bench.reporter.warned)
     lines = verify_journal(bench.file.data)
     assert [x["what"] for x in lines if x["what"] in ("pause", "continue")] == ["pause", "continue"]
-    assert office.wishes.wait_for_answer(TOKEN, 0, 0) is not None
+    assert office.requests.wait_for_answer(TOKEN, 0, 0) is not None
 
 
 def test_a_run_that_was_killed_while_it_was_paused_stays_paused() -> None:
@@ -112,11 +112,11 @@ def test_a_run_that_was_killed_while_it_was_paused_stays_paused() -> None:
         bench.run().resume()
     assert "reassign continue p.json" in (caught.value.hint or "")
     request = Request(commands=Commands(program="kafkakit", plan="p.json"), plan_path="p", confirm=lambda: True)
-    told = note_pause(bench.journal(), request, paused=False)
+    told = note_pause(bench.journal(), request.commands, paused=False)
     assert told.next_commands == ("kafkakit reassign resume p.json --yes",)
     assert bench.run().resume().ok
     with pytest.raises(RefusedError, match="no unfinished run"):
-        note_pause(bench.journal(), request, paused=True)
+        note_pause(bench.journal(), request.commands, paused=True)
 
 
 def test_other_rates_take_hold_while_the_run_works() -> None:
@@ -231,7 +231,7 @@ def test_a_run_can_wait_for_somebody_elses_moves_before_it_begins() -> None:
 
     at(bench, 1, cancelled)
     assert bench.apply(wait_for_others=True).ok
-    assert any("waiting for the end of it: t-0" in w for w in bench.voice.warned)
+    assert any("waiting for the end of it: t-0" in w for w in bench.reporter.warned)
 
 
 def test_moves_to_a_broker_that_dies_wait_and_the_others_go_on() -> None:
@@ -242,7 +242,7 @@ def test_moves_to_a_broker_that_dies_wait_and_the_others_go_on() -> None:
     at(bench, 20, lambda: done.append(sum(v == (3, 2) for v in bench.lists().values())))
     assert bench.apply(rate=20 * MB, limits=Limits(into_each=1, out_each=2)).ok
     assert done == [3]
-    assert any("broker 4 is not alive; waiting on it" in w for w in bench.voice.warned)
+    assert any("broker 4 is not alive; waiting on it" in w for w in bench.reporter.warned)
     assert not any(bench.configs().values())
 
 
@@ -278,7 +278,7 @@ def test_a_throttle_below_what_the_logs_take_in_is_refused_with_the_rate_that_wo
 def test_the_eta_is_said_before_the_first_byte_and_kept_in_the_journal() -> None:
     bench = make_bench()
     assert bench.apply(rate=2 * MB, dry_run=True).verdict == "planned"
-    said = next(line for line in bench.voice.said if line.startswith("ETA "))
+    said = next(line for line in bench.reporter.said if line.startswith("ETA "))
     assert "bottleneck broker 1 out: 114 MiB at 1.72 MB/s" in said
     assert bench.cluster.calls == []
     outcome = bench.apply(rate=2 * MB)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.quantities import format_bytes
 from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
-from kafkakit.execution.decide.schedule.schedule_state import Board
+from kafkakit.execution.decide.schedule.schedule_state import ScheduleState
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,63 +23,65 @@ class _Copy:
     weight: float
 
 
-def break_knot(board: Board, spares: Collection[int], racks: Mapping[int, str | None]) -> tuple[int, Leg] | None:
+def break_knot(
+    state: ScheduleState, spares: Collection[int], racks: Mapping[int, str | None]
+) -> tuple[int, Leg] | None:
     """The request to send now, with its job; None when no request helps. O(blocked jobs x their copies)."""
-    blocked = [int(i) for i in board.waiting.nonzero()[0]]
-    wanted = _wanted_room(board, blocked)
-    single = _single_copy(board, blocked, wanted)
+    blocked = [int(i) for i in state.waiting.nonzero()[0]]
+    wanted = _wanted_room(state, blocked)
+    single = _single_copy(state, blocked, wanted)
     if single is not None:
         return single
-    copies = [c for c in _copies_in_full_dirs(board, blocked, wanted) if not board.jobs[c.job].detoured]
-    unlocking = [c for c in copies if _unlocks(board, c, wanted)]
+    copies = [c for c in _copies_in_full_dirs(state, blocked, wanted) if not state.jobs[c.job].detoured]
+    unlocking = [c for c in copies if _unlocks(state, c, wanted)]
     for choice in (
         sorted(unlocking, key=lambda c: (c.weight, c.job, c.broker)),
         sorted(copies, key=lambda c: (-c.weight, c.job, c.broker)),
     ):
         for copy in choice:
-            leg = _inside(board, copy) or _over_spare(board, copy, spares, racks)
+            leg = _inside(state, copy) or _over_spare(state, copy, spares, racks)
             if leg is not None:
-                board.jobs[copy.job].detoured = True
+                state.jobs[copy.job].detoured = True
                 return copy.job, leg
     return None
 
 
 def loosen_knot(
-    board: Board, slot: int, spares: Collection[int], racks: Mapping[int, str | None]
+    state: ScheduleState, slot: int, spares: Collection[int], racks: Mapping[int, str | None]
 ) -> tuple[int, Leg] | None:
     """A request that takes a copy out of this full dir although elsewhere things go on, or None.
 
     As `break_knot`, but only where it lets another job in and the brokers may carry it now. O(jobs of the dir).
     """
-    if not spares and not board.ledger.others(slot):
+    if not spares and not state.space.others(slot):
         return None
-    wanted = _wanted_room(board, board.rows_wanting({slot}))
+    wanted = _wanted_room(state, state.rows_wanting({slot}))
     if slot not in wanted:
         return None
-    rows = [i for i in board.rows_leaving(slot) if not (board.jobs[i].unbreakable or board.jobs[i].detoured)]
-    for index in sorted(rows, key=lambda i: (board.weight_of(i), i)):
-        job, leg = board.jobs[index], board.legs[index]
+    rows = [i for i in state.rows_leaving(slot) if not (state.jobs[i].unbreakable or state.jobs[i].detoured)]
+    for index in sorted(rows, key=lambda i: (state.weight_of(i), i)):
+        job, leg = state.jobs[index], state.legs[index]
         gone = leg.adds[0] if leg.to_dir is not None else leg.removes[0]
-        copy = _Copy(index, gone, slot, board.weight_of(index))
-        if not _unlocks(board, copy, wanted):
+        copy = _Copy(index, gone, slot, state.weight_of(index))
+        if not _unlocks(state, copy, wanted):
             continue
-        way = _inside(board, copy) or _over_spare(board, copy, spares, racks)
-        if way is not None and board.has_places(index, way):
+        way = _inside(state, copy) or _over_spare(state, copy, spares, racks)
+        if way is not None and state.has_places(index, way):
             job.detoured = True
             return index, way
     return None
 
 
-def why_stuck(board: Board, index: int) -> str:
+def why_stuck(state: ScheduleState, index: int) -> str:
     """What a job that no order serves lacks, in words."""
-    job, leg, ledger = board.jobs[index], board.legs[index], board.ledger
-    weight = board.weight_of(index)
+    job, leg, space = state.jobs[index], state.legs[index], state.space
+    weight = state.weight_of(index)
     lacks = []
-    for broker, slot in zip(leg.adds, board.slots_of(index, leg), strict=True):
-        room = float(ledger.room[slot])
+    for broker, slot in zip(leg.adds, state.slots_of(index, leg), strict=True):
+        room = float(space.room[slot])
         if room >= weight:
             continue
-        place = ledger.place(ledger.settle(slot), broker, leg.to_dir or job.wanted.get(broker))
+        place = space.place(space.settle(slot), broker, leg.to_dir or job.wanted.get(broker))
         name = f"{broker}:{place.log_dir}" if place.log_dir else f"the disk of broker {broker}"
         if room == -float("inf"):
             lacks.append(f"{name} is closed")
@@ -95,87 +97,89 @@ def why_stuck(board: Board, index: int) -> str:
     return told if "is closed" in told else f"{told}; moving a copy that the plan does not name might make room"
 
 
-def _wanted_room(board: Board, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
+def _wanted_room(state: ScheduleState, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
     """The jobs that wait for each full dir, with what their copy needs there."""
     wanted: dict[int, list[tuple[int, float]]] = {}
     for index in blocked:
-        weight = board.weight_of(index)
-        for choices in map(board.ledger.choices, board.slots_of(index, board.legs[index])):
-            if all(slot < board.ledger.anywhere and board.ledger.room[slot] < weight for slot in choices):
+        weight = state.weight_of(index)
+        for choices in map(state.space.choices, state.slots_of(index, state.legs[index])):
+            if all(slot < state.space.anywhere and state.space.room[slot] < weight for slot in choices):
                 for slot in choices:
                     wanted.setdefault(slot, []).append((index, weight))
     return wanted
 
 
 def _single_copy(
-    board: Board, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
+    state: ScheduleState, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
 ) -> tuple[int, Leg] | None:
     """One new copy of the smallest job that asks for several and has room for one."""
-    ledger = board.ledger
-    for index in sorted(blocked, key=lambda i: (board.weight_of(i), i)):
-        job, leg = board.jobs[index], board.legs[index]
+    space = state.space
+    for index in sorted(blocked, key=lambda i: (state.weight_of(i), i)):
+        job, leg = state.jobs[index], state.legs[index]
         if job.unbreakable or job.dir_broker is not None or len(leg.adds) < 2:
             continue
 
         def pressed(broker: int, job: Job = job) -> float:
-            slot = ledger.slot_of_copy(broker, job.where.get(broker))
+            slot = space.slot_of_copy(broker, job.where.get(broker))
             return float(slot in wanted)
 
-        for broker, slot in zip(leg.adds, board.slots_of(index, leg), strict=True):
-            if ledger.room[slot] >= board.weight_of(index):
-                full = _names(board, [s for s in board.slots_of(index, leg) if s != slot])
+        for broker, slot in zip(leg.adds, state.slots_of(index, leg), strict=True):
+            if space.room[slot] >= state.weight_of(index):
+                full = _names(state, [s for s in state.slots_of(index, leg) if s != slot])
                 why = f"{full} has no room yet: the copy on broker {broker} goes first"
                 return index, job.part_leg(broker, pressed, why)
     return None
 
 
 def _copies_in_full_dirs(
-    board: Board, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
+    state: ScheduleState, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
 ) -> list[_Copy]:
     found = []
     for index in blocked:
-        job, leg = board.jobs[index], board.legs[index]
+        job, leg = state.jobs[index], state.legs[index]
         if job.unbreakable:
             continue
         for broker in leg.adds if leg.to_dir is not None else leg.removes:
-            slot = board.ledger.slot_of_copy(broker, job.where.get(broker))
+            slot = state.space.slot_of_copy(broker, job.where.get(broker))
             if slot is not None and slot in wanted:
-                found.append(_Copy(index, broker, slot, board.weight_of(index)))
+                found.append(_Copy(index, broker, slot, state.weight_of(index)))
     return found
 
 
-def _unlocks(board: Board, copy: _Copy, wanted: Mapping[int, list[tuple[int, float]]]) -> bool:
+def _unlocks(state: ScheduleState, copy: _Copy, wanted: Mapping[int, list[tuple[int, float]]]) -> bool:
     """True when another job could go once this copy has left its dir."""
-    ledger = board.ledger
+    space = state.space
     for index, weight in wanted[copy.slot]:
         if index == copy.job:
             continue
-        ways = [ledger.choices(s) for s in board.slots_of(index, board.legs[index])]
-        if all(any(ledger.room[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in way) for way in ways):
+        ways = [space.choices(s) for s in state.slots_of(index, state.legs[index])]
+        if all(any(space.room[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in way) for way in ways):
             return True
     return False
 
 
-def _inside(board: Board, copy: _Copy) -> Leg | None:
+def _inside(state: ScheduleState, copy: _Copy) -> Leg | None:
     """To another dir of the same broker: costs no network."""
-    job, ledger = board.jobs[copy.job], board.ledger
-    fits = [n for n in ledger.others(copy.slot) if ledger.room[n] >= copy.weight and _dir(board, n) != job.dir_target]
+    job, space = state.jobs[copy.job], state.space
+    fits = [n for n in space.others(copy.slot) if space.room[n] >= copy.weight and _dir(state, n) != job.dir_target]
     if not fits:
         return None
-    best = max(fits, key=lambda n: (ledger.room[n], -n))
-    why = f"{_knot(board, copy)}; {job.key} goes to {_dir(board, best)} of broker {copy.broker} first"
-    return job.inside_leg(copy.broker, _dir(board, best), why)
+    best = max(fits, key=lambda n: (space.room[n], -n))
+    why = f"{_knot(state, copy)}; {job.key} goes to {_dir(state, best)} of broker {copy.broker} first"
+    return job.inside_leg(copy.broker, _dir(state, best), why)
 
 
-def _over_spare(board: Board, copy: _Copy, spares: Collection[int], racks: Mapping[int, str | None]) -> Leg | None:
+def _over_spare(
+    state: ScheduleState, copy: _Copy, spares: Collection[int], racks: Mapping[int, str | None]
+) -> Leg | None:
     """Over another broker that keeps the copies in as many racks as they are in before or after."""
-    job, ledger = board.jobs[copy.job], board.ledger
+    job, space = state.jobs[copy.job], state.space
     if job.dir_broker is not None:
         return None
     least = min(_racks(job.current, racks), _racks(job.target, racks))
     best: tuple[float, int] | None = None
     for spare in sorted(spares):
-        room = float(ledger.room[ledger.slot_for(spare, None)])
+        room = float(space.room[space.slot_for(spare, None)])
         if spare in job.current or spare in job.target or room < copy.weight:
             continue
         after = tuple(spare if b == copy.broker else b for b in job.current)
@@ -183,25 +187,25 @@ def _over_spare(board: Board, copy: _Copy, spares: Collection[int], racks: Mappi
             best = (room, spare)
     if best is None:
         return None
-    why = f"{_knot(board, copy)}; {job.key} goes over broker {best[1]} first"
+    why = f"{_knot(state, copy)}; {job.key} goes over broker {best[1]} first"
     return job.detour_leg(copy.broker, best[1], why)
 
 
-def _knot(board: Board, copy: _Copy) -> str:
+def _knot(state: ScheduleState, copy: _Copy) -> str:
     """Which dirs are full of copies that wait for each other."""
-    aims = board.slots_of(copy.job, board.legs[copy.job])
-    full = [s for s in map(board.ledger.settle, aims) if s < board.ledger.anywhere and s != copy.slot]
-    names = _names(board, [copy.slot, *full])
+    aims = state.slots_of(copy.job, state.legs[copy.job])
+    full = [s for s in map(state.space.settle, aims) if s < state.space.anywhere and s != copy.slot]
+    names = _names(state, [copy.slot, *full])
     return f"dirs {names} are full of copies that wait for each other" if full else f"dir {names} is full"
 
 
-def _names(board: Board, slots: list[int]) -> str:
-    places = [board.ledger.disks[s].place for s in map(board.ledger.settle, slots) if s < board.ledger.anywhere]
+def _names(state: ScheduleState, slots: list[int]) -> str:
+    places = [state.space.disks[s].place for s in map(state.space.settle, slots) if s < state.space.anywhere]
     return " and ".join(f"{p.broker}:{p.log_dir}" if p.log_dir else f"of broker {p.broker}" for p in places)
 
 
-def _dir(board: Board, slot: int) -> str:
-    return board.ledger.disks[slot].place.log_dir
+def _dir(state: ScheduleState, slot: int) -> str:
+    return state.space.disks[slot].place.log_dir
 
 
 def _racks(brokers: tuple[int, ...], racks: Mapping[int, str | None]) -> int:

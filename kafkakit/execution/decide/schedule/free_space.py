@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Ledger:
+class FreeSpace:
     """Room by slot number: the dirs first, then `anywhere` (never limited), then one for each broker's best open dir.
 
     `room` is an array of bytes, infinite where nothing is known; a closed dir has none (minus infinity).

@@ -14,7 +14,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.deadlock import loosen_knot
 from kafkakit.execution.decide.schedule.flow import fair_rates
 from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
-from kafkakit.execution.decide.schedule.schedule_state import Board, bytes_left
+from kafkakit.execution.decide.schedule.schedule_state import ScheduleState, bytes_left
 from kafkakit.execution.decide.schedule.work import Limits, Place, Speeds, Step, StepKind
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LEAST_NET = 0.01  # share of its rate that a copy is taken to make even where it
 
 
 @dataclass(slots=True)
-class Flight:
+class SentRequest:
     """A request on its way: its index among the steps, the slots of its copies, and how many still flow."""
 
     job: int
@@ -41,7 +41,7 @@ class Rolling:
 
     def __init__(
         self,
-        board: Board,
+        state: ScheduleState,
         limits: Limits,
         speeds: Speeds,
         *,
@@ -52,9 +52,9 @@ class Rolling:
     ) -> None:
         import numpy as np
 
-        self.board, self._limits, self._speeds, self._quantum_s = board, limits, speeds, quantum_s
+        self.state, self._limits, self._speeds, self._quantum_s = state, limits, speeds, quantum_s
         self._spares, self._racks = spares, racks
-        self._extra_left = EXTRA * float(board.load.sum()) / 2 if may_loosen else 0.0
+        self._extra_left = EXTRA * float(state.load.sum()) / 2 if may_loosen else 0.0
         self.loosened = 0
         self.now_s = 0.0
         self.steps: list[Step] = []
@@ -63,12 +63,12 @@ class Rolling:
         self._flow_ingest = np.zeros(0)
         self._flow_flight = np.zeros(0, dtype=np.int64)
         self._new: list[tuple[float, int, int, float, int]] = []
-        self._flights: dict[int, Flight] = {}
+        self._sent: dict[int, SentRequest] = {}
         self._ending: list[tuple[float, int]] = []
         self._controller_s = 0.0
         self._deletions: list[tuple[float, int, int, float, float]] = []
         self._siblings: dict[TopicPartition, list[int]] = {}
-        for index, job in enumerate(board.jobs):
+        for index, job in enumerate(state.jobs):
             self._siblings.setdefault(job.key, []).append(index)
 
     def run(self) -> None:
@@ -92,10 +92,10 @@ class Rolling:
         """Take note of all that was due until now."""
         while self._next_event_s() <= self.now_s:
             if self._ending and self._ending[0][0] <= self.now_s:
-                self._finish(self._flights[heappop(self._ending)[1]])
+                self._finish(self._sent[heappop(self._ending)[1]])
             else:
                 _, _, slot, size, ingest = heappop(self._deletions)
-                self.board.ledger.give(slot, size, ingest)
+                self.state.space.give(slot, size, ingest)
 
     def _next_event_s(self) -> float:
         """When the next request ends whose copies are there, or the next old copy is deleted."""
@@ -104,15 +104,15 @@ class Rolling:
 
     def start_running(self) -> None:
         """Take over what is on the cluster already, whatever the limits say."""
-        for index, job in enumerate(self.board.jobs):
+        for index, job in enumerate(self.state.jobs):
             if job.running:
-                self._launch(index, self.board.legs[index])
+                self._launch(index, self.state.legs[index])
 
     def start_now(self, index: int, leg: Leg) -> None:
         """Send this request of a blocked job instead of the one it waits with."""
         if leg.kind is not StepKind.PART:
-            self.board.book_extra(index, leg)
-        self.board.replace_leg(index, leg)
+            self.state.book_extra(index, leg)
+        self.state.replace_leg(index, leg)
         self._launch(index, leg)
 
     def _loosen(self) -> None:
@@ -120,21 +120,21 @@ class Rolling:
 
         Few free places go round among many full dirs, and all wait for the next: some copies made twice pay.
         """
-        idle = self.board.idle_and_full() if self._extra_left > 0 and self._flights else []
+        idle = self.state.idle_and_full() if self._extra_left > 0 and self._sent else []
         if not idle:
             return
         freed = {slot for _, _, slot, _, _ in self._deletions}
-        freed |= {self.board.frees_of(f.job) for f in self._flights.values()}
-        spares = self.board.open_spares(self._spares)
+        freed |= {self.state.frees_of(f.job) for f in self._sent.values()}
+        spares = self.state.open_spares(self._spares)
         for slot in idle:
-            if slot in freed or len(self._flights) >= self._limits.cluster:
+            if slot in freed or len(self._sent) >= self._limits.cluster:
                 continue
-            way = loosen_knot(self.board, slot, spares, self._racks)
+            way = loosen_knot(self.state, slot, spares, self._racks)
             if way is not None:
-                self._extra_left -= self.board.jobs[way[0]].size
+                self._extra_left -= self.state.jobs[way[0]].size
                 self.loosened += 1
                 self.start_now(*way)
-                spares = self.board.open_spares(spares)
+                spares = self.state.open_spares(spares)
 
     def _start(self) -> None:
         """Start all that may start now, the most pressing first.
@@ -142,40 +142,40 @@ class Rolling:
         One after another would be 100 looks for one start, for most rows go to brokers that the first ones fill. So
         each broker's first row has its turn, and then the rest is held against the limits again.
         """
-        board = self.board
-        while len(self._flights) < self._limits.cluster:
-            rows = board.all_startable()
+        state = self.state
+        while len(self._sent) < self._limits.cluster:
+            rows = state.all_startable()
             if not len(rows):
                 return
-            rows = _most_pressing(rows, board.pressing(rows), 16 * (self._limits.cluster - len(self._flights)))
+            rows = _most_pressing(rows, state.pressing(rows), 16 * (self._limits.cluster - len(self._sent)))
             while len(rows):
-                first = board.first_for_brokers(rows)
+                first = state.first_for_brokers(rows)
                 for index in rows[first].tolist():
-                    if len(self._flights) >= self._limits.cluster:
+                    if len(self._sent) >= self._limits.cluster:
                         return
-                    if board.fits(index):
-                        self._launch(index, board.legs[index])
-                rows = board.startable(rows[~first])
+                    if state.fits(index):
+                        self._launch(index, state.legs[index])
+                rows = state.startable(rows[~first])
             if self._quantum_s:
                 return  # who comes free by what has just started has the next look, a quantum later
 
     def _launch(self, index: int, leg: Leg) -> None:
-        job = self.board.jobs[index]
-        source, sinks, slots = self.board.occupy(index, leg)
+        job = self.state.jobs[index]
+        source, sinks, slots = self.state.occupy(index, leg)
         left = bytes_left(job, len(sinks))
-        flight = Flight(index, leg, len(self.steps), tuple(slots), len(slots), self.now_s)
+        sent = SentRequest(index, leg, len(self.steps), tuple(slots), len(slots), self.now_s)
         for sink, slot in zip(sinks, slots, strict=True):
-            self.board.ledger.take(slot, left, job.ingest)
-            self._new.append((left, source, sink, job.ingest, flight.step))
-        self._flights[flight.step] = flight
+            self.state.space.take(slot, left, job.ingest)
+            self._new.append((left, source, sink, job.ingest, sent.step))
+        self._sent[sent.step] = sent
         self.steps.append(self._step(job, leg, slots))
         for other in self._siblings[job.key]:
-            self.board.waiting[other] = False
+            self.state.waiting[other] = False
         if not slots:
-            self._arrived(flight)
+            self._arrived(sent)
 
     def _step(self, job: Job, leg: Leg, slots: list[int]) -> Step:
-        place = self.board.ledger.place
+        place = self.state.space.place
         adding = [place(s, b, leg.to_dir or job.wanted.get(b)) for s, b in zip(slots, leg.adds, strict=True)]
         inside = leg.kind is StepKind.INSIDE
         gone = leg.adds if inside else leg.removes
@@ -195,16 +195,16 @@ class Rolling:
         )
 
     def _place_of_copy(self, job: Job, broker: int) -> Place:
-        slot = self.board.ledger.slot_of_copy(broker, job.where.get(broker))
+        slot = self.state.space.slot_of_copy(broker, job.where.get(broker))
         path = job.where.get(broker)
-        return Place(broker, path or "") if slot is None else self.board.ledger.place(slot, broker, path)
+        return Place(broker, path or "") if slot is None else self.state.space.place(slot, broker, path)
 
     def _flow(self) -> None:
         """Let time pass until the next copy ends, or longer by up to a quantum."""
         import numpy as np
 
         self._take_new()
-        rates = fair_rates(self._flow_ends[0], self._flow_ends[1], self.board.rate)
+        rates = fair_rates(self._flow_ends[0], self._flow_ends[1], self.state.rate)
         net = np.maximum(rates - self._flow_ingest, LEAST_NET * rates)
         wants = self._flow_left / net
         pause = float(wants.min())
@@ -212,10 +212,10 @@ class Rolling:
         pause = max(pause, self._quantum_s if len(wants) > 1 else 0.0)
         done = wants <= pause
         moved = np.where(done, self._flow_left, net * pause)
-        count = len(self.board.load)
-        self.board.load -= np.bincount(self._flow_ends[0], moved, minlength=count)
-        self.board.load -= np.bincount(self._flow_ends[1], moved, minlength=count)
-        np.maximum(self.board.load, 0.0, out=self.board.load)
+        count = len(self.state.load)
+        self.state.load -= np.bincount(self._flow_ends[0], moved, minlength=count)
+        self.state.load -= np.bincount(self._flow_ends[1], moved, minlength=count)
+        np.maximum(self.state.load, 0.0, out=self.state.load)
         began = self.now_s
         ended = [
             (began + took, step)
@@ -227,11 +227,11 @@ class Rolling:
         self._flow_ingest, self._flow_flight = self._flow_ingest[stay], self._flow_flight[stay]
         self.now_s = began + pause
         for end_s, step in sorted(ended):
-            flight = self._flights[step]
-            flight.flows -= 1
-            flight.end_s = max(flight.end_s, end_s)
-            if not flight.flows:
-                self._arrived(flight)
+            sent = self._sent[step]
+            sent.flows -= 1
+            sent.end_s = max(sent.end_s, end_s)
+            if not sent.flows:
+                self._arrived(sent)
 
     def _take_new(self) -> None:
         import numpy as np
@@ -245,32 +245,32 @@ class Rolling:
         self._flow_flight = np.concatenate([self._flow_flight, np.array(step)])
         self._new = []
 
-    def _arrived(self, flight: Flight) -> None:
+    def _arrived(self, sent: SentRequest) -> None:
         """All copies of a request are there: it ends when that is seen, and when the controller comes to it."""
-        flight.end_s += self._speeds.step_s
-        if flight.leg.kind is not StepKind.INSIDE:
-            flight.end_s = max(flight.end_s, self._controller_s + 1 / self._speeds.steps_per_s)
-            self._controller_s = flight.end_s
-        heappush(self._ending, (flight.end_s, flight.step))
+        sent.end_s += self._speeds.step_s
+        if sent.leg.kind is not StepKind.INSIDE:
+            sent.end_s = max(sent.end_s, self._controller_s + 1 / self._speeds.steps_per_s)
+            self._controller_s = sent.end_s
+        heappush(self._ending, (sent.end_s, sent.step))
 
-    def _finish(self, flight: Flight) -> None:
-        board, leg, index = self.board, flight.leg, flight.job
-        job = board.jobs[index]
-        self.steps[flight.step] = replace(self.steps[flight.step], end_s=flight.end_s)
-        board.vacate(index, leg)
-        del self._flights[flight.step]
+    def _finish(self, sent: SentRequest) -> None:
+        state, leg, index = self.state, sent.leg, sent.job
+        job = state.jobs[index]
+        self.steps[sent.step] = replace(self.steps[sent.step], end_s=sent.end_s)
+        state.vacate(index, leg)
+        del self._sent[sent.step]
         gone = leg.adds if leg.kind is StepKind.INSIDE else leg.removes
         for broker in gone:
-            slot = self.board.ledger.slot_of_copy(broker, job.where.get(broker))
+            slot = self.state.space.slot_of_copy(broker, job.where.get(broker))
             if slot is not None:
-                due = flight.end_s + self._limits.deletion_delay_s
-                heappush(self._deletions, (due, flight.step, slot, float(job.size), job.ingest))
-        job.arrive(leg, tuple(p.log_dir for p in self.steps[flight.step].adding))
+                due = sent.end_s + self._limits.deletion_delay_s
+                heappush(self._deletions, (due, sent.step, slot, float(job.size), job.ingest))
+        job.arrive(leg, tuple(p.log_dir for p in self.steps[sent.step].adding))
         for other in self._siblings[job.key]:
-            board.jobs[other].last_step = flight.step
-            board.waiting[other] = not board.jobs[other].is_done
+            state.jobs[other].last_step = sent.step
+            state.waiting[other] = not state.jobs[other].is_done
         if not job.is_done:
-            board.set_next(index)
+            state.set_next(index)
 
 
 def _most_pressing(rows: "np.ndarray", keys: "np.ndarray", few: int) -> "np.ndarray":

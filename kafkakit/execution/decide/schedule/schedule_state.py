@@ -4,24 +4,24 @@ from collections.abc import Collection, Sequence, Set
 from typing import TYPE_CHECKING
 
 from kafkakit.execution.decide.schedule.flow import Ends
-from kafkakit.execution.decide.schedule.free_space import Ledger
+from kafkakit.execution.decide.schedule.free_space import FreeSpace
 from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-class Board:
+class ScheduleState:
     """Rows are jobs, each with its next request (`legs`) and whether it is `waiting` to be sent.
 
     A row has its source end, how many copies, and for each copy (up to the most of any job) the end and the ledger's
     slot it goes to. `load` is the bytes that are still to pass each end.
     """
 
-    def __init__(self, jobs: Sequence[Job], ends: Ends, ledger: Ledger) -> None:
+    def __init__(self, jobs: Sequence[Job], ends: Ends, space: FreeSpace) -> None:
         import numpy as np
 
-        self.jobs, self.ledger, self._ends = jobs, ledger, ends
+        self.jobs, self.space, self._ends = jobs, space, ends
         self.rate = np.array(ends.rate)
         self.load = np.zeros(ends.count)
         self._limit = np.array(ends.slots)
@@ -32,12 +32,12 @@ class Board:
         self._copies = np.zeros(count, dtype=np.int64)
         self._source = np.full(count, ends.nowhere)
         self._sink = np.full((width, count), ends.nowhere)
-        self._slot = np.full((width, count), ledger.anywhere)
+        self._slot = np.full((width, count), space.anywhere)
         self._weight = np.zeros(count)
-        self._frees = np.full(count, ledger.anywhere)
-        self._asked = np.zeros(len(ledger.room))
-        self._slot_rate = np.ones(len(ledger.room))
-        for slot, disk in enumerate(ledger.disks):
+        self._frees = np.full(count, space.anywhere)
+        self._asked = np.zeros(len(space.room))
+        self._slot_rate = np.ones(len(space.room))
+        for slot, disk in enumerate(space.disks):
             self._slot_rate[slot] = max(1.0, ends.rate[ends.into(disk.place.broker)])
         self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
         self.waiting = np.array([not j.is_done or j.running for j in jobs], dtype=bool)
@@ -64,7 +64,7 @@ class Board:
         self._used[source] += count
         for sink in sinks:
             self._used[sink] += 1
-        return source, sinks, [self.ledger.settle(s) for s in self._slot[:count, index].tolist()]
+        return source, sinks, [self.space.settle(s) for s in self._slot[:count, index].tolist()]
 
     def vacate(self, index: int, leg: Leg) -> None:
         """A request has ended."""
@@ -76,12 +76,12 @@ class Board:
         """Where a request's copies would go."""
         job = self.jobs[index]
         if leg.to_dir is not None:
-            return (self.ledger.slot_for(leg.adds[0], leg.to_dir),)
-        return tuple(self.ledger.slot_for(b, job.wanted.get(b)) for b in leg.adds)
+            return (self.space.slot_for(leg.adds[0], leg.to_dir),)
+        return tuple(self.space.slot_for(b, job.wanted.get(b)) for b in leg.adds)
 
     def weight_of(self, index: int) -> float:
         """What one copy of a job books in a dir."""
-        return self.ledger.weight(self.jobs[index].size, self.jobs[index].ingest)
+        return self.space.weight(self.jobs[index].size, self.jobs[index].ingest)
 
     def all_startable(self) -> "np.ndarray":
         """The rows that could start now, each by itself."""
@@ -93,7 +93,7 @@ class Board:
 
     def startable(self, rows: "np.ndarray") -> "np.ndarray":
         """Those of the rows that could start now, each by itself; the order stays."""
-        used, room, free = self._used, self.ledger.room, self._used < self._limit
+        used, room, free = self._used, self.space.room, self._used < self._limit
         rows = rows[self.waiting.take(rows)]
         for sinks, slots in zip(self._sink, self._slot, strict=True):  # the first test leaves few for the others
             rows = rows[free.take(sinks.take(rows))]
@@ -123,7 +123,7 @@ class Board:
         used = self._used[source]
         if used and used + count > self._limit[source]:
             return False
-        weight, room = self._weight[index], self.ledger.room
+        weight, room = self._weight[index], self.space.room
         return all(
             self._used[self._sink[n, index]] < self._limit[self._sink[n, index]]
             and room[self._slot[n, index]] >= weight
@@ -155,10 +155,10 @@ class Board:
         if not idle.any():
             return []
         rows = np.flatnonzero(self.waiting)
-        lacking = [s[self.ledger.room.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
+        lacking = [s[self.space.room.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
         found = []
-        for slot in {n for s in np.unique(np.concatenate(lacking)).tolist() for n in self.ledger.choices(s)}:
-            end = self._ends.out(self.ledger.disks[slot].place.broker)
+        for slot in {n for s in np.unique(np.concatenate(lacking)).tolist() for n in self.space.choices(s)}:
+            end = self._ends.out(self.space.disks[slot].place.broker)
             if idle[end]:
                 found.append((-float(left[end]), slot))
         return [slot for _, slot in sorted(found)]
@@ -166,7 +166,7 @@ class Board:
     def open_spares(self, brokers: Collection[int]) -> list[int]:
         """The brokers that may take in one copy more now, and have room for the smallest that waits at least."""
         least = float(self._weight[self.waiting].min(initial=float("inf")))
-        into, room, slot_for = self._ends.into, self.ledger.room, self.ledger.slot_for
+        into, room, slot_for = self._ends.into, self.space.room, self.space.slot_for
         free = self._used < self._limit
         return [b for b in sorted(brokers) if free[into(b)] and room[slot_for(b, None)] >= least]
 
@@ -179,15 +179,13 @@ class Board:
         """The waiting jobs that may want room in one of these dirs."""
         import numpy as np
 
-        asked = [n for n in range(self.ledger.anywhere) if n in slots]
-        asked += [
-            s for s in range(self.ledger.anywhere + 1, len(self.ledger.room)) if slots & set(self.ledger.choices(s))
-        ]
+        asked = [n for n in range(self.space.anywhere) if n in slots]
+        asked += [s for s in range(self.space.anywhere + 1, len(self.space.room)) if slots & set(self.space.choices(s))]
         found: list[int] = (self.waiting & np.isin(self._slot, asked).any(axis=0)).nonzero()[0].tolist()
         return found
 
     def frees_of(self, index: int) -> int:
-        """The dir that a job's request frees, or `ledger.anywhere`."""
+        """The dir that a job's request frees, or `space.anywhere`."""
         return int(self._frees[index])
 
     def pressing(self, rows: "np.ndarray") -> "np.ndarray":
@@ -208,20 +206,20 @@ class Board:
         """Seconds of copies that find no room in a dir as it is, by slot."""
         import numpy as np
 
-        lacking = np.maximum(self._asked - np.maximum(self.ledger.room, 0.0), 0.0)
+        lacking = np.maximum(self._asked - np.maximum(self.space.room, 0.0), 0.0)
         short: np.ndarray = lacking / self._slot_rate
-        short[self.ledger.anywhere :] = 0.0
+        short[self.space.anywhere :] = 0.0
         return short
 
     def _set_row(self, index: int, leg: Leg) -> None:
         job = self.jobs[index]
         self._sink[:, index] = self._ends.nowhere
-        self._slot[:, index] = self.ledger.anywhere
+        self._slot[:, index] = self.space.anywhere
         count = len(leg.adds)
         self._copies[index] = count
         gone = next(iter(leg.adds if leg.to_dir is not None else leg.removes), None)
-        left = None if gone is None else self.ledger.slot_of_copy(gone, job.where.get(gone))
-        self._frees[index] = self.ledger.anywhere if left is None else left
+        left = None if gone is None else self.space.slot_of_copy(gone, job.where.get(gone))
+        self._frees[index] = self.space.anywhere if left is None else left
         self._slot[:count, index] = self.slots_of(index, leg)
         self._source[index], self._sink[:count, index] = self._ends_of(job, leg)
         self._weight[index] = self.weight_of(index)

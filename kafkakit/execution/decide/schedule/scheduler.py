@@ -8,10 +8,10 @@ from kafkakit.core.quantities import counted
 from kafkakit.execution.decide.schedule.bound import lower_bound
 from kafkakit.execution.decide.schedule.deadlock import break_knot, why_stuck
 from kafkakit.execution.decide.schedule.flow import Ends
-from kafkakit.execution.decide.schedule.free_space import Ledger
+from kafkakit.execution.decide.schedule.free_space import FreeSpace
 from kafkakit.execution.decide.schedule.partition_steps import Job, dir_job_of, job_of
 from kafkakit.execution.decide.schedule.rolling_window import Rolling
-from kafkakit.execution.decide.schedule.schedule_state import Board
+from kafkakit.execution.decide.schedule.schedule_state import ScheduleState
 from kafkakit.execution.decide.schedule.work import DirTask, Disk, Limits, Rates, Schedule, Speeds, Task
 
 EXACT_JOBS = 2000  # above that, time goes in steps of at least bound / QUANTA
@@ -191,10 +191,10 @@ def _attempt(
     ]
     jobs += [dir_job_of(d, where.setdefault(d.key, {}), unbreakable=d.key in unbreakable) for d in world.dir_tasks]
     ends = Ends(world.brokers, world.limits, world.rates, world.speeds)
-    ledger = Ledger(world.disks, world.brokers, world.limits, horizon_s)
-    board = Board(jobs, ends, ledger)
+    space = FreeSpace(world.disks, world.brokers, world.limits, horizon_s)
+    state = ScheduleState(jobs, ends, space)
     rolling = Rolling(
-        board,
+        state,
         world.limits,
         world.speeds,
         quantum_s=quantum_s,
@@ -204,13 +204,13 @@ def _attempt(
     )
     rolling.start_running()
     rolling.run()
-    while board.waiting.any():
-        way = break_knot(board, world.spares, world.racks)
+    while state.waiting.any():
+        way = break_knot(state, world.spares, world.racks)
         if way is None:
             break
         rolling.start_now(*way)
         rolling.run()
-    stuck = {jobs[int(i)].key: why_stuck(board, int(i)) for i in board.waiting.nonzero()[0]}
+    stuck = {jobs[int(i)].key: why_stuck(state, int(i)) for i in state.waiting.nonzero()[0]}
     makespan_s = max((s.end_s for s in rolling.steps), default=0.0)
     return _Try(rolling=rolling, jobs=tuple(jobs), stuck=stuck, makespan_s=makespan_s)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import Broker, BrokerState, Reassignment, TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.status.looks import Health, HeldLease, KnownRun, Sight, Throttled, entries_of
-from kafkakit.execution.decide.status.runs import Flight, left_bytes, mover_of, owner_of, view_run
+from kafkakit.execution.decide.status.looks import Health, HeldLease, KnownRun, StatusLook, Throttled, entries_of
+from kafkakit.execution.decide.status.runs import RunningMove, left_bytes, mover_of, owner_of, view_run
 from kafkakit.execution.decide.status.samples import Growth, History, growth_of, landing_rate, window_of
 from kafkakit.execution.decide.status.stall import QUIET_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.execution.decide.status.state import CopyState, CopyView, InsideView, MoveView, StatusView
@@ -41,7 +41,7 @@ class _Flow:
     ingest: Mapping[tuple[int, str], float]
 
 
-def judge(sight: Sight, history: History, inside_history: History, around: Around) -> StatusView:
+def judge(sight: StatusLook, history: History, inside_history: History, around: Around) -> StatusView:
     """Put a look, the sizes of earlier ones and what else is known together; O(moves x samples)."""
     flow = _flow_of(sight, history, around.throttled)
     moves, owners = [], {}
@@ -72,7 +72,7 @@ def judge(sight: Sight, history: History, inside_history: History, around: Aroun
     )
 
 
-def _run_rate(run: KnownRun, flights: Sequence[Flight], around: Around, now_s: float) -> float | None:
+def _run_rate(run: KnownRun, flights: Sequence[RunningMove], around: Around, now_s: float) -> float | None:
     """How fast what is left shrinks; steps that began and ended between two looks are in that."""
     before, left = around.left_before.get(run.journal), left_bytes(run, flights)
     if before is None or left is None or now_s <= before[0]:
@@ -88,9 +88,9 @@ def _key(move: Reassignment) -> TopicPartition:
     return TopicPartition(move.topic, move.partition)
 
 
-def _flight(view: MoveView) -> Flight:
+def _flight(view: MoveView) -> RunningMove:
     dead = (Cause.DEAD_DESTINATION, Cause.SILENT_DESTINATION)
-    return Flight(
+    return RunningMove(
         move=view.move,
         missing_bytes=view.missing_bytes,
         bytes_per_s=view.bytes_per_s,
@@ -99,23 +99,23 @@ def _flight(view: MoveView) -> Flight:
     )
 
 
-def _leader(sight: Sight, key: TopicPartition) -> int | None:
+def _leader(sight: StatusLook, key: TopicPartition) -> int | None:
     state = sight.live.states.get(key)
     return state.leader if state is not None and state.leader is not None and _alive(sight, state.leader) else None
 
 
-def _alive(sight: Sight, broker: int) -> bool:
+def _alive(sight: StatusLook, broker: int) -> bool:
     return sight.live.is_alive(broker)
 
 
-def _source_bytes(sight: Sight, move: Reassignment) -> int | None:
+def _source_bytes(sight: StatusLook, move: Reassignment) -> int | None:
     """The bytes of the largest full copy that a broker tells of."""
     key = _key(move)
     sizes = [a.replicas[key].size_bytes for b, a in sight.dirs.items() if b not in move.adding and key in a.replicas]
     return max(sizes, default=None)
 
 
-def _copy(move: Reassignment, broker: int, sight: Sight, flow: _Flow, throttled: Throttled) -> CopyView:
+def _copy(move: Reassignment, broker: int, sight: StatusLook, flow: _Flow, throttled: Throttled) -> CopyView:
     key = _key(move)
     state, answer = sight.live.states.get(key), sight.dirs.get(broker)
     found = answer.replicas.get(key) if answer is not None else None
@@ -142,7 +142,7 @@ def _copy(move: Reassignment, broker: int, sight: Sight, flow: _Flow, throttled:
 
 
 def _facts(
-    move: Reassignment, broker: int, sight: Sight, flow: _Flow, throttled: Throttled, growth: Growth | None
+    move: Reassignment, broker: int, sight: StatusLook, flow: _Flow, throttled: Throttled, growth: Growth | None
 ) -> CopyFacts:
     key = _key(move)
     state, answer = sight.live.states.get(key), sight.dirs.get(broker)
@@ -174,7 +174,7 @@ def _state_of(broker: Broker | None) -> str:
     return "" if broker is None else BrokerState.ALIVE.value if broker.is_alive else broker.state.value
 
 
-def _could_lead(move: Reassignment, sight: Sight) -> tuple[int, ...]:
+def _could_lead(move: Reassignment, sight: StatusLook) -> tuple[int, ...]:
     """The brokers that could lead once they are back: those last in sync, else the dead ones with a full copy."""
     state = sight.live.states.get(_key(move))
     full = tuple(b for b in move.replicas if b not in move.adding)
@@ -222,7 +222,7 @@ def _limit(key: TopicPartition, broker: int, side: str, rate_key: str, throttled
     return Limit(broker=broker, side=side, rate=int(value), wildcard=wildcard)
 
 
-def _flow_of(sight: Sight, history: History, throttled: Throttled) -> _Flow:
+def _flow_of(sight: StatusLook, history: History, throttled: Throttled) -> _Flow:
     growth: dict[TopicPartitionReplica, Growth] = {}
     receiving: set[int] = set()
     ingest: dict[tuple[int, str], float] = {}

@@ -14,7 +14,7 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, LEADER_LIST, LIST_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class StatusLook:
     """One light look: running moves, the state of their topics, the log dirs of brokers that take part.
 
     `at_s` is of a monotonic clock, taken when the sizes were read.
@@ -79,7 +79,7 @@ class HeldLease:
         return self.record.holder is not None and self.life is not Life.GONE
 
 
-def landed_between(before: Sight, after: Sight) -> int:
+def landed_between(before: StatusLook, after: StatusLook) -> int:
     """Bytes that came into new copies between two looks.
 
     A move that ended in its target has brought all its bytes; `after` knows the states of its topic. One that began
@@ -101,7 +101,7 @@ def landed_between(before: Sight, after: Sight) -> int:
     return landed
 
 
-def _held(sight: Sight, broker: int, key: TopicPartition) -> int | None:
+def _held(sight: StatusLook, broker: int, key: TopicPartition) -> int | None:
     answer = sight.dirs.get(broker)
     copy = answer.replicas.get(key) if answer is not None else None
     return None if copy is None else copy.size_bytes

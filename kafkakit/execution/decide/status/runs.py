@@ -11,7 +11,7 @@ from kafkakit.execution.decide.status.looks import HeldLease, KnownRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flight:
+class RunningMove:
     """One running move as far as runs care: what is still to come, and how fast it comes.
 
     None where no broker tells. `held_up` are brokers that copies wait for, `stalled` says that nothing comes.
@@ -72,7 +72,7 @@ def is_working(state: RunState, lease: HeldLease | None) -> bool:
 
 def view_run(
     run: KnownRun,
-    flights: Sequence[Flight],
+    flights: Sequence[RunningMove],
     lease: HeldLease | None,
     now_s: float,
     resume: str,
@@ -115,7 +115,7 @@ def eta_of(left_bytes: int | None, bytes_per_s: float | None) -> float | None:
     return left_bytes / bytes_per_s if bytes_per_s else None
 
 
-def bytes_to_come(plan: Plan, state: RunState, flying: Mapping[TopicPartition, Flight]) -> int:
+def bytes_to_come(plan: Plan, state: RunState, flying: Mapping[TopicPartition, RunningMove]) -> int:
     """What a run still has to copy between brokers, by its plan and by what it has sent; O(moves), no requests.
 
     A move that was sent and runs no more has arrived. Copies between the log dirs of a broker are not counted.
@@ -138,7 +138,7 @@ def _copies(move: Move, goal: tuple[int, ...], there: tuple[int, ...]) -> int:
     return sum(b not in there for b in goal)
 
 
-def left_bytes(run: KnownRun, flights: Sequence[Flight]) -> int | None:
+def left_bytes(run: KnownRun, flights: Sequence[RunningMove]) -> int | None:
     """What a run still has to copy, as `bytes_to_come`; None when its plan is not there."""
     flying = {TopicPartition(f.move.topic, f.move.partition): f for f in flights}
     if run.plan is not None and run.state.unsettled:
@@ -148,7 +148,7 @@ def left_bytes(run: KnownRun, flights: Sequence[Flight]) -> int | None:
     return sum(known) if known and not run.state.unsettled else None
 
 
-def _doing(state: RunState, flights: Sequence[Flight], resume: str, *, working: bool) -> str:
+def _doing(state: RunState, flights: Sequence[RunningMove], resume: str, *, working: bool) -> str:
     if not state.unsettled:
         if flights:
             return "ended, its moves go on"

@@ -1,0 +1,200 @@
+"""The options of commands that carry plans out (`reassign`, `broker`), and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkakit.cli.option_groups import option_words
+
+if TYPE_CHECKING:
+    from kafkakit.cli.kit import Kit
+    from kafkakit.execution.decide.outcome import Request
+    from kafkakit.execution.decide.rates import RateRequest
+    from kafkakit.execution.decide.schedule.work import Limits
+
+ThrottleBroker = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--throttle-broker",
+        metavar="ID:RATE|ID:in=RATE,out=RATE",
+        help="Give one broker rates of its own, for what it takes in, what it sends, or both: 3:10MB, "
+        "3:in=10MB,out=40MB. Repeatable.",
+    ),
+]
+ThrottleDirs = Annotated[
+    str | None,
+    typer.Option(
+        "--throttle-dirs",
+        metavar="RATE",
+        help="Limit the copying between log dirs inside each broker; `none` drops that limit.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """Whether anything is done, and whether it is confirmed beforehand."""
+
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")
+    ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
+    ] = False
+
+    def confirm(self, kit: Kit, question: str) -> bool:
+        """True with `--yes`, else when the answer typed on the terminal is `yes`."""
+        return self.yes or kit.output.ask_typed(question)
+
+    def require_possible(self, kit: Kit) -> None:
+        """Raise `RefusedError` where a confirmation is needed and cannot be given."""
+        from kafkakit.core.errors import RefusedError
+
+        if not (self.yes or self.dry_run or kit.input_allowed):
+            raise RefusedError("confirmation needed, and there is no terminal to ask on", hint="pass --yes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleOptions:
+    """Throttles of a run, as typed."""
+
+    throttle: Annotated[
+        str | None,
+        typer.Option(
+            "--throttle",
+            metavar="RATE",
+            help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
+            "replicas only; `none` drops a throttle that an interrupted run left. Without it an interrupted run's is "
+            "kept.",
+        ),
+    ] = None
+    throttle_broker: ThrottleBroker = None
+    throttle_dirs: ThrottleDirs = None
+
+    def request(self) -> RateRequest:
+        """The texts as rates; raises `UsageError` for one that cannot be read."""
+        from kafkakit.execution.decide.rates import read_request
+
+        return read_request(self.throttle, self.throttle_broker or (), self.throttle_dirs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOptions:
+    """What the order of moves must keep; the numbers are the defaults of `Limits`."""
+
+    max_in: Annotated[
+        int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker takes in at the same time.")
+    ] = 5
+    max_out: Annotated[
+        int, typer.Option("--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
+    ] = 5
+    max_moves: Annotated[
+        int,
+        typer.Option(
+            "--max-moves-in-flight",
+            "--batch-size",
+            min=1,
+            max=5000,
+            help="Partitions that move at the same time in the whole cluster.",
+        ),
+    ] = 1000
+    one_replica: Annotated[
+        bool, typer.Option("--one-replica-at-a-time", help="Give a partition one new copy after the other.")
+    ] = False
+    max_disk_use: Annotated[
+        str,
+        typer.Option(
+            "--max-disk-use",
+            metavar="PERCENT",
+            help="Never fill a log dir above this share of its size (95%), on the way either.",
+        ),
+    ] = "95%"
+    disk_headroom: Annotated[
+        str, typer.Option("--disk-headroom", metavar="SIZE", help="Leave this much free in each log dir in any case.")
+    ] = "0"
+
+    def limits(self) -> Limits:
+        """The values of the options; raises `UsageError` for a size or a percentage that cannot be read."""
+        from kafkakit.core.percent import parse_percent
+        from kafkakit.core.quantities import parse_size
+        from kafkakit.execution.decide.schedule.work import Limits
+
+        return Limits(
+            into_each=self.max_in,
+            out_each=self.max_out,
+            cluster=self.max_moves,
+            max_use=parse_percent(self.max_disk_use, "--max-disk-use"),
+            headroom_bytes=parse_size(self.disk_headroom, "--disk-headroom"),
+            one_replica_at_a_time=self.one_replica,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run deals with its surroundings."""
+
+    ingest_sample: Annotated[
+        str,
+        typer.Option(
+            "--ingest-sample",
+            metavar="DURATION",
+            help="Measure for this long what the logs take in, for the times and the disks; 0: count with no growth.",
+        ),
+    ] = "5s"
+    wait_for_others: Annotated[
+        bool,
+        typer.Option(
+            "--wait-for-others/--refuse-others",
+            help="Wait while somebody else moves planned partitions, or refuse; such a move is never overwritten.",
+        ),
+    ] = False
+    allow_drift: Annotated[
+        bool, typer.Option("--allow-drift", help="Go on although other partitions or racks changed since the plan.")
+    ] = False
+    stall_timeout: Annotated[
+        str, typer.Option("--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long.")
+    ] = "5m"
+
+
+def run_request(
+    kit: Kit,
+    plan_file: str,
+    cluster_id: str,
+    consent: Consent,
+    rates: ThrottleOptions = ThrottleOptions(),
+    schedule: ScheduleOptions = ScheduleOptions(),
+    running: RunOptions = RunOptions(),
+) -> Request:
+    """The options as the request for a run; raises `UsageError` for a text that cannot be read."""
+    from shlex import quote
+
+    from kafkakit.core.durations import parse_duration, parse_duration_or_zero
+    from kafkakit.execution.decide.outcome import Commands, Request
+
+    return Request(
+        commands=Commands(
+            program=kit.program,
+            plan=quote(plan_file),
+            run_options=tuple(sorted((*option_words(schedule), *option_words(running)), key=_has_value)),
+            throttle_options=option_words(rates),
+        ),
+        plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
+        confirm=lambda: consent.confirm(kit, f"Change cluster {cluster_id}?"),
+        pinned_cluster_id=kit.settings.cluster_id,
+        rates=rates.request(),
+        limits=schedule.limits(),
+        wait_for_others=running.wait_for_others,
+        ingest_sample_s=parse_duration_or_zero(running.ingest_sample, "--ingest-sample"),
+        allow_drift=running.allow_drift,
+        dry_run=consent.dry_run,
+        stall_timeout_s=parse_duration(running.stall_timeout, "--stall-timeout"),
+    )
+
+
+def _has_value(word: str) -> bool:
+    """False for switches, which come first."""
+    return " " in word

@@ -1,0 +1,5 @@
+"""What other tools use of `reassign`: a run of a plan."""
+
+from kafkakit.reassign.act.run import prepare_run
+
+__all__ = ["prepare_run"]
