@@ -64,6 +64,11 @@ class Broker:
     storage_free_bytes: int | None = None
 
     @property
+    def group(self) -> str | None:
+        """What the rule of groups looks at, here and in plans: the broker's rack; None where it has none."""
+        return self.rack or None
+
+    @property
     def is_alive(self) -> bool:
         """True when the broker is registered and unfenced."""
         return self.state is BrokerState.ALIVE

@@ -214,9 +214,9 @@ def _made_anew(topic_id: str | None, now: PartitionState) -> bool:
 def _rack_difference(broker: PlanBroker, live: Live) -> str | None:
     """A broker that is not alive keeps its planned rack: that it is down is judged elsewhere."""
     now = live.brokers.get(broker.id)
-    if now is None or not now.is_alive or (now.rack or "") == (broker.rack or ""):
+    if now is None or not now.is_alive or (now.group or "") == (broker.rack or ""):
         return None
-    return f"broker {broker.id}: rack {broker.rack or '-'} is now {now.rack or '-'}"
+    return f"broker {broker.id}: rack {broker.rack or '-'} is now {now.group or '-'}"
 
 
 def _difference(entry: ScopeEntry, now: PartitionState | None, live: Live) -> str:

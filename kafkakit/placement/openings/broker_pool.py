@@ -37,7 +37,7 @@ def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
             leaders.update(partition.replicas[:1])
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and _is_closed(b))
-    racks = {b.id: b.rack or None for b in snapshot.brokers}
+    racks = {b.id: b.group for b in snapshot.brokers}
     return BrokerPool(racks, live, live - closed, closed, replicas, leaders)
 
 

@@ -167,7 +167,7 @@ class RoundScheduler:
             self._request.limits,
             rates,
             self._speeds or Speeds(),
-            racks={b.id: b.rack for b in live.brokers.values()},
+            racks={b.id: b.group for b in live.brokers.values()},
         )
 
     def _carry(self, round_schedule: RoundSchedule, label: str) -> None:

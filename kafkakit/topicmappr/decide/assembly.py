@@ -34,7 +34,7 @@ class Decision:
 
 def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, decision: Decision) -> Plan:
     """Make the plan of a decision; `words` are the operator's flags for the record. O(partitions)."""
-    racks = {b.id: b.rack or None for b in snapshot.brokers}
+    racks = {b.id: b.group for b in snapshot.brokers}
     moves = tuple(
         _move(p, new, scope.topic_ids.get(p.key.topic), decision.dirs.get(i, {}))
         for i, (p, new) in enumerate(zip(scope.partitions, decision.replicas, strict=True))

@@ -103,7 +103,7 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
     able, _ = set_stranded_apart(scope_of(snapshot, asked.scope).partitions, live)
     kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
     openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in asked.untouched}
-    grouping = Grouping.of(GroupRule(asked.min_rack_ids), {b.id: b.rack for b in snapshot.brokers}, live)
+    grouping = Grouping.of(GroupRule(asked.min_rack_ids), {b.id: b.group for b in snapshot.brokers}, live)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
         PartitionChange(index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted)

@@ -54,7 +54,7 @@ def build_scene(plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest)
         tasks=tuple(tally.tasks),
         dir_tasks=tuple(tally.dir_tasks),
         disks=tuple(_disks(snapshot.brokers, tally)),
-        racks={b.id: b.rack for b in snapshot.brokers},
+        racks={b.id: b.group for b in snapshot.brokers},
         notes=tuple(_notes(plan, tally)),
     )
 

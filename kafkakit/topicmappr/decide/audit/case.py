@@ -73,7 +73,7 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditReques
     return AuditCase(
         rows=tuple(rows),
         strangers=tuple(entries.values()),
-        racks={b.id: b.rack or None for b in snapshot.brokers},
+        racks={b.id: b.group for b in snapshot.brokers},
         live=live,
         known=known,
         even=_even(rows, live, request),

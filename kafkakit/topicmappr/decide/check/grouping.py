@@ -33,7 +33,7 @@ class Subject:
     @property
     def racks(self) -> dict[int, str]:
         """The rack of each broker that has one."""
-        return {b.id: b.rack for b in self.snapshot.brokers if b.rack}
+        return {b.id: b.group for b in self.snapshot.brokers if b.group}
 
 
 Describe = Callable[[int], str]

@@ -62,7 +62,7 @@ def racks(subject: Subject) -> Iterator[Finding]:
     asks = "put replicas on the same rack" if minimum == 0 else f"span fewer than {minimum} racks"
     hint = subject.hints.fix_racks()
     yield from by_topic(subject, "rack-rule", broken, asks, hint, _racks_of(subject))
-    sizes = Counter(numbers[b.rack] for b in subject.judged.values() if b.rack)
+    sizes = Counter(numbers[b.group] for b in subject.judged.values() if b.group)
     uneven = ~broken & _uneven(table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
     yield from by_topic(
         subject, "rack-spread", uneven, "crowd a rack", subject.hints.fix_racks(spread=True), _racks_of(subject)

@@ -63,7 +63,7 @@ def facts_of(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None) 
     now: tuple[int, ...] | None = None
     states: dict[int, BrokerState] = {}
     if snapshot is not None:
-        racks = {b.id: b.rack or None for b in snapshot.brokers} | {b: r for b, r in racks.items() if r}
+        racks = {b.id: b.group for b in snapshot.brokers} | {b: r for b, r in racks.items() if r}
         states = {b.id: b.state for b in snapshot.brokers}
         now = next((p.replicas for t, p in snapshot.partitions() if (t, p.partition) == key), ())
     targets = frozenset(b.id for b in plan.brokers)

@@ -43,8 +43,8 @@ def frontier_inputs_of(
     Raises `UsageError` and `TryLaterError` as a rebalance with the same request would. O(replicas).
     """
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
-    racks = {b.id: b.rack or None for b in snapshot.brokers}
-    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
+    racks = {b.id: b.group for b in snapshot.brokers}
+    live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
     holding = frozenset(b for p in scope.partitions for b in p.current)
     change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
     wrong = sorted({*change.missing, *change.old_missing, *change.replace})

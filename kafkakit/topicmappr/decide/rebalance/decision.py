@@ -75,8 +75,8 @@ def decide_rebalance(
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
-    racks = {b.id: b.rack or None for b in snapshot.brokers}
-    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
+    racks = {b.id: b.group for b in snapshot.brokers}
+    live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
     holding = frozenset(b for p in scope.partitions for b in p.current)
     change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
     _check_brokers(change, request)

@@ -152,9 +152,9 @@ def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) 
         return _World(
             racks={}, live=dict.fromkeys(sorted({*holding, *listed})), change=classify_unseen(holding, listed)
         )
-    live = {b.id: b.rack or None for b in snapshot.brokers if b.is_alive}
+    live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
     return _World(
-        racks={b.id: b.rack or None for b in snapshot.brokers},
+        racks={b.id: b.group for b in snapshot.brokers},
         live=live,
         change=classify(holding, request.brokers.resolve(holding, frozenset(live)), live),
     )

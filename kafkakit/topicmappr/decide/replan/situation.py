@@ -103,7 +103,7 @@ def situation_of(plan: Plan, snapshot: ClusterSnapshot) -> Situation:
                 entry = None if anew else scope.pop(key, None)
                 move = None if anew else moves.pop(key, None)
                 rows.append(_row(topic, p, entry, move, targets.get(key), alive))
-    racks = {b.id: b.rack or None for b in snapshot.brokers}
+    racks = {b.id: b.group for b in snapshot.brokers}
     known = {b.id for b in plan.brokers} | {b for e in plan.scope for b in e.replicas}
     known |= {load.broker for load in (*plan.before.brokers, *plan.after.brokers)}
     return Situation(
