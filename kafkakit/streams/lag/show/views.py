@@ -137,6 +137,8 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "worst": f"{line.worst.group} {line.worst.topic}-{line.worst.partition}",
         "eta_s": _seconds(line.eta_ms),
         "retention_left_s": _seconds(line.retention_left_ms),
+        "retention_low_s": _seconds(line.retention_low_ms),
+        "retention_basis": line.retention_basis.word,
         "consumed_per_s": _rounded(line.consumed_per_s),
         "produced_per_s": _rounded(line.produced_per_s),
         "unknown": line.unknown,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kafkakit.core.errors import TryLaterError
@@ -315,6 +316,23 @@ def test_what_is_beyond_the_limits_is_counted_and_shown(rig: Rig) -> None:
     published = Published(at_ms=0, tables=(), conditions=(found,), others=(), instances=1)
     metrics = parse(exposition(all_families(published, 10)))
     assert tuple(metrics[f"kafkakit_lag_{name}", (("cluster", "prod"),)] for name in names) == shown
+
+
+def test_the_same_state_gives_the_same_bytes(rig: Rig) -> None:
+    rig.produce(100)
+    for offset in range(1, 30):
+        rig.commit("g", offset)
+        rig.run(1)
+    saved = rig.monitor.state()
+    assert saved is not None
+    window = rig.monitor.book.window
+    window.offset[0], unused = window.offset[0], window.offset[1].copy()
+    window.offset[1] = 12345 - unused
+    again = rig.monitor.state()
+    assert again is not None
+    assert encode_state(again) == encode_state(saved)
+    assert saved.arrays["window.count"].tolist() == [3]
+    assert np.count_nonzero(saved.arrays["window.offset"][0]) == 3
 
 
 def test_a_restart_goes_on_where_the_last_run_stopped(rig: Rig) -> None:

@@ -17,6 +17,7 @@ from kafkakit.streams.lag.decide.views.thresholds import (
 )
 from kafkakit.streams.lag.decide.views.views import GroupPartition, ViewLevel, view
 from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, datagrams, exposition, families
+from kafkakit.streams.lag.show.views import line_data
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
 
@@ -162,6 +163,10 @@ def test_rates_eta_and_retention() -> None:
     assert cast.basis.tolist()[0] == int(RetentionBasis.RETENTION_TIME)
     lines = view([table], ViewLevel.CLUSTER).lines
     assert (lines[0].eta_ms, lines[0].consumed_per_s) == (None, 20.0)
+    assert lines[0].retention_low_ms == cast.retention_low_ms.min()
+    assert lines[0].retention_basis is RetentionBasis(int(cast.basis[cast.retention_left_ms.argmin()]))
+    data = line_data(lines[0])
+    assert (data["retention_low_s"], data["retention_basis"]) == (cast.retention_low_ms.min() / 1000, "retention_time")
 
 
 def test_a_start_that_moves_towards_the_group_foretells_the_loss() -> None:

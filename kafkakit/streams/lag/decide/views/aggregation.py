@@ -37,6 +37,8 @@ class TableRows:
     produced_per_s: "Floats"
     eta_ms: "Ints"
     retention_left_ms: "Ints"
+    retention_low_ms: "Ints"
+    retention_basis: "Ints"
     backlog: Figures
     live: Figures
 
@@ -66,6 +68,8 @@ class LineSums:
     produced_per_s: "Floats"
     eta_ms: "Ints"
     retention_left_ms: "Ints"
+    retention_low_ms: "Ints"
+    retention_basis: "Ints"
 
 
 def stack(tables: "Sequence[LagTable]") -> TableRows:
@@ -116,6 +120,8 @@ def stack(tables: "Sequence[LagTable]") -> TableRows:
         produced_per_s=stacked_rates([t.forecast.produced_per_s for t in tables]),
         eta_ms=stacked([t.forecast.eta_ms for t in tables]),
         retention_left_ms=stacked([t.forecast.retention_left_ms for t in tables]),
+        retention_low_ms=stacked([t.forecast.retention_low_ms for t in tables]),
+        retention_basis=stacked([t.forecast.basis for t in tables]),
         backlog=figures([t.backlog for t in tables]),
         live=figures([t.live for t in tables]),
     )
@@ -154,6 +160,7 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
 
     left = all_rows.retention_left_ms
     soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
+    low = each(np.minimum, np.where(left < 0, UNBOUNDED, all_rows.retention_low_ms))
     statuses = len(LagStatus)
     counts = np.bincount(number * statuses + all_rows.status, minlength=lines * statuses).reshape(lines, statuses)
     return LineSums(
@@ -174,6 +181,8 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         produced_per_s=each_rate(all_rows.produced_per_s),
         eta_ms=np.where(each(np.minimum, all_rows.eta_ms) < 0, NONE, each(np.maximum, all_rows.eta_ms)),
         retention_left_ms=np.where(soonest == UNBOUNDED, NONE, soonest),
+        retention_low_ms=np.where(soonest == UNBOUNDED, NONE, low),
+        retention_basis=each(np.maximum, np.where(left == soonest[number], all_rows.retention_basis, 0)),
         oldest_as_of_ms=each(np.minimum, all_rows.backlog.as_of_ms),
     )
 
@@ -192,6 +201,8 @@ def part_of(all_rows: TableRows, rows: "Ints") -> TableRows:
         produced_per_s=all_rows.produced_per_s[rows],
         eta_ms=all_rows.eta_ms[rows],
         retention_left_ms=all_rows.retention_left_ms[rows],
+        retention_low_ms=all_rows.retention_low_ms[rows],
+        retention_basis=all_rows.retention_basis[rows],
         backlog=all_rows.backlog.taken(rows),
         live=all_rows.live.taken(rows),
     )

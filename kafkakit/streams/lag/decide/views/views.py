@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
+from kafkakit.streams.lag.decide.measure.forecast import RetentionBasis
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.views.aggregation import LineSums, TableRows, line_numbers, part_of, stack, summed
 
@@ -61,7 +62,8 @@ class ViewLine:
     surely that far behind. `status` is the worst, `counts` says how many partitions have each that occurs, and
     `stale` how many figures are old. The oldest figure that went in is that of `oldest_as_of_ms`. Rates are sums over
     the group-partitions where they are known; `eta_ms` is the longest, None when one partition does not catch up at the
-    present rates or its rates are unknown; `retention_left_ms` is the shortest, None when no partition has one.
+    present rates or its rates are unknown; `retention_left_ms` is the shortest, None when no partition has one;
+    `retention_basis` is what it rests on, and `retention_low_ms` the time for which all records surely stay.
     """
 
     cluster: str = ""
@@ -87,6 +89,8 @@ class ViewLine:
     produced_per_s: float
     eta_ms: int | None
     retention_left_ms: int | None
+    retention_low_ms: int | None
+    retention_basis: RetentionBasis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +165,8 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         produced_per_s=round(float(sums.produced_per_s[at]), 3),
         eta_ms=_known(sums.eta_ms, at),
         retention_left_ms=_known(sums.retention_left_ms, at),
+        retention_low_ms=_known(sums.retention_low_ms, at),
+        retention_basis=RetentionBasis(int(sums.retention_basis[at])),
     )
 
 
