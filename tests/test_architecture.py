@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import layers, shapes
+from tests.architecture import dialects, layers, shapes
 from tests.architecture.package import modules_of
 
 ROOT = Path(__file__).parent.parent / "kafkakit"
@@ -25,6 +25,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "class names": shapes.repeated_classes,
     "arrays": shapes.untyped_arrays,
     "group rule": shapes.rule_readers,
+    "dialects": dialects.dialect_faults,
 }
 
 
@@ -193,6 +194,28 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "tool/decide.py": "x = PlacementRules(receivers=(), spread_over=layout.rule.spread_over)\n",
         },
         ["kit.placement.moves: interprets the rule of groups"],
+    ),
+    (
+        "dialects",
+        {
+            "streams/formats/dialects/plain.py": "PLAIN = Dialect(name='plain')\n",
+            "streams/formats/dialects/registry.py": "from kit.streams.formats.dialects.plain import PLAIN as D\nx=D\n",
+            "streams/formats/codec.py": "NAME = 'own'\n",
+            "streams/formats/dialects/own.py": "from kit.streams.formats.codec import NAME\nOWN = Dialect(name=NAME)\n",
+            "streams/one/decide.py": "def f(x):\n    return x.dialect == 'own' or x.dialect is D\n",
+            "streams/two/act.py": "from kit.streams.formats.dialects.plain import PLAIN\nx = {'plain': 1}[y.dialect]\n",
+        },
+        [
+            "kit.streams.one.decide: compares a dialect with a constant in line 2",
+            "kit.streams.one.decide: names the dialect own in line 2",
+            "kit.streams.two.act: imports the dialect kit.streams.formats.dialects.plain",
+            "kit.streams.two.act: names the dialect plain in line 2",
+        ],
+    ),
+    (
+        "dialects",
+        {"streams/formats/dialects/two.py": "A = Dialect(name='a')\nB = Dialect(name='b')\n"},
+        ["kit.streams.formats.dialects.two: makes 2 dialects"],
     ),
 ]
 

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.group_rule import GroupRule, Groups, breaks
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 
 def group_numbers(brokers: Sequence[int], groups: Groups) -> "tuple[Ints, int]":

@@ -20,7 +20,11 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 Group = str | None
 Groups = Mapping[int, Group]

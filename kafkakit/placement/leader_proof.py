@@ -9,7 +9,10 @@ from kafkakit.placement.counts.blocks import Block, block_proof, blocks_of, reac
 from kafkakit.placement.leaders import Candidates
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 _FAR = 1 << 40
 

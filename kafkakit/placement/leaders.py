@@ -12,7 +12,11 @@ from kafkakit.placement.counts.levels import solve_levels
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 Row = tuple[int, ...]
 Lists = Sequence[Row]

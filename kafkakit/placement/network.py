@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    import numpy as np
+    from numpy.typing import NDArray
 
+    Ints = NDArray[np.int64]
     Block = Ints | int
     """One number for each arc, or one that is spread over the block."""
 

@@ -149,7 +149,7 @@ def test_encode_refuses_what_makes_no_sense(desk: Desk) -> None:
         ({"offset": 5, "state": {"base": 5, "marks": [{"start": 6, "end": 7, "state": "rejected"}]}}, "not agree"),
         ({"offset": 5, "state": {"base": 5, "done": "x"}}, "Expected `array`"),
         ({"offset": 5}, "missing required field `state`"),
-        (good, "KKM1 is bound"),
+        (good, "KKM1 payload is bound"),
     ]
     for document, told in wrong:
         ran = desk.run("encode", "-", stdin=json.dumps(document))

@@ -11,8 +11,8 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.document import read_commit, read_shown
 from kafkakit.streams.commits.decide.editing.journal import EditRecord, Verdict, decode_edit_lines, replay_lines
-from kafkakit.streams.formats.commit import CommitState, Dialect
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.lag.decide.saved_state import decode_state
 from kafkakit.streams.lag.decide.saving import check_state
@@ -139,8 +139,8 @@ def test_an_edit_that_was_undone_is_not_undone_again(desk: Desk) -> None:
 def test_saved_commits_are_read_and_compared(desk: Desk, tmp_path: Path) -> None:
     shown = read_shown((FOLDER / "commit" / "show.json").read_bytes(), "show")
     assert [(c.topic, c.partition, c.offset, c.dialect) for c in shown.commits] == [
-        ("orders", 0, 60, Dialect.KKM1),
-        ("orders", 1, 4, Dialect.OPAQUE),
+        ("orders", 0, 60, "kkm1"),
+        ("orders", 1, 4, "opaque"),
     ]
     one = read_commit((FOLDER / "commit" / "decode.json").read_bytes(), "decode")
     assert (one.offset, [tuple(pair) for pair in one.state.done]) == (60, [(61, 160)])

@@ -19,7 +19,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.commit import CommitState, ReplayWindow
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.log_batches import Batch, LogRecord, batches_of, records_of

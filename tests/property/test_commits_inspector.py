@@ -13,13 +13,14 @@ from kafkakit.streams.commits.decide.difference import difference
 from kafkakit.streams.commits.decide.document import CommitDocument, state_of
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.explanation import explain
-from kafkakit.streams.commits.decide.facts import CommitFacts, tally_of
+from kafkakit.streams.commits.decide.tally import tally_of
 from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data, state_data
 from kafkakit.streams.commits.show.picture import ASCII, draw
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 

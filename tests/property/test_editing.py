@@ -22,8 +22,8 @@ from kafkakit.streams.commits.decide.editing.journal import (
 from kafkakit.streams.commits.decide.editing.plan import same_commit
 from kafkakit.streams.commits.decide.editing.request import Landing, Reject, Replay, Reset, Skip, Translate, Unack, Verb
 from kafkakit.streams.commits.decide.editing.undoing import undo_plan
-from kafkakit.streams.formats.commit import CommitState, Dialect, Mark, MarkState, Watermark
-from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
+from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.rigs.editing import GROUP, NOW, START_MS, Rig
 
@@ -66,7 +66,7 @@ def verbs() -> st.SearchStrategy[Verb]:
         st.tuples(st.integers(0, END), st.booleans()).map(
             lambda r: Reset(landing=Landing.OFFSET, value=r[0], keep_done=r[1])
         ),
-        st.sampled_from([Dialect.PLAIN, Dialect.KKM1, Dialect.PARALLEL_CONSUMER]).map(lambda d: Translate(to=d)),
+        st.sampled_from(["plain", "kkm1", "parallel-consumer"]).map(lambda d: Translate(to=d)),
     )
 
 
@@ -94,11 +94,11 @@ def expected(state: CommitState, verb: Verb) -> tuple[set[int], set[int]]:
     return set(range(state.base)), done
 
 
-def seed(rig: Rig, state: CommitState, dialect: Dialect) -> None:
-    if dialect is Dialect.KKM1:
+def seed(rig: Rig, state: CommitState, dialect: str) -> None:
+    if dialect == "kkm1":
         rig.commit_kkm1(rig.keys[0], state)
         return
-    text = write_parallel_consumer(state) if dialect is Dialect.PARALLEL_CONSUMER else ""
+    text = write_parallel_consumer(state) if dialect == "parallel-consumer" else ""
     assert text is not None
     rig.groups.seed(GROUP, rig.keys[0], state.base, text)
 
@@ -106,9 +106,9 @@ def seed(rig: Rig, state: CommitState, dialect: Dialect) -> None:
 @given(
     state=states(),
     verb=verbs(),
-    dialect=st.sampled_from([Dialect.KKM1, Dialect.KKM1, Dialect.PARALLEL_CONSUMER, Dialect.PLAIN]),
+    dialect=st.sampled_from(["kkm1", "kkm1", "parallel-consumer", "plain"]),
 )
-def test_an_edit_does_what_sets_say_and_undo_restores_it(state: CommitState, verb: Verb, dialect: Dialect) -> None:
+def test_an_edit_does_what_sets_say_and_undo_restores_it(state: CommitState, verb: Verb, dialect: str) -> None:
     with TemporaryDirectory() as folder:
         rig = Rig(Path(folder), partitions=1, records=END)
         seed(rig, state, dialect)

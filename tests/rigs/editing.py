@@ -16,8 +16,8 @@ from kafkakit.streams.commits.decide.editing.journal import Opening
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb, times_of
-from kafkakit.streams.formats.commit import CommitState, Dialect
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
@@ -84,7 +84,7 @@ class Rig:
         assert reading.problem is None
         return reading.state
 
-    def dialect(self, key: TopicPartition) -> Dialect:
+    def dialect(self, key: TopicPartition) -> str:
         held = self.committed(key)
         assert held is not None
         return read_metadata(held.metadata, held.offset).dialect

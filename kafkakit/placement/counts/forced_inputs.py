@@ -8,7 +8,11 @@ from kafkakit.placement.group_rooms import Room
 from kafkakit.placement.problem import Minimize, PlacementProblem
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 _MAX_COST = 1 << 62
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
-    from kafkakit.placement.arrays import Ints
+    Ints = NDArray[np.int64]
 
 Build = Callable[[FlowNetwork], int]
 _FIRST_WIDTH = 32

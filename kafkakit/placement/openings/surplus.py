@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,6 @@ from enum import IntEnum, StrEnum
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 
-class Dialect(StrEnum):
-    """Who writes metadata like this; OPAQUE is text that nobody we know writes."""
-
-    PLAIN = "plain"
-    KKM1 = "kkm1"
-    PARALLEL_CONSUMER = "parallel-consumer"
-    KAFKA_STREAMS = "kafka-streams"
-    OPAQUE = "opaque"
-
-
 class MarkState(IntEnum):
     """The state of a range beyond done and pending; the numbers are those of the payload.
 
@@ -140,14 +130,15 @@ class Problem(StrEnum):
 class Reading:
     """What one metadata string means for the offset that it was committed with; reading never fails.
 
-    `state` is what may be relied upon: its done set is empty where `problem` says why the payload was not used.
-    `claimed` is the state that the payload itself holds where it could be parsed and yet must not be used (foreign,
-    or written for another offset). `is_bound` is None where the identity was not given or the dialect has none.
-    `stream_time_ms` and `processor` are told by Kafka Streams alone. `encoding` names the packing in the dialect's
-    own words (`rice`, `BitSetV2`, `v1`), `chars` counts UTF-16 units as brokers do.
+    `dialect` is the name of a record in `dialects.registry`. `state` is what may be relied upon: its done set is empty
+    where `problem` gives the reason why the payload was not used. `claimed` is the state that the payload itself holds
+    where it could be parsed and yet must not be used (foreign, or written for another offset). `is_bound` is None
+    where the identity was not given or the dialect has none. `stream_time_ms` and `processor` are of Kafka Streams
+    alone. `encoding` names the packing in the dialect's own words (`rice`, `BitSetV2`, `v1`), `chars` counts UTF-16
+    units as brokers do.
     """
 
-    dialect: Dialect
+    dialect: str
     state: CommitState
     chars: int
     problem: Problem | None = None

@@ -18,7 +18,7 @@ from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.decide.record_time import time_at
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.printable import printable
 

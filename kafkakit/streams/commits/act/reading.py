@@ -23,13 +23,12 @@ from kafkakit.streams.commits.decide.assembly import (
     failed_look,
     foreign,
     is_unstable,
-    maps_of_parallel_consumer,
     offsets_to_date,
+    shifted_by_copies,
     with_findings,
     with_logs,
     with_times,
 )
-from kafkakit.streams.commits.decide.facts import CopiedFrom, TimeSpan
 from kafkakit.streams.commits.decide.group_look import ALL, GroupLook, Scope, refused_group
 from kafkakit.streams.commits.decide.hazards.copies import (
     Checkpoints,
@@ -42,6 +41,7 @@ from kafkakit.streams.commits.decide.hazards.copies import (
 )
 from kafkakit.streams.commits.decide.headroom import LIMIT_KEY, Limits, read_limits
 from kafkakit.streams.formats.dialects.bind_search import KnownTopic
+from kafkakit.streams.formats.dialects.facts import CopiedFrom, TimeSpan
 from kafkakit.streams.formats.dialects.mirrormaker import OffsetSync
 from kafkakit.streams.formats.dialects.origin import find_origin
 
@@ -176,7 +176,7 @@ class Inspector:
             origin = None if facts.identity is None else find_origin(facts.metadata, facts.identity, *self._all_known())
             if origin is not None and facts.key is not None:
                 owners[facts.key] = origin.sentence
-        for facts in maps_of_parallel_consumer(look):
+        for facts in shifted_by_copies(look):
             copy = copied_from(facts, *self._mirrored())
             if copy is not None and facts.key is not None:
                 copies[facts.key] = copy

@@ -9,8 +9,8 @@ from collections.abc import Collection
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.log import LogReader
-from kafkakit.streams.commits.decide.facts import TimeSpan
 from kafkakit.streams.commits.decide.record_time import time_at
+from kafkakit.streams.formats.dialects.facts import TimeSpan
 
 ROUNDS = ((200, 32 << 10), (8, 1 << 20), (1, 1 << 20))  # partitions at once, bytes for each
 MOST_ALONE = 100  # partitions that are asked one by one

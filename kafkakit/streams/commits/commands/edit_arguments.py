@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kafkakit.cli.command_classes import Kit
-from kafkakit.streams.commits.commands.edit_options import WriteAs
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.act.edit_observation import Scope
     from kafkakit.streams.commits.decide.editing.request import Verb
-    from kafkakit.streams.formats.commit import Dialect
 
 MOST_PARTITIONS = 1_000_000
 
@@ -34,7 +32,7 @@ def edit_as_given(
 
     request = EditRequest(
         verb=verb,
-        dialect=dialect_of(given["dialect"]) if given.get("dialect") else None,
+        dialect=dialect_of(given["dialect"]) if given.get("dialect") else "",
         adopt=given["adopt"],
         outside_log=given.get("outside_log", False),
         coarsen=given["coarsen"],
@@ -76,11 +74,11 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(number for start, end in ranges for number in range(start, end))
 
 
-def dialect_of(written: WriteAs) -> Dialect:
+def dialect_of(written: str) -> str:
     """The dialect by its word of the command line."""
-    from kafkakit.streams.formats.commit import Dialect
+    from kafkakit.streams.formats.dialects.registry import dialect_of_word
 
-    return {WriteAs.KKM1: Dialect.KKM1, WriteAs.PC: Dialect.PARALLEL_CONSUMER, WriteAs.PLAIN: Dialect.PLAIN}[written]
+    return dialect_of_word(written).name
 
 
 def local_time(moment: datetime) -> datetime:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-
-class WriteAs(StrEnum):
-    """Dialects that can be written, by the words of the command line."""
-
-    KKM1 = "kkm1"
-    PC = "pc"
-    PLAIN = "plain"
-
+from kafkakit.streams.commits.commands.word_options import DialectWord
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group; it must have no members.", show_default=False)]
 Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.", show_default=False)]
@@ -27,7 +19,7 @@ Offsets = Annotated[
     typer.Option("--offsets", metavar="N[,N-N...]", help="Offsets and ranges, both ends included: 102,200-210."),
 ]
 As = Annotated[
-    WriteAs | None,
+    DialectWord | None,
     typer.Option(
         "--dialect",
         help="Write this kind of metadata; if not given, the kind that the group uses. kkm1 and pc hold many offsets, "

@@ -15,9 +15,9 @@ from kafkakit.streams.commits.commands.edit_arguments import (
     one_partition,
     scope_of,
 )
-from kafkakit.streams.commits.commands.edit_options import WriteAs
 from kafkakit.streams.commits.commands.records import reject, skip, unack
 from kafkakit.streams.commits.commands.recovery import finish, undo
+from kafkakit.streams.commits.commands.word_options import DialectWord
 
 
 def reset(
@@ -136,7 +136,7 @@ def replay(
 def translate(
     ctx: typer.Context,
     group: options.Group,
-    to: Annotated[WriteAs, typer.Option("--to", help="The kind of metadata to write.")],
+    to: Annotated[DialectWord, typer.Option("--to", help="The kind of metadata to write.")],
     topic: options.Topic = "",
     partition: options.Partitions = "",
     all_topics: options.AllTopics = False,
@@ -161,7 +161,7 @@ def translate(
     from kafkakit.streams.commits.decide.editing.request import Translate
 
     verb = Translate(to=dialect_of(to))
-    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"to {to.value}",), scope_of(topic, partition, all_topics))
+    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"to {to}",), scope_of(topic, partition, all_topics))
 
 
 def mount(app: typer.Typer) -> None:

@@ -8,12 +8,13 @@ import typer
 
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.streams.commits.commands import options
-from kafkakit.streams.commits.decide.offline.form import Form
+from kafkakit.streams.commits.commands.word_options import DEFAULT_FORM, FormWord
+from kafkakit.streams.formats.dialects.registry import about_forms
 
 if TYPE_CHECKING:
-    from kafkakit.streams.commits.decide.facts import CommitFacts
     from kafkakit.streams.commits.show.change_text import Change
     from kafkakit.streams.formats.commit import CommitState
+    from kafkakit.streams.formats.dialects.facts import CommitFacts
     from kafkakit.streams.formats.identity import CommitIdentity
 
 MAX_INPUT = 16 << 20
@@ -76,14 +77,7 @@ def decode(
 def encode(
     ctx: typer.Context,
     document: Annotated[str, typer.Argument(metavar="FILE", help="What decode -o json printed; - reads stdin.")],
-    form: Annotated[
-        Form,
-        typer.Option(
-            "--as",
-            help="b, w or j for kafkakit's own in that alphabet, pc for parallel-consumer's map, streams for the time "
-            "that Kafka Streams commits.",
-        ),
-    ] = Form.B,
+    form: Annotated[FormWord, typer.Option("--as", help=about_forms())] = DEFAULT_FORM,
     cluster_id: options.ClusterId = "",
     topic_id: options.TopicId = "",
     partition: options.PastedPartition = None,
@@ -107,13 +101,13 @@ def encode(
 
     from kafkakit.report.report import Report
     from kafkakit.streams.commits.decide.document import read_commit
-    from kafkakit.streams.commits.decide.offline.writing import write
+    from kafkakit.streams.commits.decide.offline_writing import encode_document
     from kafkakit.wiring import read_input
 
     kit = kit_of(ctx)
     source = "stdin" if document == "-" else document
     identity = options.identity_from(cluster_id, topic_id, partition, group)
-    written = write(
+    written = encode_document(
         read_commit(read_input(document, MAX_INPUT), source),
         form,
         identity=identity,
@@ -123,7 +117,7 @@ def encode(
     if written.forgotten:
         kit.output.warn(f"{written.forgotten:,} acknowledgements did not fit and are forgotten: they come again")
     if written.left_out:
-        kit.output.warn(f"{form.value} does not hold {', '.join(written.left_out)}: left out")
+        kit.output.warn(f"{form} does not hold {', '.join(written.left_out)}: left out")
     columns = ("offset", "metadata", "chars", "limit_chars", "forgotten")
     kit.output.result(
         Report(
@@ -190,14 +184,14 @@ def _changes(before: str, after: str) -> tuple[Change, ...]:
 def _state(given: str, offset: int, metadata: str) -> CommitState:
     """What a string says; one that says nothing that can be used is refused, since it would look all forgotten."""
     from kafkakit.core.errors import InputError
-    from kafkakit.streams.formats.dialects.sniff import read_metadata
+    from kafkakit.streams.formats.dialects.registry import read_metadata
 
     reading = read_metadata(metadata, offset)
     if reading.problem is not None:
         reason = f" ({reading.reason})" if reading.reason else ""
         raise InputError(
             f"{given:.60}",
-            f"the {reading.dialect.value} payload cannot be used: {reading.problem.value}{reason}",
+            f"the {reading.dialect} payload cannot be used: {reading.problem.value}{reason}",
             hint=f"look at it with: kafkakit streams commits decode {metadata:.60} --offset {offset}",
         )
     return reading.state
@@ -213,8 +207,8 @@ def _pasted(metadata: str) -> str:
 
 
 def _read(text: str, offset: int, *, limit: int | None, identity: CommitIdentity | None) -> CommitFacts:
-    from kafkakit.streams.commits.decide.facts import KAFKA_LIMIT, CommitFacts
-    from kafkakit.streams.formats.dialects.sniff import read_metadata
+    from kafkakit.streams.formats.dialects.facts import KAFKA_LIMIT, CommitFacts
+    from kafkakit.streams.formats.dialects.registry import read_metadata
     from kafkakit.wiring import system_clock
 
     return CommitFacts(

@@ -8,11 +8,11 @@ from kafkakit.core.errors import KafkakitError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.facts import CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.commits.decide.group_look import GroupLook, Scope, holders_of
 from kafkakit.streams.commits.decide.headroom import Limits
-from kafkakit.streams.formats.commit import Dialect, Problem
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.commit import Problem
+from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.formats.dialects.registry import dialect_named, read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity
 
 Answers = Mapping[TopicPartition, CommittedOffset | ItemError]
@@ -147,12 +147,10 @@ def foreign(look: GroupLook) -> tuple[CommitFacts, ...]:
     return tuple(facts for facts in look.commits if facts.reading.problem is Problem.FOREIGN)
 
 
-def maps_of_parallel_consumer(look: GroupLook) -> tuple[CommitFacts, ...]:
-    """Commits whose map a copy by MirrorMaker would shift."""
+def shifted_by_copies(look: GroupLook) -> tuple[CommitFacts, ...]:
+    """Commits whose done offsets a copy by MirrorMaker would shift."""
     return tuple(
-        facts
-        for facts in look.commits
-        if facts.reading.dialect is Dialect.PARALLEL_CONSUMER and facts.reading.state.done
+        facts for facts in look.commits if dialect_named(facts.reading.dialect).counts_from_offset and facts.state.done
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafkakit.streams.commits.decide.facts import marked
+from kafkakit.streams.commits.decide.tally import marked
 from kafkakit.streams.formats.commit import CommitState, MarkState
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 

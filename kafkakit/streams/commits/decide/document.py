@@ -7,7 +7,6 @@ from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
 from kafkakit.streams.formats.commit import (
     CommitState,
-    Dialect,
     Mark,
     MarkState,
     Problem,
@@ -17,6 +16,7 @@ from kafkakit.streams.formats.commit import (
     Watermark,
     Writer,
 )
+from kafkakit.streams.formats.dialects.registry import is_dialect_name
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
 from kafkakit.streams.formats.offset_ranges import MAX_OFFSET, OffsetRanges
 
@@ -84,7 +84,7 @@ class CommitDocument:
     offset: int
     state: StateDocument
     kafkakit: HeaderDocument | None = None
-    dialect: Dialect = Dialect.KKM1
+    dialect: str | None = None
     identity: IdentityDocument | None = None
     topic: str | None = None
     partition: int | None = None
@@ -135,6 +135,8 @@ def identity_of(document: CommitDocument, source: str) -> CommitIdentity | None:
 def state_of(document: CommitDocument, source: str) -> CommitState:
     """The state in a document, if it makes sense: in order, within its bounds, marks in agreement with what is done."""
     told = document.state
+    is_known = document.dialect is None or is_dialect_name(document.dialect)
+    _refuse_unless(is_known, source, f"{document.dialect!r:.40} is no dialect")
     _refuse_unless(0 <= told.base <= MAX_OFFSET, source, f"base {told.base} is no offset")
     _refuse_unless(
         told.base == document.offset, source, f"the state is for base {told.base}, the commit for {document.offset}"

@@ -7,18 +7,11 @@ the most that can come.
 
 from dataclasses import dataclass
 
-from kafkakit.streams.commits.decide.facts import CommitFacts, tally_of
-from kafkakit.streams.formats.commit import Dialect
+from kafkakit.streams.commits.decide.tally import tally_of
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.registry import dialect_named
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.formats.printable import amount
-
-READERS = {
-    Dialect.KKM1: "kafkakit's client",
-    Dialect.PARALLEL_CONSUMER: "parallel-consumer",
-    Dialect.KAFKA_STREAMS: "Kafka Streams",
-    Dialect.PLAIN: "any client",
-    Dialect.OPAQUE: "whoever wrote this metadata",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +19,7 @@ class Duplicates:
     """Records that were done and come again: to a reader of the metadata, and to a client that ignores it.
 
     `low` and `high` bound the first; `high` is None where nothing bounds it. `why` explains the numbers, a sentence
-    each. What was finished after the commit was made comes again too, and nobody but the member knows how much that is.
+    each. What was finished after the commit was made comes again too, and only the member has that number.
     """
 
     reader: str
@@ -44,11 +37,12 @@ class Duplicates:
 def duplicates_of(facts: CommitFacts) -> Duplicates:
     """Count what a restart from this commit delivers again."""
     reading = facts.reading
-    reader = READERS[reading.dialect]
+    dialect = dialect_named(reading.dialect)
+    reader = dialect.reader
     if reading.problem is not None:
         return _unusable(facts, reader)
-    if reading.dialect is Dialect.OPAQUE:
-        unknown = "nobody we know writes metadata like this: what it says above the committed offset is unknown"
+    if not dialect.is_understood:
+        unknown = "no client known here writes metadata like this: what is done above the committed offset is unknown"
         return Duplicates(reader=reader, low=0, high=None, ignoring=None, why=(unknown,))
     done = _in_log(facts, reading.state.done).count
     why: list[str] = []

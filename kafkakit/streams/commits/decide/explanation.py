@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.core.quantities import format_rough_time
-from kafkakit.streams.commits.decide.duplicates import READERS, duplicates_of
-from kafkakit.streams.commits.decide.facts import CommitFacts, TimeSpan, reach_of
+from kafkakit.streams.commits.decide.duplicates import duplicates_of
+from kafkakit.streams.commits.decide.tally import reach_of
 from kafkakit.streams.commits.decide.times import age_text, interval_text
-from kafkakit.streams.formats.commit import CommitState, Dialect, Mark, MarkState
+from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
+from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
+from kafkakit.streams.formats.dialects.registry import dialect_named
 
 
 class Standing(StrEnum):
@@ -56,7 +58,7 @@ def standing_of(facts: CommitFacts, offset: int) -> Standing:
         return _OF_MARK[mark.state]
     if offset in state.done:
         return Standing.DONE
-    if facts.reading.dialect is Dialect.OPAQUE and offset > state.base:
+    if offset > state.base and not dialect_named(facts.reading.dialect).is_understood:
         return Standing.UNKNOWN
     if offset == state.base or offset < reach_of(state):
         return Standing.PENDING
@@ -152,7 +154,7 @@ def _held_up(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
 
 
 def _restart(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
-    reading, reader = facts.reading, READERS[facts.reading.dialect]
+    reading, reader = facts.reading, dialect_named(facts.reading.dialect).reader
     if standing in (Standing.EXPIRED, Standing.UNWRITTEN, Standing.UNKNOWN):
         return []
     if standing in (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED, Standing.UNTOUCHED):

@@ -8,8 +8,8 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.group_facts import GroupMember, GroupState, GroupType
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.facts import CommitFacts
 from kafkakit.streams.commits.decide.headroom import Limits
+from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.printable import amount, printable
 
 NEAR_NAMES = 3

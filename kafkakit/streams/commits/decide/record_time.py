@@ -1,6 +1,6 @@
 """The time of the record at an offset, out of a raw read, in the words of the inspector."""
 
-from kafkakit.streams.commits.decide.facts import TimeSpan
+from kafkakit.streams.formats.dialects.facts import TimeSpan
 from kafkakit.streams.formats.record_times import RecordTime, TimeKind, record_at
 
 _SOURCES = {

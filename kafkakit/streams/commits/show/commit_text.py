@@ -5,11 +5,13 @@ from textwrap import wrap
 
 from kafkakit.core.quantities import counted
 from kafkakit.streams.commits.decide.duplicates import Duplicates, duplicates_of
-from kafkakit.streams.commits.decide.facts import CommitFacts, Tally, dialect_words, marked, reach_of, tally_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
+from kafkakit.streams.commits.decide.tally import Tally, dialect_words, marked, reach_of, tally_of
 from kafkakit.streams.commits.decide.times import age_text, interval_text, utc_text
 from kafkakit.streams.commits.show.picture import Style, draw
-from kafkakit.streams.formats.commit import Dialect, Mark, MarkState
+from kafkakit.streams.formats.commit import Mark, MarkState
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.registry import dialect_named
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.formats.printable import SHOWN_RANGES, printable, ranges_text
 
@@ -104,7 +106,7 @@ def _oldest(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         return
     span = facts.oldest_time
     if span is None:
-        if facts.reading.dialect is not Dialect.PLAIN or facts.state.done or facts.span is not None:
+        if facts.span is not None or dialect_named(facts.reading.dialect).has_payload:
             yield "oldest", f"{facts.first_pending}, written nobody knows when"
         return
     age = "" if facts.at_ms is None else f", {age_text(span.low_ms, facts.at_ms)}"
@@ -121,7 +123,7 @@ def _binding(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         yield "bound", "to this cluster, topic, partition and group"
     elif bound is False:
         yield "bound", printable(facts.owner) if facts.owner else "to another cluster, topic, partition or group"
-    elif facts.reading.dialect is Dialect.KKM1 and facts.reading.problem is None:
+    elif facts.reading.problem is None and dialect_named(facts.reading.dialect).is_bound:
         yield "bound", "not checked: give --cluster-id, --topic-id, --partition and --group"
     if facts.copied_from is not None:
         copy = facts.copied_from

@@ -1,10 +1,11 @@
 """A commit and what is known about it as JSON fields, the same in every command; `document` reads them back."""
 
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
-from kafkakit.streams.commits.decide.facts import CommitFacts, TimeSpan, tally_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
+from kafkakit.streams.commits.decide.tally import tally_of
 from kafkakit.streams.commits.decide.times import utc_text
 from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
 
 

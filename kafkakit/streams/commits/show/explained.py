@@ -3,9 +3,8 @@
 from shlex import quote
 
 from kafkakit.streams.commits.decide.explanation import Explanation, Standing
-from kafkakit.streams.commits.decide.facts import CommitFacts, TimeSpan
-from kafkakit.streams.commits.decide.hazards.hazard import command_for
 from kafkakit.streams.commits.show.data import time_data
+from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
 from kafkakit.streams.formats.printable import printable
 
 EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
@@ -39,7 +38,7 @@ def next_steps(facts: CommitFacts, found: Explanation, addresses: str) -> tuple[
         f"kafka-console-consumer.sh --bootstrap-server {quote(addresses)} --topic {quote(key.topic)} "
         f"--partition {key.partition} --offset {found.offset} --max-messages 1"
     )
-    return read, command_for(facts, "skip", f"--offsets {found.offset}")
+    return read, facts.command("skip", f"--offsets {found.offset}")
 
 
 def explained_data(facts: CommitFacts, found: Explanation, written: TimeSpan | None) -> dict[str, object]:

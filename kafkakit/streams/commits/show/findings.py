@@ -6,7 +6,6 @@ from kafkakit.core.findings import Finding, Severity, fingerprint_of, in_order
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
-from kafkakit.streams.commits.decide.hazards.hazard import command_for
 from kafkakit.streams.commits.show.table import oldest_age_s
 from kafkakit.streams.formats.printable import printable
 
@@ -80,7 +79,7 @@ def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
                 Severity.ERROR,
                 where,
                 f"offset {facts.first_pending} is pending; its record is {format_rough_time(age)} old",
-                command_for(facts, "explain"),
+                facts.command("explain"),
             )
 
 

@@ -2,7 +2,6 @@
 
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted
-from kafkakit.streams.commits.decide.facts import CommitFacts
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.times import utc_text
@@ -10,6 +9,7 @@ from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.commits.show.picture import Style
 from kafkakit.streams.commits.show.table import commit_table
+from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.printable import printable
 
 IN_FULL = 8  # commits that are told in full beside the table

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.streams.commits.decide.facts import reach_of
+from kafkakit.streams.commits.decide.tally import reach_of
 from kafkakit.streams.formats.commit import CommitState, MarkState
 from kafkakit.streams.formats.offset_ranges import Range
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.core.tables import text_table
-from kafkakit.streams.commits.decide.facts import CommitFacts, tally_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
+from kafkakit.streams.commits.decide.tally import tally_of
+from kafkakit.streams.formats.dialects.facts import CommitFacts
 
 COMMIT_COLUMNS = (
     "topic",
@@ -36,7 +37,7 @@ def commit_row(facts: CommitFacts) -> tuple[object, ...]:
         None if facts.key is None else facts.key.topic,
         None if facts.key is None else facts.key.partition,
         facts.offset,
-        facts.reading.dialect.value,
+        facts.reading.dialect,
         tally.done + tally.rejected + tally.skipped,
         tally.pending + tally.retrying + tally.deferred,
         tally.retrying,
@@ -71,7 +72,7 @@ def _shown(facts: CommitFacts) -> tuple[object, ...]:
         None if facts.key is None else facts.key.topic,
         None if facts.key is None else facts.key.partition,
         facts.offset,
-        facts.reading.dialect.value,
+        facts.reading.dialect,
         tally.done + tally.rejected + tally.skipped,
         tally.pending + tally.retrying + tally.deferred,
         tally.untouched,

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.formats.commit import CommitState, Dialect, Reading
-from kafkakit.streams.formats.dialects.commit_text import CommitText, to_base64
+from kafkakit.streams.formats.commit import CommitState, Reading
+from kafkakit.streams.formats.dialects.dialect import Dialect, EncodedMetadata, EncodeRequest
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.metadata_text import MetadataText, to_base64
 
 UNKNOWN_TIME = -1
 LATEST_TIME = 253_402_300_799_999
@@ -34,20 +36,18 @@ class _NotStreamsError(Exception):
     """The bytes are not what Kafka Streams writes; the message says why."""
 
 
-def read_kafka_streams(source: CommitText, data: bytes) -> Reading | None:
-    """The stream time and processor metadata; None when the first byte is no version of Kafka Streams.
+def read_kafka_streams(source: MetadataText, data: bytes) -> Reading:
+    """The stream time and processor metadata, of bytes that begin with a version of Kafka Streams.
 
     Anything that Streams does not write is OPAQUE with a reason: the whole length has to be accounted for, and the
     time has to be one before the year 10000.
     """
-    if not data or data[0] not in VERSIONS:
-        return None
     try:
         found = _parse(data)
     except _NotStreamsError as error:
-        return source.opaque(f"no {Dialect.KAFKA_STREAMS} v{data[0]}: {error}")
+        return source.opaque(f"no {KAFKA_STREAMS.name} v{data[0]}: {error}")
     return Reading(
-        dialect=Dialect.KAFKA_STREAMS,
+        dialect=KAFKA_STREAMS.name,
         state=CommitState(base=source.offset),
         chars=source.chars,
         encoding=f"v{found.version}",
@@ -122,3 +122,34 @@ def _processor_metadata(data: bytes) -> dict[str, int]:
     if at != len(data):
         raise _NotStreamsError(f"{len(data) - at} bytes behind the last entry")
     return found
+
+
+def _write(request: EncodeRequest) -> EncodedMetadata:
+    """The times asked for; in place of a commit its own metadata when it only goes forward: the time still holds."""
+    if request.form:
+        return EncodedMetadata(text=write_kafka_streams(request.stream_time_ms, request.processor))
+    if request.replaces is None:
+        return EncodedMetadata(text="")
+    if request.state.base >= request.replaces.offset:
+        return EncodedMetadata(text=request.replaces.metadata)
+    note = f"its {KAFKA_STREAMS.name} metadata is dropped: it does not fit another offset"
+    return EncodedMetadata(text="", notes=(note,))
+
+
+def _effect_of_nul(facts: CommitFacts) -> str:
+    del facts
+    return "Kafka Streams cannot read its stream time"
+
+
+KAFKA_STREAMS = Dialect(
+    name="kafka-streams",
+    first_bytes=frozenset(VERSIONS),
+    decode=read_kafka_streams,
+    encode=_write,
+    forms=("streams",),
+    about_forms="streams for the time that Kafka Streams commits",
+    reader="Kafka Streams",
+    noun="kafka-streams commit",
+    why_one_offset="Kafka Streams tracks one offset",
+    effect_of_nul=_effect_of_nul,
+)

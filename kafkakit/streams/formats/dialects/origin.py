@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkakit.streams.formats.dialects.bind_search import KnownTopic, Owner, OwnerSearch, find_owners
+from kafkakit.streams.formats.dialects.registry import find_binding
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
-from kafkakit.streams.formats.kkm1.decode import Opened, open_text
 
 MAX_NAMED = 3
 """Owners that a sentence names."""
@@ -22,15 +22,15 @@ class Origin:
 
 
 def find_origin(text: str, here: CommitIdentity, topics: Iterable[KnownTopic], groups: Iterable[str]) -> Origin | None:
-    """Whose KKM1 payload stands in a commit of `here`; None for a text that is no such payload.
+    """Whose payload stands in a commit of `here`; None for metadata that is bound to nothing.
 
     Topics and groups may be of many clusters, and generators; `bind_search` states the limits. Owners that share the
     group or the partition with `here` come first, and alone, for a fit of anything else may be chance.
     """
-    opened = open_text(text)
-    if not isinstance(opened, Opened):
+    binding = find_binding(text)
+    if binding is None:
         return None
-    search = find_owners(opened.bind, opened.signed, topics, groups)
+    search = find_owners(binding.checksum, binding.signed, topics, groups)
     near = [owner for owner in search.owners if _nearness(owner, here) >= 2]
     owners = tuple(sorted(near or search.owners, key=lambda owner: (-_nearness(owner, here), _place(owner))))
     is_here = any(owner.identity == here for owner in owners)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Reading
+from kafkakit.streams.formats.commit import CommitState, Problem, Reading
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.envelope import BIND_BYTES, Flag, UnknownVersionError, bind_of, unseal
 from kafkakit.streams.formats.kkm1.json_text import flags_of, from_json
@@ -10,6 +10,8 @@ from kafkakit.streams.formats.kkm1.parse import Parsed, UnknownSectionError, par
 from kafkakit.streams.formats.kkm1.text import MARK, MAX_CHARS, Alphabet, BadTextError, from_text, utf16_units
 from kafkakit.streams.formats.kkm1.varint import BadBodyError, TooLargeError
 
+NAME = "kkm1"
+"""The dialect's name."""
 _PROBLEMS: dict[type[ValueError], Problem] = {
     BadTextError: Problem.BAD_TEXT,
     BadBodyError: Problem.BAD_BODY,
@@ -21,7 +23,7 @@ _FOREIGN = "its checksum is not that of this cluster, topic, partition and group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedPayload:
     """A text taken apart as far as the bind: what to check it with, and how to read on."""
 
     alphabet: Alphabet
@@ -45,9 +47,9 @@ def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Readin
     opened = open_text(text, offset)
     empty = CommitState(base=offset)
     chars = utf16_units(text)
-    if not isinstance(opened, Opened):
+    if not isinstance(opened, OpenedPayload):
         why = _PROBLEMS[type(opened)]
-        return Reading(dialect=Dialect.KKM1, state=empty, chars=chars, problem=why, reason=str(opened))
+        return Reading(dialect=NAME, state=empty, chars=chars, problem=why, reason=str(opened))
     parsed = opened.parsed
     is_bound = opened.is_bound_to(identity) if identity else None
     state, encoding = empty, ""
@@ -66,7 +68,7 @@ def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Readin
         problem, reason, state = Problem.FOREIGN, _FOREIGN, empty
         claimed = parsed.state if isinstance(parsed, Parsed) else None
     return Reading(
-        dialect=Dialect.KKM1,
+        dialect=NAME,
         state=state,
         chars=chars,
         problem=problem,
@@ -81,10 +83,10 @@ def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Readin
     )
 
 
-def open_text(text: str, offset: int = 0) -> Opened | ValueError:
+def open_text(text: str, offset: int = 0) -> OpenedPayload | ValueError:
     """Take a text apart without judging whose it is; an error is returned, not raised, for text that is no payload.
 
-    To find out whose payload it is, ask `is_bound_to` of one `Opened` for each identity that it may have.
+    To find out whose payload it is, ask `is_bound_to` of one `OpenedPayload` for each identity that it may have.
     """
     try:
         return _opened(text, offset)
@@ -92,7 +94,7 @@ def open_text(text: str, offset: int = 0) -> Opened | ValueError:
         return error
 
 
-def _opened(text: str, offset: int) -> Opened:
+def _opened(text: str, offset: int) -> OpenedPayload:
     if len(text) > MAX_CHARS:
         raise TooLargeError(f"it has {len(text)} characters")
     text = text.rstrip("\0")
@@ -101,7 +103,7 @@ def _opened(text: str, offset: int) -> Opened:
     alphabet = Alphabet(text[1])
     if alphabet is Alphabet.JSON:
         payload = from_json(text[2:])
-        return Opened(
+        return OpenedPayload(
             alphabet=alphabet,
             raw_bytes=len(text.encode("utf-8", "surrogatepass")),
             bind=payload.bind,
@@ -115,7 +117,7 @@ def _opened(text: str, offset: int) -> Opened:
         parsed = parse(envelope, offset)
     except (BadBodyError, UnknownSectionError) as error:
         parsed = error
-    return Opened(
+    return OpenedPayload(
         alphabet=alphabet,
         raw_bytes=len(envelope.signed) + BIND_BYTES,
         bind=envelope.bind,

@@ -19,8 +19,8 @@ from kafkakit.streams.commits.decide.editing.journal import EditRecord, Standing
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
 from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
-from kafkakit.streams.formats.commit import CommitState, Dialect, Spill, Watermark, Writer
-from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
+from kafkakit.streams.formats.commit import CommitState, Spill, Watermark, Writer
+from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
 from tests.rigs.editing import CLUSTER, GROUP, START_MS, TOPIC, Rig, only, ranges
 
 
@@ -263,11 +263,11 @@ def test_the_newest_done_time_goes_back_with_the_records(rig: Rig) -> None:
     assert rig.state(rig.keys[0]).watermark == Watermark(oldest_ms=START_MS + 10_000, newest_done_ms=START_MS + 9_000)
 
 
-@pytest.mark.parametrize("dialect", [Dialect.PARALLEL_CONSUMER, Dialect.KKM1])
-def test_done_offsets_beyond_the_log_are_not_written_anew(rig: Rig, dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", ["parallel-consumer", "kkm1"])
+def test_done_offsets_beyond_the_log_are_not_written_anew(rig: Rig, dialect: str) -> None:
     """A copied map, or a log that was cut: what it says of offsets to come would be bound, and skip those records."""
     state = CommitState(base=100, done=ranges((101, 103), (290, 310)))
-    if dialect is Dialect.KKM1:
+    if dialect == "kkm1":
         rig.commit_kkm1(rig.keys[0], state)
     else:
         rig.groups.seed(GROUP, rig.keys[0], 100, write_parallel_consumer(state) or "")
@@ -275,18 +275,18 @@ def test_done_offsets_beyond_the_log_are_not_written_anew(rig: Rig, dialect: Dia
     for verb in verbs:
         with pytest.raises(RefusedError, match=r"up to 309 are done, but the log ends at 300"):
             rig.plan(verb, 0)
-    if dialect is Dialect.PARALLEL_CONSUMER:
+    if dialect == "parallel-consumer":
         with pytest.raises(RefusedError, match="the log ends at 300"):
-            rig.plan(Translate(to=Dialect.KKM1), 0)
+            rig.plan(Translate(to="kkm1"), 0)
     assert len(rig.plan(verbs[0], 0, outside_log=True).changes) == 1
-    assert len(rig.plan(Translate(to=Dialect.PLAIN), 0).changes) == 1
+    assert len(rig.plan(Translate(to="plain"), 0).changes) == 1
     assert len(rig.plan(Reset(landing=Landing.OFFSET, value=100), 0).changes) == 1
 
 
 def test_a_map_that_is_bound_for_the_first_time_is_warned_of(rig: Rig) -> None:
     state = CommitState(base=100, done=ranges((101, 103)))
     rig.groups.seed(GROUP, rig.keys[0], 100, write_parallel_consumer(state) or "")
-    (edit,) = rig.plan(Translate(to=Dialect.KKM1), 0).changes
+    (edit,) = rig.plan(Translate(to="kkm1"), 0).changes
     assert any("bound to nothing" in words for words in edit.warnings)
 
 
@@ -310,7 +310,7 @@ def test_every_folder_that_a_journal_made_is_on_disk(tmp_path: Path, monkeypatch
 def test_hints_name_what_will_work(rig: Rig) -> None:
     rig.groups.seed(GROUP, rig.keys[0], 400, "")
     with pytest.raises(RefusedError) as beyond:
-        rig.plan(Translate(to=Dialect.KKM1), 0)
+        rig.plan(Translate(to="kkm1"), 0)
     assert (beyond.value.hint or "").endswith("skipped; reset drops what is done")
     rig.log.trim(rig.keys[1], 50)
     rig.groups.seed(GROUP, rig.keys[1], 20, "")

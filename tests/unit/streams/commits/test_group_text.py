@@ -7,12 +7,12 @@ from kafkakit.core.group_facts import GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.act.watch import Shown
-from kafkakit.streams.commits.decide.facts import CommitFacts
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.commits.show.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
 from kafkakit.streams.commits.show.picture import ASCII
-from kafkakit.streams.formats.commit import CommitState, Dialect, Reading
+from kafkakit.streams.formats.commit import CommitState, Reading
+from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 NOW = 1_758_335_260_726
@@ -23,7 +23,7 @@ def commit(partition: int, *, done: tuple[tuple[int, int], ...] = (), base: int 
         offset=base,
         metadata="",
         reading=Reading(
-            dialect=Dialect.KKM1 if done else Dialect.PLAIN,
+            dialect="kkm1" if done else "plain",
             state=CommitState(base=base, done=OffsetRanges(done)),
             chars=0,
         ),

@@ -8,16 +8,13 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.explanation import Standing, explain, standing_of
-from kafkakit.streams.commits.decide.facts import CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
-from kafkakit.streams.commits.decide.hazards.log_hazards import skipped_at_most
 from kafkakit.streams.commits.decide.headroom import by_fullness, headroom_of, read_limits
 from kafkakit.streams.commits.decide.times import age_text, interval_text, utc_text
 from kafkakit.streams.commits.show.findings import ABOUT
 from kafkakit.streams.commits.show.table import oldest_age_s
 from kafkakit.streams.formats.commit import (
     CommitState,
-    Dialect,
     Mark,
     MarkState,
     Problem,
@@ -26,6 +23,8 @@ from kafkakit.streams.formats.commit import (
     Spill,
     Watermark,
 )
+from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
+from kafkakit.streams.formats.dialects.parallel_consumer.record import skipped_at_most
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 KEY = TopicPartition("t", 0)
@@ -34,9 +33,7 @@ SPAN = LogSpan(start=50, stable=500, end=500)
 STATE = CommitState(base=100, done=OffsetRanges(((101, 103), (105, 110))))
 
 
-def facts(
-    state: CommitState = STATE, *, metadata: str = "~b", dialect: Dialect = Dialect.KKM1, **more: object
-) -> CommitFacts:
+def facts(state: CommitState = STATE, *, metadata: str = "~b", dialect: str = "kkm1", **more: object) -> CommitFacts:
     told = {"problem", "claimed", "is_lossy", "is_bound", "stream_time_ms", "reason"}
     reading = Reading(dialect=dialect, state=state, chars=len(metadata))
     reading = replace(reading, **{name: value for name, value in more.items() if name in told})  # type: ignore[arg-type]
@@ -57,7 +54,7 @@ CASES: list[tuple[str, CommitFacts]] = [
     ("committed-below-log-start", facts(CommitState(base=49))),
     ("committed-beyond-log-end", facts(CommitState(base=501))),
     ("done-beyond-log-end", facts(replace(STATE, done=OffsetRanges(((101, 501),))))),
-    ("shifted-map", facts(replace(STATE, done=OffsetRanges(((101, 501),))), dialect=Dialect.PARALLEL_CONSUMER)),
+    ("shifted-map", facts(replace(STATE, done=OffsetRanges(((101, 501),))), dialect="parallel-consumer")),
     ("foreign-payload", facts(CommitState(base=100), problem=Problem.FOREIGN)),
     ("payload-of-another-offset", facts(CommitState(base=100), problem=Problem.BASE_MISMATCH)),
     ("newer-payload", facts(CommitState(base=100), problem=Problem.UNKNOWN_VERSION)),
@@ -65,12 +62,12 @@ CASES: list[tuple[str, CommitFacts]] = [
     ("unreadable-payload", facts(CommitState(base=100), problem=Problem.BAD_TEXT)),
     ("coarsened", facts(is_lossy=True)),
     ("limit-near", facts(metadata="x" * 60, limit_chars=100, kafka_version="3.9")),
-    ("nul-terminated", facts(metadata="x\0", dialect=Dialect.PARALLEL_CONSUMER)),
-    ("nul-terminated", facts(CommitState(base=100), metadata="x\0", dialect=Dialect.KAFKA_STREAMS)),
+    ("nul-terminated", facts(metadata="x\0", dialect="parallel-consumer")),
+    ("nul-terminated", facts(CommitState(base=100), metadata="x\0", dialect="kafka-streams")),
     ("burrow-misreads", facts(metadata="x" * 127, kafka_version="4.1")),
     ("burrow-misreads", facts(metadata="\u4e00" * 43)),
     ("time-in-the-future", facts(replace(STATE, watermark=Watermark(oldest_ms=0, newest_done_ms=NOW + 61_000)))),
-    ("time-in-the-future", facts(CommitState(base=100), dialect=Dialect.KAFKA_STREAMS, stream_time_ms=NOW + 61_000)),
+    ("time-in-the-future", facts(CommitState(base=100), dialect="kafka-streams", stream_time_ms=NOW + 61_000)),
     ("rejected-without-ledger", facts(replace(STATE, marks=MARKS))),
     ("topic-gone", facts(span=None, topic_exists=False)),
     ("open-transaction", facts(is_unstable=True)),
@@ -115,7 +112,7 @@ def test_severity_of_the_limit_grows() -> None:
 def test_a_copied_map_is_judged_exactly_where_a_sync_tells_its_place() -> None:
     def skipped(low: int | None, high: int | None) -> int:
         copy = CopiedFrom(source="s", upstream_offset=9, place_low=low, place_high=high)
-        return skipped_at_most(facts(dialect=Dialect.PARALLEL_CONSUMER, copied_from=copy), copy)
+        return skipped_at_most(facts(dialect="parallel-consumer", copied_from=copy), copy)
 
     assert skipped(None, None) == 7
     assert skipped(100, 100) == 0
@@ -139,7 +136,7 @@ def test_duplicates_are_counted_exactly() -> None:
     assert (foreign.low, foreign.high) == (0, 5)
     unreadable = duplicates_of(facts(CommitState(base=104), problem=Problem.BAD_BODY))
     assert (unreadable.low, unreadable.high) == (0, None)
-    assert duplicates_of(facts(dialect=Dialect.OPAQUE)).high is None
+    assert duplicates_of(facts(dialect="opaque")).high is None
 
 
 def test_standings() -> None:
@@ -171,7 +168,7 @@ def test_standings() -> None:
     assert "1m 30s after" in explain(found, 104).sentences[0]
     late = facts(span=LogSpan(start=104, stable=500, end=500))
     assert (standing_of(late, 100), standing_of(late, 99)) == (Standing.EXPIRED, Standing.DONE)
-    assert standing_of(facts(CommitState(base=100), dialect=Dialect.OPAQUE), 101) is Standing.UNKNOWN
+    assert standing_of(facts(CommitState(base=100), dialect="opaque"), 101) is Standing.UNKNOWN
 
 
 def test_an_offset_without_a_record_is_explained() -> None:

@@ -14,11 +14,9 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.tables import plain_value
 from kafkakit.streams.commits.decide.document import CommitDocument, StateDocument, identity_of, read_commit, state_of
-from kafkakit.streams.commits.decide.facts import CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.formats.commit import (
     CommitState,
-    Dialect,
     Mark,
     MarkState,
     Problem,
@@ -29,6 +27,7 @@ from kafkakit.streams.formats.commit import (
     Watermark,
     Writer,
 )
+from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
@@ -49,12 +48,12 @@ FULL = CommitState(
     forgotten=4,
 )
 IDENTITY = CommitIdentity(cluster_id="c", topic_id=bytes(range(16)), partition=3, group="g")
-BARE = CommitFacts(offset=7, metadata="", reading=Reading(dialect=Dialect.PLAIN, state=CommitState(base=7), chars=0))
+BARE = CommitFacts(offset=7, metadata="", reading=Reading(dialect="plain", state=CommitState(base=7), chars=0))
 WHOLE = CommitFacts(
     offset=100,
     metadata="~b",
     reading=Reading(
-        dialect=Dialect.KKM1, state=FULL, chars=2, problem=Problem.FOREIGN, reason="r", claimed=FULL, encoding="runs",
+        dialect="kkm1", state=FULL, chars=2, problem=Problem.FOREIGN, reason="r", claimed=FULL, encoding="runs",
         alphabet="b", is_lossy=True, is_bound=False, stream_time_ms=1, processor={"k": 1},
     ),
     at_ms=99,

@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Problem, RouteMark, Spill, Watermark
 from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.kkm1.decode import Opened, open_text, read_kkm1
+from kafkakit.streams.formats.kkm1.decode import OpenedPayload, open_text, read_kkm1
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.kkm1.envelope import Flag, seal
 from kafkakit.streams.formats.kkm1.text import MAX_CHARS, Alphabet, to_text
@@ -44,7 +44,7 @@ def test_a_payload_of_something_else_is_claimed_and_not_used(other: CommitIdenti
         assert (reading.problem, reading.is_bound, reading.claimed) == (Problem.FOREIGN, False, state)
         assert reading.state == CommitState(base=100)
         opened = open_text(text)
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, OpenedPayload)
         assert [opened.is_bound_to(one) for one in (IDENTITY, other)] == [False, True]
 
 

@@ -16,7 +16,7 @@ from kafkakit.streams.formats.dialects.mirrormaker import (
     skipped_by_copy,
     syncs_by_partition,
 )
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from tests.places import ROOT
 
 FILE = ROOT / "tests" / "cases" / "streams" / "mirrormaker.json"

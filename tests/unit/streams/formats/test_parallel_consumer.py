@@ -8,8 +8,8 @@ import pytest
 import zstandard
 
 from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.parallel_consumer_write import write_parallel_consumer
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
+from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.places import ROOT
 

@@ -19,13 +19,13 @@ from kafkakit.streams.commits.decide.editing.request import (
     verb_name,
 )
 from kafkakit.streams.commits.decide.editing.verbs import Wanted, wanted
-from kafkakit.streams.commits.decide.editing.writing import Written, dialect_for, losses, written
-from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Reading, Watermark
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.commits.decide.editing.writing import dialect_for, encoded, losses
+from kafkakit.streams.formats.commit import CommitState, Reading, Watermark
+from kafkakit.streams.formats.dialects.dialect import EncodedMetadata
+from kafkakit.streams.formats.dialects.registry import dialect_named, read_metadata
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.formats.printable import ranges_text
 
-NEWER = (Problem.UNKNOWN_VERSION, Problem.UNKNOWN_SECTION)
 MOST_REASONS = 3
 
 
@@ -61,7 +61,7 @@ def times_wanted(plan: EditPlan) -> Mapping[TopicPartition, frozenset[int]]:
     wanted_at: dict[TopicPartition, frozenset[int]] = {}
     for edit in plan.changes:
         state = edit.state_after
-        if edit.dialect_after is Dialect.KKM1 and state is not None and state.watermark is None:
+        if dialect_named(edit.dialect_after).holds_details and state is not None and state.watermark is None:
             wanted_at[edit.partition] = frozenset(offset for offset in (state.base, state.end - 1) if offset >= 0)
     return wanted_at
 
@@ -70,29 +70,30 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
     _check_adoption(seen, request)
     aim = wanted(seen, request)
     verb = request.verb
-    dialect = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.dialect)
+    name = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.dialect)
+    dialect = dialect_named(name)
     is_broken = seen.reading is not None and seen.reading.problem is not None
-    stays = aim.state == seen.state and dialect is seen.dialect
+    stays = aim.state == seen.state and name == seen.dialect
     if stays and not isinstance(verb, Reset) and not (is_broken and isinstance(verb, Translate)):
         return _unchanged(seen, aim)
-    if dialect is Dialect.OPAQUE and not isinstance(verb, Reset):
+    if not dialect.is_understood and not isinstance(verb, Reset):
         raise RefusedError(
-            f"{seen.partition}: its commit carries metadata that nobody here knows",
+            f"{seen.partition}: its commit carries metadata of an unknown dialect",
             hint="look at it with commits decode; --dialect plain drops it, --dialect kkm1 or pc replaces it",
         )
     state = _with_watermark(seen, aim.state)
     forgotten, notes = 0, list(aim.notes)
     if isinstance(verb, Translate):
         notes += [f"lost: {words}" for words in losses(seen.reading, state, dialect)]
-        if dialect is Dialect.PLAIN and state.done:
+        if state.done and not dialect.holds_done:
             forgotten = state.done.count
             notes.append(f"lost: {counted(forgotten, 'acknowledgement')} above {state.base}")
             state = CommitState(base=state.base)
-    text = written(seen, observed, state, dialect)
-    forgotten += text.forgotten
-    if text.forgotten or text.left_out:
-        notes.append(_coarsened(seen, observed, text, request))
-    after = CommittedOffset(offset=state.base, metadata=text.metadata, leader_epoch=_epoch(seen, state.base))
+    written = encoded(seen, observed, state, dialect)
+    forgotten += written.forgotten
+    if written.forgotten or written.left_out:
+        notes.append(_coarsened(seen, observed, written, request))
+    after = CommittedOffset(offset=state.base, metadata=written.text, leader_epoch=_epoch(seen, state.base))
     found = read_metadata(after.metadata, after.offset, seen.identity)
     edit = PartitionEdit(
         partition=seen.partition,
@@ -106,13 +107,13 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
         reopened=_held(_done(seen.state).minus(all_done(found.state)), seen),
         passed=_held(all_done(found.state).minus(_done(seen.state)), seen),
         forgotten=forgotten,
-        notes=(*notes, *text.notes),
+        notes=(*notes, *written.notes),
         warnings=(
             *_unusable(seen),
             *_newly_bound(seen, found),
             *aim.warnings,
             *_missed(request, aim, found.state),
-            *text.warnings,
+            *written.warnings,
             *_spilled(seen),
         ),
     )
@@ -123,16 +124,20 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
 
 def _check_adoption(seen: SeenPartition, request: EditRequest) -> None:
     reading = seen.reading
-    if reading is not None and reading.dialect is Dialect.KKM1 and reading.problem in NEWER and not request.adopt:
+    if reading is None or request.adopt:
+        return
+    if reading.problem in dialect_named(reading.dialect).newer_problems:
         raise RefusedError(
             f"{seen.partition}: the commit was written by a newer format ({reading.reason or reading.problem})",
             hint="use a newer kafkakit; --adopt writes over it, and forgets every acknowledgement in it",
         )
 
 
-def _coarsened(seen: SeenPartition, observed: Observed, text: Written, request: EditRequest) -> str:
-    lost = [f"{counted(text.forgotten, 'acknowledgement')} (those records are delivered again)"] * (text.forgotten > 0)
-    words = f"the state does not fit {observed.limit_chars} characters; left out: {', '.join([*lost, *text.left_out])}"
+def _coarsened(seen: SeenPartition, observed: Observed, written: EncodedMetadata, request: EditRequest) -> str:
+    lost = list(written.left_out)
+    if written.forgotten:
+        lost.insert(0, f"{counted(written.forgotten, 'acknowledgement')} (those records are delivered again)")
+    words = f"the state does not fit {observed.limit_chars} characters; left out: {', '.join(lost)}"
     if not request.coarsen:
         raise RefusedError(f"{seen.partition}: {words}", hint="--allow-coarsening accepts that")
     return words
@@ -197,9 +202,10 @@ def _unusable(seen: SeenPartition) -> tuple[str, ...]:
 
 
 def _newly_bound(seen: SeenPartition, found: Reading) -> tuple[str, ...]:
-    if seen.dialect is not Dialect.PARALLEL_CONSUMER or found.dialect is not Dialect.KKM1 or not found.state.done:
+    before = dialect_named(seen.dialect)
+    if not before.counts_from_offset or not dialect_named(found.dialect).is_bound or not found.state.done:
         return ()
-    return ("a map of parallel-consumer is bound to nothing: make sure that it was written here, and not copied",)
+    return (f"a {before.noun} is bound to nothing: make sure that it was written here, and not copied",)
 
 
 def _missed(request: EditRequest, aim: Wanted, found: CommitState) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState, Dialect, Reading
+from kafkakit.streams.formats.commit import CommitState, Reading
+from kafkakit.streams.formats.dialects.registry import WITHOUT_METADATA
 from kafkakit.streams.formats.identity import CommitIdentity
 
 
@@ -33,9 +34,9 @@ class SeenPartition:
         return None if self.reading is None else self.reading.state
 
     @property
-    def dialect(self) -> Dialect:
-        """Who wrote the metadata; PLAIN without any."""
-        return Dialect.PLAIN if self.reading is None else self.reading.dialect
+    def dialect(self) -> str:
+        """The dialect of its metadata."""
+        return WITHOUT_METADATA.name if self.reading is None else self.reading.dialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Observed:
     taken_at: datetime
     group: GroupDescription
     partitions: tuple[SeenPartition, ...]
-    dialects: frozenset[Dialect]
+    dialects: frozenset[str]
     limit_chars: int
 
     def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "Observed":

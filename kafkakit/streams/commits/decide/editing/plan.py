@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState, Dialect
+from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 FINGERPRINT_CHARS = 12
@@ -25,8 +25,8 @@ class PartitionEdit:
     topic_id: bytes
     before: CommittedOffset | None
     after: CommittedOffset | None
-    dialect_before: Dialect
-    dialect_after: Dialect
+    dialect_before: str
+    dialect_after: str
     state_before: CommitState | None = None
     state_after: CommitState | None = None
     reopened: OffsetRanges = field(default_factory=OffsetRanges)
@@ -104,6 +104,6 @@ def _commit(commit: CommittedOffset | None) -> list[object] | None:
 def _state(edit: PartitionEdit) -> list[object]:
     state = edit.state_after
     if state is None:
-        return [edit.dialect_after.value]
+        return [edit.dialect_after]
     marks = [[mark.start, mark.end, mark.state.value] for mark in state.marks]
-    return [edit.dialect_after.value, state.base, [list(pair) for pair in state.done], marks]
+    return [edit.dialect_after, state.base, [list(pair) for pair in state.done], marks]

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafkakit.streams.formats.commit import Dialect
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 
@@ -59,9 +58,9 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translate:
-    """The same commits in another dialect."""
+    """The same commits in another dialect, by its name."""
 
-    to: Dialect
+    to: str
 
 
 Verb = Reset | Skip | Unack | Reject | Replay | Translate
@@ -69,11 +68,12 @@ Verb = Reset | Skip | Unack | Reject | Replay | Translate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """A verb and what it may do: `adopt` writes over a newer format, `outside_log` allows offsets that the log does
-    not hold, `coarsen` allows to forget acknowledgements so that a payload fits."""
+    """A verb and what it may do: `dialect` is the one to write ("": the group's), `adopt` writes over a newer format,
+    `outside_log` allows offsets that the log does not hold, `coarsen` allows to forget acknowledgements so that a
+    payload fits."""
 
     verb: Verb
-    dialect: Dialect | None = None
+    dialect: str = ""
     adopt: bool = False
     outside_log: bool = False
     coarsen: bool = False

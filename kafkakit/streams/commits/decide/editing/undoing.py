@@ -11,8 +11,8 @@ from kafkakit.streams.commits.decide.editing.changes import all_done
 from kafkakit.streams.commits.decide.editing.journal import Change, EditRecord, Standing, Verdict
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit, same_commit
-from kafkakit.streams.formats.commit import CommitState, Dialect, Reading
-from kafkakit.streams.formats.dialects.sniff import read_metadata
+from kafkakit.streams.formats.commit import CommitState, Reading
+from kafkakit.streams.formats.dialects.registry import WITHOUT_METADATA, read_metadata
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 
@@ -132,8 +132,8 @@ def _edit(seen: SeenPartition, after: CommittedOffset | None, note: str = "") ->
     )
 
 
-def _dialect(reading: Reading | None) -> Dialect:
-    return Dialect.PLAIN if reading is None else reading.dialect
+def _dialect(reading: Reading | None) -> str:
+    return WITHOUT_METADATA.name if reading is None else reading.dialect
 
 
 def _done(state: CommitState | None) -> OffsetRanges:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.facts import NUL, CommitFacts, CopiedFrom
+from kafkakit.streams.formats.dialects.facts import NUL, CommitFacts, CopiedFrom
 from kafkakit.streams.formats.dialects.mirrormaker import (
     Checkpoint,
     OffsetSync,

@@ -1,10 +1,10 @@
 """What can go wrong with a commit, each thing by name, with its consequence and what to do."""
 
 from kafkakit.core.findings import Severity
-from kafkakit.streams.commits.decide.facts import CommitFacts
-from kafkakit.streams.commits.decide.hazards.hazard import Hazard
 from kafkakit.streams.commits.decide.hazards.log_hazards import log_hazards
 from kafkakit.streams.commits.decide.hazards.payload_hazards import payload_hazards
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.hazard import Hazard
 
 
 def hazards_of(facts: CommitFacts) -> tuple[Hazard, ...]:

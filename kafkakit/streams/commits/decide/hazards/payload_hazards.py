@@ -5,16 +5,17 @@ from collections.abc import Iterator
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
-from kafkakit.streams.commits.decide.facts import BURROW_BYTES, CommitFacts, marked, reach_of
-from kafkakit.streams.commits.decide.hazards.hazard import Hazard, command_for
+from kafkakit.streams.commits.decide.tally import marked, reach_of
 from kafkakit.streams.commits.decide.times import utc_text
-from kafkakit.streams.formats.commit import Dialect, MarkState, Problem
+from kafkakit.streams.formats.commit import MarkState, Problem
+from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.dialects.hazard import Hazard
+from kafkakit.streams.formats.dialects.registry import dialect_named
+from kafkakit.streams.formats.kkm1.ladder import CLOSE_HOLES_AT, PAUSE_AT
 from kafkakit.streams.formats.printable import amount
 
-PAUSE_SHARE = 0.6  # where our own writer stops fetching anew
-SPILL_SHARE = 0.8  # where it starts to get rid of records that fail again and again
+BURROW_BYTES = 127  # from here on Burrow reads a wrong time out of the records of Kafka 4.1 and later
 SKEW_MS = 60_000  # clocks that differ by less are taken for the same
-PC_PRESSURE_CHARS = 3072  # three quarters of what parallel-consumer takes for the limit
 FIRST_COMPACT = (4, 1)  # from this version on brokers write the record format that Burrow misreads
 
 _PROBLEM_RULES = {
@@ -54,10 +55,10 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
     yield Hazard(
         rule=rule,
         severity=severity,
-        message=f"the {reading.dialect.value} payload is not used: {reading.problem.value}{reason}{told}; a restart "
+        message=f"the {reading.dialect} payload is not used: {reading.problem.value}{reason}{told}; a restart "
         f"begins at {facts.offset} and delivers {again_words} again",
         hint="the next commit by its own client clears it, and so does "
-        + command_for(facts, "reset", f"--to {facts.offset}{adopt}"),
+        + facts.command("reset", f"--to {facts.offset}{adopt}"),
     )
 
 
@@ -71,21 +72,25 @@ def _coarsened(facts: CommitFacts) -> Iterator[Hazard]:
             rule="coarsened",
             severity=Severity.WARNING,
             message=f"the payload did not fit and was made coarser: {number} again after a restart",
-            hint=f"close holes ({command_for(facts, 'reject', '--offsets N')}), let the group use alphabet w, or raise "
+            hint=f"close holes ({facts.command('reject', '--offsets N')}), let the group use alphabet w, or raise "
             "offset.metadata.max.bytes",
         )
 
 
 def _size(facts: CommitFacts) -> Iterator[Hazard]:
     share = facts.fill
-    if share >= PAUSE_SHARE:
+    if share >= PAUSE_AT:
         over = share > 1
         yield Hazard(
             rule="limit-near",
-            severity=Severity.ERROR if over else Severity.WARNING if share >= SPILL_SHARE else Severity.NOTE,
+            severity=Severity.ERROR if over else Severity.WARNING if share >= CLOSE_HOLES_AT else Severity.NOTE,
             message=f"{facts.chars:,} of {facts.limit_chars:,} characters are used ({share:.0%})"
-            + ("; the next commit of this size is refused" if over else _effect_of_size(facts)),
-            hint=f"close holes, the oldest first ({command_for(facts, 'explain')}), or raise offset.metadata.max.bytes",
+            + (
+                "; the next commit of this size is refused"
+                if over
+                else dialect_named(facts.reading.dialect).effect_of_size(facts)
+            ),
+            hint=f"close holes, the oldest first ({facts.command('explain')}), or raise offset.metadata.max.bytes",
         )
     if facts.stored_bytes >= BURROW_BYTES and _is_compact(facts.kafka_version):
         live = facts.kafka_version is not None
@@ -96,17 +101,6 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
             f"commits with {BURROW_BYTES} bytes or more, without an error",
             hint=f"do not trust Burrow's status of this group; {facts.program} streams lag reads it right",
         )
-
-
-def _effect_of_size(facts: CommitFacts) -> str:
-    """What the writer of this dialect does when its metadata is this large."""
-    if facts.reading.dialect is Dialect.KKM1:
-        return (
-            "; its writer gets rid of repeat offenders" if facts.fill >= SPILL_SHARE else "; its writer fetches no more"
-        )
-    if facts.reading.dialect is Dialect.PARALLEL_CONSUMER and facts.chars > PC_PRESSURE_CHARS:
-        return "; parallel-consumer takes no new records of this partition, and above 4,096 it drops the whole map"
-    return ""
 
 
 def _is_compact(version: str | None) -> bool:
@@ -121,19 +115,14 @@ def _is_compact(version: str | None) -> bool:
 
 
 def _nul(facts: CommitFacts) -> Iterator[Hazard]:
-    """Java clients cannot read base64 with the NUL that librdkafka adds; our own reader drops it."""
-    effects = {
-        Dialect.PARALLEL_CONSUMER: f"parallel-consumer cannot read the map, and processes all "
-        f"{facts.state.done.count:,} done records again",
-        Dialect.KAFKA_STREAMS: "Kafka Streams cannot read its stream time",
-    }
-    if facts.has_nul and facts.reading.dialect in effects:
+    effect = dialect_named(facts.reading.dialect).effect_of_nul(facts) if facts.has_nul else ""
+    if effect:
         yield Hazard(
             rule="nul-terminated",
             severity=Severity.WARNING,
-            message=f"the metadata ends with a NUL, which confluent-kafka adds: {effects[facts.reading.dialect]}",
+            message=f"the metadata ends with a NUL, which confluent-kafka adds: {effect}",
             hint="write it without the NUL: "
-            + command_for(facts, "translate", "--to pc" if facts.state.done else "--to plain"),
+            + facts.command("translate", "--to pc" if facts.state.done else "--to plain"),
         )
 
 

@@ -144,7 +144,7 @@ class LagBook:
 
     def reading(self, row: int) -> Reading:
         """All that is in one row's metadata."""
-        from kafkakit.streams.formats.dialects.sniff import read_metadata
+        from kafkakit.streams.formats.dialects.registry import read_metadata
 
         text = self.metadata.text[row].decode("utf-8", "replace")
         slot = int(self.slot[row])

@@ -1,17 +1,16 @@
-"""One commit as it was found: what its metadata says, and what the cluster says beside it."""
+"""One commit as it was found: what its metadata holds, and what the cluster reports beside it."""
 
 from dataclasses import dataclass
+from shlex import quote
 
 from kafkakit.core.group_facts import GroupMember
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.formats.commit import CommitState, MarkState, Reading
+from kafkakit.streams.formats.commit import CommitState, Reading
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.text import utf16_units
-from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 KAFKA_LIMIT = 4096  # Kafka's default of offset.metadata.max.bytes; it counts UTF-16 units, not bytes
-BURROW_BYTES = 127  # from here on Burrow reads a wrong time out of the records of Kafka 4.1 and later
 NUL = "\0"
 
 
@@ -122,67 +121,16 @@ class CommitFacts:
             return True
         return self.span is None or self.span.end > self.state.base
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """How many offsets are in each state, from the committed one up to the highest done one.
-
-    `done` leaves out rejected and skipped ones, `pending` retrying and deferred ones. `untouched` counts offsets from
-    there to the end of the log, None where that is not known.
-    """
-
-    done: int = 0
-    rejected: int = 0
-    skipped: int = 0
-    pending: int = 0
-    retrying: int = 0
-    deferred: int = 0
-    untouched: int | None = None
-
     @property
-    def span(self) -> int:
-        """All offsets that the payload speaks of."""
-        return self.done + self.rejected + self.skipped + self.pending + self.retrying + self.deferred
+    def done_beyond_end(self) -> int:
+        """How many offsets past the end of the log count as done; 0 for a commit that is past it altogether."""
+        if self.span is None or self.offset > self.span.end:
+            return 0
+        return max(0, self.state.end - self.span.end)
 
-
-def tally_of(state: CommitState, log_end: int | None = None) -> Tally:
-    """Count a state's offsets; marks above the highest done offset count too, and shift where `untouched` begins."""
-    marked = dict.fromkeys(MarkState, 0)
-    for mark in state.marks:
-        marked[mark.state] += mark.end - mark.start
-    reach = reach_of(state)
-    done = state.done.count
-    pending = reach - state.base - done
-    return Tally(
-        done=max(0, done - marked[MarkState.REJECTED] - marked[MarkState.SKIPPED]),
-        rejected=marked[MarkState.REJECTED],
-        skipped=marked[MarkState.SKIPPED],
-        pending=max(0, pending - marked[MarkState.RETRYING] - marked[MarkState.DEFERRED]),
-        retrying=marked[MarkState.RETRYING],
-        deferred=marked[MarkState.DEFERRED],
-        untouched=None if log_end is None else max(0, log_end - reach),
-    )
-
-
-def reach_of(state: CommitState) -> int:
-    """One past the highest offset that the payload says anything about."""
-    return max([state.end, *(mark.end for mark in state.marks)])
-
-
-def marked(state: CommitState, kind: MarkState) -> OffsetRanges:
-    """The offsets that carry this mark."""
-    return OffsetRanges.of((mark.start, mark.end) for mark in state.marks if mark.state is kind)
-
-
-def dialect_words(reading: Reading) -> str:
-    """The dialect with its packing, for people: `kkm1, runs, alphabet b`."""
-    words = [reading.dialect.value]
-    if reading.encoding:
-        words.append(reading.encoding)
-    if reading.alphabet:
-        words.append(f"alphabet {reading.alphabet}")
-    if reading.is_compressed:
-        words.append("zstd")
-    if reading.is_lossy:
-        words.append("coarsened")
-    return ", ".join(words)
+    def command(self, verb: str, *words: str) -> str:
+        """The command line that calls a verb of `streams commits` for this very commit."""
+        where: tuple[str, ...] = ()
+        if self.key is not None and self.group is not None:
+            where = (quote(self.group), "--topic", quote(self.key.topic), "--partition", str(self.key.partition))
+        return " ".join((self.program, "streams", "commits", verb, *where, *words))

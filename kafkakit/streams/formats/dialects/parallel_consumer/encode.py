@@ -3,8 +3,8 @@
 import struct
 
 from kafkakit.streams.formats.commit import CommitState
-from kafkakit.streams.formats.dialects.commit_text import to_base64
-from kafkakit.streams.formats.dialects.parallel_consumer_format import ENCODINGS, MAX_BODY, MAX_RANGES
+from kafkakit.streams.formats.dialects.metadata_text import to_base64
+from kafkakit.streams.formats.dialects.parallel_consumer.layout import ENCODINGS, MAX_BODY, MAX_RANGES
 from kafkakit.streams.formats.kkm1.packing import pack_bitmap, runs_of
 from kafkakit.streams.formats.kkm1.writable import check_done
 

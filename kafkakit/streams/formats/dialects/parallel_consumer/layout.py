@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kafkakit.streams.formats.commit import Problem
-from kafkakit.streams.formats.dialects.bitmap import done_in_bitmap, has_bits_from
+from kafkakit.streams.formats.dialects.parallel_consumer.bitmap import done_in_bitmap, has_bits_from
 from kafkakit.streams.formats.offset_ranges import MAX_OFFSET, OffsetRanges
 
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
@@ -20,7 +20,7 @@ MAX_RANGES = 1 << 17
 """Done ranges that are read from one map; more than any payload of 32,767 chars holds uncompressed."""
 
 
-class Kind(Enum):
+class MapKind(Enum):
     """How the data of a map is laid out."""
 
     BYTES = "one byte an offset"
@@ -29,29 +29,29 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Encoding:
+class MapEncoding:
     """One row of the client's table of encodings; `width` is the bytes of a length or of a run."""
 
     name: str
     magic: int
-    kind: Kind
+    kind: MapKind
     width: int
     is_compressed: bool = False
 
 
-ENCODINGS: dict[int, Encoding] = {
+ENCODINGS: dict[int, MapEncoding] = {
     e.magic: e
     for e in (
-        Encoding(name="ByteArray", magic=0x4C, kind=Kind.BYTES, width=1),
-        Encoding(name="ByteArrayCompressed", magic=0xEE, kind=Kind.BYTES, width=1, is_compressed=True),
-        Encoding(name="BitSet", magic=0x6C, kind=Kind.BITS, width=2),
-        Encoding(name="BitSetCompressed", magic=0x61, kind=Kind.BITS, width=2, is_compressed=True),
-        Encoding(name="RunLength", magic=0x6E, kind=Kind.RUNS, width=2),
-        Encoding(name="RunLengthCompressed", magic=0x4A, kind=Kind.RUNS, width=2, is_compressed=True),
-        Encoding(name="BitSetV2", magic=0x6F, kind=Kind.BITS, width=4),
-        Encoding(name="BitSetV2Compressed", magic=0x73, kind=Kind.BITS, width=4, is_compressed=True),
-        Encoding(name="RunLengthV2", magic=0x65, kind=Kind.RUNS, width=4),
-        Encoding(name="RunLengthV2Compressed", magic=0x70, kind=Kind.RUNS, width=4, is_compressed=True),
+        MapEncoding(name="ByteArray", magic=0x4C, kind=MapKind.BYTES, width=1),
+        MapEncoding(name="ByteArrayCompressed", magic=0xEE, kind=MapKind.BYTES, width=1, is_compressed=True),
+        MapEncoding(name="BitSet", magic=0x6C, kind=MapKind.BITS, width=2),
+        MapEncoding(name="BitSetCompressed", magic=0x61, kind=MapKind.BITS, width=2, is_compressed=True),
+        MapEncoding(name="RunLength", magic=0x6E, kind=MapKind.RUNS, width=2),
+        MapEncoding(name="RunLengthCompressed", magic=0x4A, kind=MapKind.RUNS, width=2, is_compressed=True),
+        MapEncoding(name="BitSetV2", magic=0x6F, kind=MapKind.BITS, width=4),
+        MapEncoding(name="BitSetV2Compressed", magic=0x73, kind=MapKind.BITS, width=4, is_compressed=True),
+        MapEncoding(name="RunLengthV2", magic=0x65, kind=MapKind.RUNS, width=4),
+        MapEncoding(name="RunLengthV2Compressed", magic=0x70, kind=MapKind.RUNS, width=4, is_compressed=True),
     )
 }
 
@@ -65,12 +65,12 @@ class MapError(Exception):
         self.problem = problem
 
 
-def parse_map(kind: Kind, width: int, body: bytes, base: int) -> OffsetRanges:
+def parse_map(kind: MapKind, width: int, body: bytes, base: int) -> OffsetRanges:
     """The done offsets of a map that starts at `base`; raises `MapError` for anything that the client does not write.
 
     Cost: linear in the body, whatever lengths it claims.
     """
-    return _parse_bits(body, width, base) if kind is Kind.BITS else _parse_runs(body, width, base)
+    return _parse_bits(body, width, base) if kind is MapKind.BITS else _parse_runs(body, width, base)
 
 
 def _parse_bits(body: bytes, width: int, base: int) -> OffsetRanges:

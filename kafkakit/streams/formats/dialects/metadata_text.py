@@ -3,28 +3,36 @@
 from binascii import Error, a2b_base64, b2a_base64
 from dataclasses import dataclass
 
-from kafkakit.streams.formats.commit import CommitState, Dialect, Problem, Reading
+from kafkakit.streams.formats.commit import CommitState, Problem, Reading
+from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.text import utf16_units
+
+OPAQUE_NAME = "opaque"
+"""The dialect of text that no client known here writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitText:
-    """Metadata and the offset it was committed with; `text` is without trailing NULs, `chars` counts them."""
+class MetadataText:
+    """Metadata, and the offset and identity it was committed with (None: unknown).
+
+    `text` is without trailing NULs, `chars` counts them.
+    """
 
     text: str
     chars: int
     offset: int
+    identity: CommitIdentity | None = None
 
     @classmethod
-    def of(cls, metadata: str, offset: int) -> "CommitText":
+    def of(cls, metadata: str, offset: int, identity: CommitIdentity | None = None) -> "MetadataText":
         """The text as its writer meant it: librdkafka's clients store one NUL more than they were given."""
-        return cls(text=metadata.rstrip("\0"), chars=utf16_units(metadata), offset=offset)
+        return cls(text=metadata.rstrip("\0"), chars=utf16_units(metadata), offset=offset, identity=identity)
 
     def opaque(self, reason: str = "") -> Reading:
-        """A reading of text that nobody we know writes; the reason says what it nearly was."""
-        return Reading(dialect=Dialect.OPAQUE, state=CommitState(base=self.offset), chars=self.chars, reason=reason)
+        """A reading of text that no client known here writes; `reason` names what it nearly was."""
+        return Reading(dialect=OPAQUE_NAME, state=CommitState(base=self.offset), chars=self.chars, reason=reason)
 
-    def unusable(self, dialect: Dialect, problem: Problem, reason: str, encoding: str, size: int) -> Reading:
+    def unusable(self, dialect: str, problem: Problem, reason: str, encoding: str, size: int) -> Reading:
         """A reading of a payload whose writer is known, of which nothing may be relied upon."""
         return Reading(
             dialect=dialect,

@@ -1,0 +1,26 @@
+"""Commits without metadata: an offset alone, which clients of every dialect make."""
+
+from kafkakit.streams.formats.commit import CommitState, Reading
+from kafkakit.streams.formats.dialects.dialect import Dialect, EncodedMetadata, EncodeRequest
+from kafkakit.streams.formats.dialects.metadata_text import MetadataText
+
+
+def _read(source: MetadataText, data: bytes) -> Reading:
+    del data
+    return Reading(dialect=PLAIN.name, state=CommitState(base=source.offset), chars=source.chars)
+
+
+def _write(request: EncodeRequest) -> EncodedMetadata:
+    del request
+    return EncodedMetadata(text="")
+
+
+PLAIN = Dialect(
+    name="plain",
+    decode=_read,
+    encode=_write,
+    word="plain",
+    reader="any client",
+    noun="plain commit",
+    has_payload=False,
+)
