@@ -114,7 +114,8 @@ def open_control(settings: Settings) -> ControlStore:
 def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str, say: Callable[[str], None]) -> Lease:
     """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets."""
     from kafkakit.adapters.own_process import life_of, this_holder
-    from kafkakit.execution.act.leases import Lease, lease_path
+    from kafkakit.execution.act.lease_reader import lease_path
+    from kafkakit.execution.act.leases import Lease
 
     return Lease(
         store,

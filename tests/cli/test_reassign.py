@@ -17,7 +17,8 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
-from kafkakit.execution.act.leases import Lease, lease_path
+from kafkakit.execution.act.lease_reader import lease_path
+from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.ports.admin import ClusterAdmin
@@ -409,7 +410,7 @@ def test_a_lease_held_elsewhere_keeps_a_run_out_and_says_who_has_it(desk: Desk) 
         say=lambda _: None,
     )
     lease.acquire()
-    desk.clock.on_sleep.append(lambda _: lease.renew_if_due())
+    desk.clock.on_sleep.append(lambda _: lease.require_held())
     for verb in ("apply", "rollback", "abort"):
         ran = desk.run(verb, "--yes")
         assert (ran.code, ran.stdout) == (75, "")

@@ -16,67 +16,18 @@ from kafkakit.core.lease import (
     Wait,
     Watch,
     decide,
-    decode_lease,
     encode_lease,
     held_words,
     waiting_words,
     watch,
 )
-from kafkakit.core.versioned import Versioned
-from kafkakit.execution.decide.status.looks import HeldLease
+from kafkakit.execution.act.lease_reader import decoded_lease
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
-from kafkakit.ports.reporter import Reporter
 
 _LOOKS_PER_TTL = 20
 _LONGEST_NAP_S = 0.5
 _AWAY_NAP_S = 0.5
-
-
-def lease_path(cluster_id: str) -> str:
-    """Where the lease of one cluster's changes is kept."""
-    return f"clusters/{cluster_id}/lease"
-
-
-def read_lease(store: ControlStore, path: str) -> LeaseRecord | None:
-    """The lease as it stands, None when nobody ever held it; one read."""
-    return _decoded(store.get(path), path)
-
-
-def held_lease(store: ControlStore, cluster_id: str) -> LeaseRecord | None:
-    """The lease of one cluster's changes, None while no process holds it; one read."""
-    record = read_lease(store, lease_path(cluster_id))
-    return None if record is None or record.holder is None else record
-
-
-class LeaseReader:
-    """Reads which process may change a cluster; a control store that does not answer is warned of once.
-
-    `store` opens the control store; `life_of` tells what is certain of a holder's process (`wiring.life_of`).
-    """
-
-    def __init__(
-        self,
-        store: Callable[[], ControlStore],
-        cluster_id: str,
-        life_of: Callable[[Holder], Life],
-        reporter: Reporter,
-    ) -> None:
-        self._store, self._path, self._life_of, self._reporter = store, lease_path(cluster_id), life_of, reporter
-        self._has_warned = False
-
-    def read(self) -> HeldLease | None:
-        """The lease and what is known of its holder; None when there is none, or when it cannot be read."""
-        try:
-            record = read_lease(self._store(), self._path)
-        except KafkakitError as error:
-            if not self._has_warned:
-                self._reporter.warn(f"which process may change the cluster cannot be read: {error.message}")
-            self._has_warned = True
-            return None
-        if record is None:
-            return None
-        return HeldLease(record=record, life=Life.UNKNOWN if record.holder is None else self._life_of(record.holder))
 
 
 class Lease:
@@ -121,7 +72,7 @@ class Lease:
         while True:
             found = self._store.get(self._path)
             now_s = self._clock.monotonic()
-            record = _decoded(found, self._path)
+            record = decoded_lease(found, self._path)
             watching = None if found is None else watch(watching, found, now_s)
             first = first or watching
             match decide(record, watching, first, now_s, self._life(record)):
@@ -159,7 +110,7 @@ class Lease:
         return isinstance(decision, Take) and self._take(decision.token, decision.expected, ttl_s)
 
     def is_held(self) -> bool:
-        """Whether the lease is certainly ours at this moment; asks nobody, and any thread may ask."""
+        """Whether the lease is certainly ours at this moment; without a request to the store; any thread may ask."""
         tenure = self._tenure
         return tenure is not None and tenure.is_held(self._clock.monotonic(), self._clock.now())
 
@@ -172,64 +123,49 @@ class Lease:
         except ConflictError:
             self._adopt_own_write()
 
-    def renew_if_due(self) -> None:
-        """Renew when a third of the time is over; a store that is away matters only once the time is over."""
-        tenure = self._held()
-        if tenure.is_due(self._clock.monotonic(), self._clock.now()):
-            try:
-                self.renew()
-            except LeaseLostError:
-                raise
-            except TryLaterError:
-                if not self._is_held_now():
-                    raise
-
     def require_held(self) -> None:
         """To be called before each effect: returns only while the lease is certainly ours.
 
-        Renews when it is time to, and after a long pause finds out whether anybody came in between. Raises
-        `LeaseLostError` when somebody did, or when the store is away for longer than the lease runs.
+        Renews when it is time to, and after a long pause finds out whether another process came in between. Raises
+        `LeaseLostError` when one did, or when the store is away for longer than the lease runs.
         """
-        try:
-            self.renew_if_due()
-        except LeaseLostError:
-            raise
-        except TryLaterError as error:
-            raise LeaseLostError(
-                f"{self._what}: the lease could not be renewed in time ({error.message})", hint=error.hint
-            ) from None
-        if not self._is_held_now():
-            # The write itself took so long that its time is over already.
-            raise LeaseLostError(f"{self._what}: the lease could not be renewed in time")
+        problem = self._renew_if_due()
+        if not self.is_held():
+            hint = None if problem is None else problem.hint
+            raise LeaseLostError(f"{self._what}: the lease could not be renewed in time{_in_words(problem)}", hint=hint)
 
     def keep(self, patience_s: float) -> None:
         """Renew when it is time to, and while the store is away wait for it, `patience_s` at most, doing nothing.
 
-        Renewing is compare-and-set, so a lease whose time ran out meanwhile is ours again only if nobody had it in
-        between. Raises `LeaseLostError` when somebody had, or when the store stays away.
+        Renewing is compare-and-set, so a lease whose time ran out meanwhile is ours again only if no other process had
+        it in between. Raises `LeaseLostError` when one had, or when the store stays away.
         """
         began_s: float | None = None
-        while self._needs_renewal():
-            problem = "it answers too slowly"
-            try:
-                self.renew()
-            except LeaseLostError:
-                raise
-            except TryLaterError as error:
-                problem = error.message
-            else:
-                if self._is_held_now():
-                    break
+        while (problem := self._renew_if_due()) is not None:
             now_s = self._clock.monotonic()
             if began_s is None:
                 began_s = now_s
                 limit = format_duration(patience_s)
-                self._say(f"{self._what}: {problem}; nothing new is begun until it answers, for {limit} at most")
+                self._say(
+                    f"{self._what}: {problem.message}; nothing new is begun until it answers, for {limit} at most"
+                )
             if now_s - began_s >= patience_s:
-                raise LeaseLostError(f"{self._what}: the lease could not be renewed in time ({problem})")
+                raise LeaseLostError(f"{self._what}: the lease could not be renewed in time{_in_words(problem)}")
             self._clock.sleep(_AWAY_NAP_S)
         if began_s is not None:
             self._say(f"{self._what}: the control store answers again, and the lease is still ours")
+
+    def _renew_if_due(self) -> TryLaterError | None:
+        """Renew when a third of the time is over; the error says why that could not be done, None: ours for a while."""
+        if not self._held().is_due(self._clock.monotonic(), self._clock.now()):
+            return None
+        try:
+            self.renew()
+        except LeaseLostError:
+            raise
+        except TryLaterError as error:
+            return error
+        return None if self.is_held() else TryLaterError("it answers too slowly")
 
     def release(self) -> None:
         """Give the lease back; when that fails, the others wait until its time is over. Harmless when not held."""
@@ -241,14 +177,10 @@ class Lease:
         except KafkakitError as error:
             self._say(f"{self._what}: the lease could not be given back ({error.message}); it runs out by itself")
 
-    def _needs_renewal(self) -> bool:
-        tenure = self._held()
-        return tenure.is_due(self._clock.monotonic(), self._clock.now()) or not self._is_held_now()
-
     def _decision(self) -> Take | Wait | Refuse:
         found = self._store.get(self._path)
         now_s = self._clock.monotonic()
-        record = _decoded(found, self._path)
+        record = decoded_lease(found, self._path)
         self._watching = None if found is None else watch(self._watching, found, now_s)
         return decide(record, self._watching, None, now_s, self._life(record))
 
@@ -259,7 +191,7 @@ class Lease:
         except ConflictError:
             # A renewal that was cut short may have arrived; a lease of somebody else is left alone.
             found = self._store.get(self._path)
-            if found is not None and self._is_ours(_decoded(found, self._path), tenure):
+            if found is not None and self._is_ours(decoded_lease(found, self._path), tenure):
                 with suppress(ConflictError):
                     self._store.cas(self._path, free, found.version)
 
@@ -284,19 +216,16 @@ class Lease:
         """After a conflict: a renewal that seemed to fail may have arrived, then the document is still ours."""
         tenure = self._held()
         found = self._store.get(self._path)
-        record = _decoded(found, self._path)
+        record = decoded_lease(found, self._path)
         if found is None or record is None or not self._is_ours(record, tenure):
             self._tenure = None
-            by = "nobody" if record is None else str(record)
+            by = "no process" if record is None else str(record)
             raise LeaseLostError(f"{self._what}: the lease was taken over, it is held by {by}")
         try:
             self._write(_beat(record, self._clock), found.version)
         except ConflictError:
             self._tenure = None
             raise LeaseLostError(f"{self._what}: the lease was taken over just now") from None
-
-    def _is_held_now(self) -> bool:
-        return self._held().is_held(self._clock.monotonic(), self._clock.now())
 
     def _held(self) -> Tenure:
         if self._tenure is None:
@@ -305,6 +234,10 @@ class Lease:
 
     def _life(self, record: LeaseRecord | None) -> Life:
         return Life.UNKNOWN if record is None or record.holder is None else self._life_of(record.holder)
+
+
+def _in_words(problem: TryLaterError | None) -> str:
+    return "" if problem is None else f" ({problem.message})"
 
 
 def _beat(record: LeaseRecord, clock: Clock, *, keep_holder: bool = True) -> LeaseRecord:
@@ -316,7 +249,3 @@ def _beat(record: LeaseRecord, clock: Clock, *, keep_holder: bool = True) -> Lea
         renewed_at=clock.now(),
         holder=record.holder if keep_holder else None,
     )
-
-
-def _decoded(found: Versioned | None, path: str) -> LeaseRecord | None:
-    return None if found is None else decode_lease(found.value, f"control document {path}")

@@ -10,7 +10,7 @@ from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.cluster_access import OpenAccess, access_or_busy
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.leases import held_lease
+from kafkakit.execution.act.lease_reader import held_lease
 from kafkakit.execution.act.run_journal import RunJournal, journal_files, plan_journal, read_run_state
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.outcome import Commands

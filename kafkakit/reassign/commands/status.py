@@ -31,7 +31,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     from kafkakit.cli.session import finish, open_session
     from kafkakit.core.errors import UsageError
     from kafkakit.execution.act.known_runs import KnownRuns
-    from kafkakit.execution.act.leases import LeaseReader
+    from kafkakit.execution.act.lease_reader import LeaseReader
     from kafkakit.execution.act.retrier import Retrier
     from kafkakit.execution.act.status_loop import PATIENCE_S, Observer, look_once
     from kafkakit.execution.act.status_loop import watch as watch_moves

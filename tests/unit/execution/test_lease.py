@@ -18,7 +18,8 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.own_process import life_of, this_holder
 from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
 from kafkakit.core.lease import Holder, LeaseRecord, Life, decode_lease, encode_lease
-from kafkakit.execution.act.leases import Lease, lease_path, read_lease
+from kafkakit.execution.act.lease_reader import lease_path, read_lease
+from kafkakit.execution.act.leases import Lease
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 
