@@ -1,6 +1,7 @@
-"""Durations as people write them: `500ms`, `5s`, `2m`, `1h`."""
+"""Durations as people write them (`500ms`, `5s`, `2m`, `1h`), and moments as milliseconds."""
 
 import re
+from datetime import datetime
 
 from kafkakit.core.errors import UsageError
 
@@ -35,3 +36,8 @@ def format_duration(seconds: float) -> str:
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"
     return f"{milliseconds}ms"
+
+
+def epoch_ms(at: datetime) -> int:
+    """A moment as milliseconds since the epoch, as Kafka's timestamps are."""
+    return round(at.timestamp() * 1000)

@@ -9,6 +9,7 @@ of foreign payloads only where there is one.
 from collections.abc import Callable, Iterator, Sequence
 
 from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.group_facts import GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
@@ -219,4 +220,4 @@ class Inspector:
                 at, left = after, left - len(fetched.records)
 
     def _now_ms(self) -> int:
-        return round(self._clock.now().timestamp() * 1000)
+        return epoch_ms(self._clock.now())

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import KitCommand, kit_of
+from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.commits.commands import edit_options as options
 from kafkakit.streams.commits.commands.edit_arguments import (
     dialect_of,
@@ -114,7 +115,7 @@ def replay(
     from kafkakit.wiring import system_clock
 
     now = system_clock().now()
-    request_id = round(now.timestamp() * 1000)
+    request_id = epoch_ms(now)
     if bool(offsets) == bool(from_ or to) or bool(from_) != bool(to):
         raise UsageError("a window is --from TIME --to TIME, or --offsets N-N")
     if offsets:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import kit_of
+from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.word_options import DEFAULT_FORM, FormWord
 from kafkakit.streams.formats.dialects.registry import about_forms
@@ -215,7 +216,7 @@ def _read(text: str, offset: int, *, limit: int | None, identity: CommitIdentity
         offset=offset,
         metadata=text,
         reading=read_metadata(text, offset, identity),
-        at_ms=round(system_clock().now().timestamp() * 1000),
+        at_ms=epoch_ms(system_clock().now()),
         group=identity.group if identity else None,
         identity=identity,
         limit_chars=limit or KAFKA_LIMIT,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.lag.act.watcher import ClusterWatcher, MonitorContext, MonitoredCluster
 from kafkakit.streams.lag.decide.looks import Look
 
@@ -36,7 +37,7 @@ class Fleet:
         conditions = tuple(watcher.condition() for watcher in self.watchers)
         monitors = (watcher.monitor for watcher in self.watchers)
         tables = tuple(monitor.table() for monitor in monitors if monitor is not None)
-        return Look(at_ms=int(self.clock.now().timestamp() * 1000), tables=tables, conditions=conditions)
+        return Look(at_ms=epoch_ms(self.clock.now()), tables=tables, conditions=conditions)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import TryLaterError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
@@ -249,4 +250,4 @@ class ClusterMonitor:
         self._reason = reason
 
     def _now_ms(self) -> int:
-        return int(self._clock.now().timestamp() * 1000)
+        return epoch_ms(self._clock.now())

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from threading import Lock
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import TerminatedRunError, TerminationRequested
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.lag.act.cluster_shares import ClusterShares
@@ -104,7 +105,7 @@ class LagService:
             conditions=tuple(w.condition() for w, _ in carried),
             others=tuple(sorted({w.name for w in self._fleet.watchers} - {w.name for w, _ in carried})),
             instances=self._shares.instances,
-            at_ms=int(self._clock.now().timestamp() * 1000),
+            at_ms=epoch_ms(self._clock.now()),
         )
 
     def _is_ours(self, watcher: ClusterWatcher) -> bool:

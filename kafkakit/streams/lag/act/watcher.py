@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event, Lock, Thread
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.log import LogReader
@@ -94,7 +95,7 @@ class ClusterWatcher:
     def condition(self) -> MonitorCondition:
         """The condition of the monitor, or of the connection while there is no monitor."""
         monitor, error = self.monitor, self._error
-        now_ms = int(self._context.clock.now().timestamp() * 1000)
+        now_ms = epoch_ms(self._context.clock.now())
         if monitor is not None:
             found = monitor.condition()
             return replace(found, reason=error.message) if error is not None and not found.reason else found
@@ -187,7 +188,7 @@ class ClusterWatcher:
         if self._context.states is None:
             return
         try:
-            state = self._context.states.load(self.cluster_id, int(self._context.clock.now().timestamp() * 1000))
+            state = self._context.states.load(self.cluster_id, epoch_ms(self._context.clock.now()))
             if state is not None:
                 check_state(state, str(self._context.states.path_of(self.cluster_id)))
                 monitor.adopt(state)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, time
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
 
 ToLocal = Callable[[datetime], datetime]
@@ -25,7 +26,7 @@ class Moment:
     @property
     def ms(self) -> int:
         """Milliseconds since 1970."""
-        return round(self.at.timestamp() * 1000)
+        return epoch_ms(self.at)
 
     @property
     def words(self) -> str:
