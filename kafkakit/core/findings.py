@@ -62,6 +62,35 @@ def fingerprint_of(rule: str, where: str) -> str:
     return hashlib.sha256(f"{rule}\n{where}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that findings name: how bad breaking it is, what it says, what breaking it risks, and what mends it.
+
+    `about` is what the rule asks for, or completes "3 partitions ..." where it is about many of a kind.
+    """
+
+    name: str
+    severity: Severity
+    about: str
+    risk: str = ""
+    mend: str = ""
+
+    def finding(
+        self, where: str, message: str, hint: str | None = None, count: int = 1, subjects: tuple[str, ...] = ()
+    ) -> Finding:
+        """One finding of this rule; without a `hint` the rule's own way to mend it."""
+        return Finding(
+            rule=self.name,
+            severity=self.severity,
+            message=message,
+            where=where,
+            hint=self.mend if hint is None else hint,
+            fingerprint=fingerprint_of(self.name, where),
+            count=count,
+            subjects=subjects,
+        )
+
+
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Worst first, then by rule and place; findings of one rule keep the order they were made in."""
     return tuple(sorted(findings, key=lambda f: (_ORDER.index(f.severity), f.rule)))

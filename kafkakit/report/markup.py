@@ -61,6 +61,13 @@ def table(caption: str, head: Iterable[tuple[str, bool]], rows: Iterable[Iterabl
     return el("div", el("table", el("caption", caption), el("thead", el("tr", top)), el("tbody", body)), class_="wide")
 
 
+def card_row(cards: Iterable[tuple[str, str]]) -> Html:
+    """Figures that matter most, each a value over its label."""
+    return el(
+        "div", *(el("div", el("b", value), el("span", label), class_="card") for value, label in cards), class_="cards"
+    )
+
+
 def html_page(title: str, body: Iterable[Child]) -> bytes:
     """A self-contained page as UTF-8, in the one style that all pages have."""
     head = el(

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from kafkakit.core.quantities import format_bytes
 from kafkakit.report.blocks import gap_text
-from kafkakit.report.markup import Html, el, html_page, join, table, text
+from kafkakit.report.chart import Area, px, svg
+from kafkakit.report.markup import Html, card_row, el, html_page, table, text
 from kafkakit.topicmappr.decide.frontier.decision import Frontier
 from kafkakit.topicmappr.decide.frontier.request import Metric
 from kafkakit.topicmappr.decide.frontier.trace import Point
 from kafkakit.topicmappr.show.frontier import counts, measured, shown, state_of
 
-_WIDTH, _HEIGHT = 760, 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 16, 14, 44
 _MOST_REASONS = 50
 
 
@@ -46,75 +45,46 @@ def _cards(f: Frontier) -> Html:
         last = planned[-1]
         cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.max_deviation)}"))
         cards.append((gap_text(max(planned, key=lambda p: p.gap or 0).gap), "largest gap to the bound"))
-    return el("div", *(el("div", el("b", value), el("span", name), class_="card") for value, name in cards),
-              class_="cards")  # fmt: skip
+    return card_row(cards)
 
 
 def frontier_svg(frontier: Frontier) -> Html:
-    """Two lines over tightness, tight to the left: the plans and the bound; impossible points are crosses."""
+    """Two lines over the max deviation, the tightest to the left: the plans and the bound; impossible points are crosses."""
     points = sorted(frontier.points, key=lambda p: p.max_deviation)
     known = [p for p in points if not p.impossible]
     top = max((*(p.cost or p.bound for p in known), 1))
     reach = max((*(p.max_deviation for p in points), 1))
-    shapes: list[Html] = [*_grid(top), *_ticks(frontier.metric, points, reach)]
+    area = Area(width=760, height=360, left=78, right=16, top=14, bottom=44, reach=reach, most=top)
+    shapes = [*area.grid(format_bytes, 6), *_ticks(area, frontier.metric, points)]
     if known and points[0].impossible:
         edge = max(frontier.tightest or 0, points[0].max_deviation)
-        width = _x(min(edge, known[0].max_deviation), reach) - _LEFT
-        shapes.append(el("rect", x=_LEFT, y=_TOP, width=_px(width), height=_HEIGHT - _TOP - _BOTTOM, class_="b",
-                         opacity="0.15"))  # fmt: skip
-    planned = [p for p in known if p.cost is not None]
-    bound = [(_x(p.max_deviation, reach), _y(p.bound, top)) for p in known]
-    plans = [(_x(p.max_deviation, reach), _y(p.cost or 0, top)) for p in planned]
-    for places, line, dot in ((bound, "lb dash", "b"), (plans, "la", "a")):
-        shapes.append(el("polyline", points=Html(" ".join(f"{_px(x)},{_px(y)}" for x, y in places)), class_=line))
-        shapes += [el("circle", cx=_px(x), cy=_px(y), r=3, class_=dot) for x, y in places]
+        width = area.x(min(edge, known[0].max_deviation)) - area.left
+        shapes.append(el("rect", x=area.left, y=area.top, width=px(width), height=area.height - area.top - area.bottom,
+                         class_="b", opacity="0.15"))  # fmt: skip
+    shapes += area.line([(p.max_deviation, p.bound) for p in known], "lb dash", "b")
+    shapes += area.line([(p.max_deviation, p.cost) for p in known if p.cost is not None], "la", "a")
     shapes += [
-        el("text", "\u00d7", x=_px(_x(p.max_deviation, reach)), y=_HEIGHT - _BOTTOM - 3, text_anchor="middle")
+        el("text", "\u00d7", x=px(area.x(p.max_deviation)), y=area.height - area.bottom - 3, text_anchor="middle")
         for p in points
         if p.impossible
     ]
-    title = text(f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound")
-    return Html(
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}"><title>{title}</title>'
-        f"{join(shapes)}</svg>"
-    )
+    title = f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound"
+    return svg(area.width, area.height, title, shapes)
 
 
-def _grid(top: int) -> list[Html]:
-    shapes = []
-    for quarter in range(5):
-        value = top * quarter // 4
-        y = _y(value, top)
-        shapes.append(el("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=_px(y), y2=_px(y), class_="grid"))
-        shapes.append(el("text", format_bytes(value), x=_LEFT - 6, y=_px(y + 4), text_anchor="end", class_="axis"))
-    return shapes
-
-
-def _ticks(metric: Metric, points: Sequence[Point], reach: int) -> list[Html]:
+def _ticks(area: Area, metric: Metric, points: Sequence[Point]) -> list[Html]:
     """Labels under the points, leaving out those that would overlap."""
     shapes: list[Html] = []
-    free = float(_LEFT)
+    free = float(area.left)
     for p in points:
         label = shown(metric, p.max_deviation)
-        x, half = _x(p.max_deviation, reach), 3.4 * len(label)
+        x, half = area.x(p.max_deviation), 3.4 * len(label)
         if x - half >= free - 20:
-            shapes.append(el("text", label, x=_px(x), y=_HEIGHT - 26, text_anchor="middle", class_="axis"))
+            shapes.append(el("text", label, x=px(x), y=area.height - 26, text_anchor="middle", class_="axis"))
             free = x + half + 26
-    middle = _px((_LEFT + _WIDTH - _RIGHT) / 2)
-    shapes.append(el("text", measured(metric), x=middle, y=_HEIGHT - 8, text_anchor="middle", class_="axis"))
+    middle = px((area.left + area.width - area.right) / 2)
+    shapes.append(el("text", measured(metric), x=middle, y=area.height - 8, text_anchor="middle", class_="axis"))
     return shapes
-
-
-def _x(value: int, reach: int) -> float:
-    return _LEFT + value * (_WIDTH - _LEFT - _RIGHT) / reach
-
-
-def _y(value: int, top: int) -> float:
-    return _HEIGHT - _BOTTOM - value * (_HEIGHT - _TOP - _BOTTOM) / top
-
-
-def _px(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
 
 
 def _table(f: Frontier) -> Html:

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kafkakit.cli.option_groups import RECORDED, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words, with_option_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +84,14 @@ def test_recorded_words_are_those_that_were_given() -> None:
     words = recorded_words("t", Scope(topics="a", skip_no_ops=True, pin=["x"]), Saving(limit=0))
     assert words == {"command": "t", "topics": "a", "skip-no-ops": "true"}
     assert recorded_words("t", Scope(topics=""), Saving())["limit"] == "5"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    max_moves: int | None = field(default=None, metadata=recorded_as(lambda value: "" if value is None else str(value)))
+    pin: list[str] | None = field(default=None, metadata=recorded_as(lambda names: ",".join(names or ())))
+
+
+def test_a_field_may_make_its_word_itself() -> None:
+    assert recorded_words("c", Limits(max_moves=0, pin=["a", "b"])) == {"command": "c", "max-moves": "0", "pin": "a,b"}
+    assert recorded_words("c", Limits()) == {"command": "c"}

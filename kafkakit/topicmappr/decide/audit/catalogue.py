@@ -3,21 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.core.findings import Finding, Severity, fingerprint_of, shown
+from kafkakit.core.findings import Finding, Rule, Severity, shown
 from kafkakit.core.quantities import agreeing, counted
 
 MAX_SUBJECTS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class MapRule:
-    """A rule: `what` completes "3 partitions ...", `risk` is what happens on applying the map, `mend` what helps."""
-
-    name: str
-    severity: Severity
-    what: str
-    risk: str
-    mend: str
 
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -25,49 +14,49 @@ _OUT = "take the entry out of the map, or correct it"
 _REFUSED = "Kafka refuses the entry; the others are carried out, so the map is done in part"
 _WHOLE = "Kafka's own tool refuses the whole file"
 RULES = (
-    MapRule("unreadable", _E, "cannot be read", _WHOLE, _OUT),
-    MapRule("version", _E, "is not of version 1", _WHOLE, 'write "version": 1'),
-    MapRule("listed-twice", _E, "are listed again", _WHOLE, "keep one entry a partition"),
-    MapRule("unknown-partition", _E, "do not exist", _REFUSED, _OUT),
-    MapRule("empty-list", _E, "get an empty list", _REFUSED, _OUT),
-    MapRule("repeated-broker", _E, "name a broker twice", _REFUSED, _OUT),
-    MapRule("unknown-broker", _E, "name a broker that the cluster does not have", _REFUSED, _OUT),
-    MapRule("dead-broker", _E, "get a copy on a broker that is not alive",
+    Rule("unreadable", _E, "cannot be read", _WHOLE, _OUT),
+    Rule("version", _E, "is not of version 1", _WHOLE, 'write "version": 1'),
+    Rule("listed-twice", _E, "are listed again", _WHOLE, "keep one entry a partition"),
+    Rule("unknown-partition", _E, "do not exist", _REFUSED, _OUT),
+    Rule("empty-list", _E, "get an empty list", _REFUSED, _OUT),
+    Rule("repeated-broker", _E, "name a broker twice", _REFUSED, _OUT),
+    Rule("unknown-broker", _E, "name a broker that the cluster does not have", _REFUSED, _OUT),
+    Rule("dead-broker", _E, "get a copy on a broker that is not alive",
          "Kafka refuses the entry, or starts a move that cannot end before the broker is back", _OUT),
-    MapRule("closed-broker", _E, "get a copy on a broker whose every log dir is cordoned or broken",
+    Rule("closed-broker", _E, "get a copy on a broker whose every log dir is cordoned or broken",
          "the copy finds no place, so the move does not end", _OUT),
-    MapRule("no-source", _E, "are to move, and no live copy is in sync",
+    Rule("no-source", _E, "are to move, and no live copy is in sync",
          "there is nothing to copy from: the move never ends, and what only the dead copies hold is lost if they go",
          "bring a broker with a copy in sync back first"),
-    MapRule("below-min-isr", _E, "get fewer replicas than min.insync.replicas",
+    Rule("below-min-isr", _E, "get fewer replicas than min.insync.replicas",
          "producers that ask for acks=all are refused when the move is done", _OUT),
-    MapRule("rack-rule-broken", _E, "break the rack rule, and did not before",
+    Rule("rack-rule-broken", _E, "break the rack rule, and did not before",
          "one rack that fails takes more copies with it than it must",
          "plan with kafkakit topicmappr rebalance, or mend with kafkakit topicmappr fix-racks"),
-    MapRule("disk-full", _E, "", "the disk runs full and its log dir goes offline, with every copy in it",
+    Rule("disk-full", _E, "", "the disk runs full and its log dir goes offline, with every copy in it",
          "make the map in parts, or choose other brokers: kafkakit topicmappr rebalance --max-disk-use"),
-    MapRule("disk-over-limit", _E, "", "little is left for what is produced meanwhile",
+    Rule("disk-over-limit", _E, "", "little is left for what is produced meanwhile",
          "choose other brokers: kafkakit topicmappr rebalance --max-disk-use"),
-    MapRule("log-dirs", _E, "name log dirs that do not fit the list", _WHOLE, "give one path, or any, for each broker"),
-    MapRule("unknown-log-dir", _W, "name a log dir that the broker does not have, or that takes nothing",
+    Rule("log-dirs", _E, "name log dirs that do not fit the list", _WHOLE, "give one path, or any, for each broker"),
+    Rule("unknown-log-dir", _W, "name a log dir that the broker does not have, or that takes nothing",
          "the copy goes to another dir, or waits", "take the path from kafkakit snapshot"),
-    MapRule("loses-in-sync", _W, "lose every copy that is in sync today",
+    Rule("loses-in-sync", _W, "lose every copy that is in sync today",
          "nothing is lost while new copies are made, but no proven copy is left to go back to", "keep one old copy"),
-    MapRule("fewer-replicas", _W, "get fewer replicas", "fewer brokers may fail before data is lost",
+    Rule("fewer-replicas", _W, "get fewer replicas", "fewer brokers may fail before data is lost",
          "kafkakit topicmappr set-replication changes the factor on purpose"),
-    MapRule("being-moved", _W, "are being reassigned now",
+    Rule("being-moved", _W, "are being reassigned now",
          "Kafka drops the running move for this one; what was copied may be thrown away",
          "wait: kafkakit reassign status --watch"),
-    MapRule("disk-peak", _W, "", "while both copies are there, the disk is fuller than the limit",
+    Rule("disk-peak", _W, "", "while both copies are there, the disk is fuller than the limit",
          "make the map in parts: kafkakit reassign apply sends batches"),
-    MapRule("goal-missed", _W, "", "the map does not reach what was asked of it", "kafkakit topicmappr rebalance"),
-    MapRule("rack-rule-stays", _N, "broke the rack rule before and still do",
-         "as before: a rack holds more than it must", "kafkakit topicmappr fix-racks"),
-    MapRule("dead-broker-stays", _N, "keep a copy on a broker that is not alive", "that copy stays out of sync",
+    Rule("goal-missed", _W, "", "the map does not reach what was asked of it", "kafkakit topicmappr rebalance"),
+    Rule("rack-rule-stays", _N, "broke the rack rule before and still do", "as before: a rack holds more than it must",
+         "kafkakit topicmappr fix-racks"),
+    Rule("dead-broker-stays", _N, "keep a copy on a broker that is not alive", "that copy stays out of sync",
          "kafkakit topicmappr drain"),
-    MapRule("more-replicas", _N, "get more replicas", "every broker named gets a whole copy",
+    Rule("more-replicas", _N, "get more replicas", "every broker named gets a whole copy",
          "leave the new brokers out if this is not meant"),
-    MapRule("leader-moves", _N, "get another preferred leader",
+    Rule("leader-moves", _N, "get another preferred leader",
          "leadership follows when preferred leaders are elected; clients reconnect",
          "keep the first broker of a list first, where it is to go on leading"),
 )  # fmt: skip
@@ -98,17 +87,6 @@ def findings_of(issues: Iterable[Issue]) -> list[Finding]:
         first = shown([f"{issue.subject}{issue.detail}" for issue in group[:3]], len(group))
         noun = "entry" if name == "unreadable" else "partition"
         entries = counted(len(group), noun, "entries" if noun == "entry" else None)
-        words = f"{entries} {agreeing(len(group), rule.what)}: {first}"
-        found.append(
-            Finding(
-                rule=name,
-                severity=rule.severity,
-                message=words if rule.what else first,
-                where=where,
-                hint=rule.mend,
-                fingerprint=fingerprint_of(name, where),
-                count=len(group),
-                subjects=subjects,
-            )
-        )
+        words = f"{entries} {agreeing(len(group), rule.about)}: {first}"
+        found.append(rule.finding(where, words if rule.about else first, None, len(group), subjects))
     return found

@@ -41,7 +41,7 @@ def share_limits(total: int, weights: Mapping[int, int], band: Fraction) -> dict
 
 def unknown_sizes(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
     """Brokers that gave no sizes, disks of unknown size, and partitions without any known copy."""
-    snapshot, hint = subject.snapshot, subject.hints.look_again()
+    snapshot, hint = subject.snapshot, subject.hints.snapshot()
     if not snapshot.sizes_taken and not subject.table.sized.any():
         yield finding("unknown-size", "snapshot", "was taken without sizes", hint)
         return

@@ -3,19 +3,9 @@
 from dataclasses import dataclass
 from shlex import quote
 
-from kafkakit.core.findings import Finding, Severity, fingerprint_of
+from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.percent import format_percent
 from kafkakit.topicmappr.decide.check.request import CheckRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule: its name, how bad breaking it is, and what it asks for."""
-
-    name: str
-    severity: Severity
-    about: str
-
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 RULES = (
@@ -44,21 +34,12 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 def finding(rule: str, where: str, message: str, hint: str, count: int = 1, subjects: tuple[str, ...] = ()) -> Finding:
     """A finding of a rule of this catalogue."""
-    return Finding(
-        rule=rule,
-        severity=BY_NAME[rule].severity,
-        message=message,
-        where=where,
-        hint=hint,
-        fingerprint=fingerprint_of(rule, where),
-        count=count,
-        subjects=subjects,
-    )
+    return BY_NAME[rule].finding(where, message, hint, count, subjects)
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The commands that mend things, spelt for this run: same profile, snapshot and topics."""
+    """The commands that mend things, for this run: same profile, snapshot and topics."""
 
     request: CheckRequest
 
@@ -91,7 +72,7 @@ class Hints:
         """Move replicas onto the wanted brokers."""
         return self._planning("rebuild", f" --brokers {self._brokers()}")
 
-    def look_again(self) -> str:
+    def snapshot(self) -> str:
         """Take a snapshot with sizes."""
         return f"{self.request.program} snapshot --output-file FILE"
 

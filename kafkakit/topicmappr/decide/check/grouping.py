@@ -1,8 +1,10 @@
 """What every rule looks at, and how partitions that break one become findings by topic."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.findings import Finding, shown
 from kafkakit.core.model import Broker, ClusterSnapshot
@@ -11,8 +13,10 @@ from kafkakit.topicmappr.decide.check.catalogue import Hints, finding
 from kafkakit.topicmappr.decide.check.request import CheckRequest
 from kafkakit.topicmappr.decide.check.table import Table
 
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.check.table import Bools
+
 MAX_SUBJECTS = 10_000  # names of partitions that all findings of one rule carry together
-Bools = Any  # numpy array of bool, one a partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,17 @@
 """Rules on the state of brokers and copies: alive, in sync, led by the first replica, not moving."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkakit.core.findings import Finding
 from kafkakit.core.quantities import counted
 from kafkakit.topicmappr.decide.check.catalogue import finding
 from kafkakit.topicmappr.decide.check.grouping import Subject, by_topic, list_of
-from kafkakit.topicmappr.decide.check.table import Ints
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.check.table import Ints
 
 
 def health_findings(subject: Subject) -> Iterator[Finding]:

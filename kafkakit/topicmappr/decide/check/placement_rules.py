@@ -1,13 +1,18 @@
 """Rules on where replicas are: sound lists, racks, replication factor, the wanted brokers."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kafkakit.core.findings import Finding
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.check.catalogue import finding
-from kafkakit.topicmappr.decide.check.grouping import Bools, Describe, Subject, by_topic, list_of, replicas_of
-from kafkakit.topicmappr.decide.check.table import Ints
+from kafkakit.topicmappr.decide.check.grouping import Describe, Subject, by_topic, list_of, replicas_of
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.decide.check.table import Bools, Ints
 
 
 def placement_findings(subject: Subject) -> Iterator[Finding]:

@@ -1,14 +1,21 @@
 """The selected partitions as arrays, built once: rules look at 200,000 partitions without a loop of their own."""
 
-from collections.abc import Collection
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafkakit.core.model import ClusterSnapshot, Partition
 
-Ints = Any  # numpy array of int64
-Bools = Any  # numpy array of bool
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
 UNKNOWN = -1
 
 
@@ -110,7 +117,7 @@ def _lagging(p: Partition) -> int:
     return sum(1 for b in p.replicas if b not in p.isr and b not in p.adding and b not in p.removing)
 
 
-def _min_isr(configs: Any) -> int:
+def _min_isr(configs: Mapping[str, str]) -> int:
     text = configs.get("min.insync.replicas", "1")
     return min(int(text), 32_767) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 

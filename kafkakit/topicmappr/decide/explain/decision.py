@@ -6,7 +6,7 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Move, Plan
 from kafkakit.core.quantities import format_bytes
 from kafkakit.topicmappr.decide.explain.facts import BrokerFacts, facts_of
-from kafkakit.topicmappr.decide.explain.reasons import Case, Reason, why_it_comes, why_it_leaves, why_not
+from kafkakit.topicmappr.decide.explain.reasons import PartitionFate, Reason, why_it_comes, why_it_leaves, why_not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
     move = next((m for m in plan.moves if m.key == key), None)
     new = move.after if move else entry.replicas
     size = move.size_bytes if move else None
-    case = Case(old=entry.replicas, new=new, size_bytes=size, request=plan.request)
+    case = PartitionFate(old=entry.replicas, new=new, size_bytes=size, request=plan.request)
     facts = facts_of(plan, key, snapshot)
     pinned = _is_pinned(plan, key, size)
     later = plan.rules is not None and key in plan.rules.later
@@ -75,13 +75,13 @@ def _is_pinned(plan: Plan, key: TopicPartition, size: int | None) -> bool:
     return rules is not None and (key in rules.pinned or (size is not None and size < rules.smallest_bytes))
 
 
-def _outcome(case: Case) -> str:
+def _outcome(case: PartitionFate) -> str:
     if case.new == case.old:
         return "unchanged"
     return "moved" if case.adding or case.removing else "reordered"
 
 
-def _whole(case: Case, facts: BrokerFacts, move: Move | None, pinned: bool) -> list[str]:
+def _whole(case: PartitionFate, facts: BrokerFacts, move: Move | None, pinned: bool) -> list[str]:
     """Sentences about the set: why it stays, who leads, which log dirs were chosen."""
     lines = []
     if case.new == case.old:
@@ -110,7 +110,7 @@ def _dir_moves(plan: Plan, key: TopicPartition) -> list[str]:
     ]
 
 
-def _why_unchanged(case: Case, facts: BrokerFacts, pinned: bool) -> str:
+def _why_unchanged(case: PartitionFate, facts: BrokerFacts, pinned: bool) -> str:
     if pinned:
         return "the partition is pinned: it keeps its brokers"
     outside = [b for b in case.old if b not in facts.targets]

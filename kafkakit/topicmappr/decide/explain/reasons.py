@@ -17,7 +17,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PartitionFate:
     """The partition in question, with the plan's request."""
 
     old: tuple[int, ...]
@@ -41,7 +41,7 @@ class Case:
         return self.request.get("command") == "topicmappr drain" and str(broker) in listed
 
 
-def why_it_leaves(case: Case, facts: BrokerFacts, broker: int) -> Reason:
+def why_it_leaves(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
     """Why `broker` loses its copy."""
     state = facts.states.get(broker)
     if case.drains(broker):
@@ -65,7 +65,7 @@ def why_it_leaves(case: Case, facts: BrokerFacts, broker: int) -> Reason:
     return Reason(broker, "balance", f"it gives load away: {_change(broker, facts)}")
 
 
-def why_it_comes(case: Case, facts: BrokerFacts, broker: int) -> Reason:
+def why_it_comes(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
     """Why a copy had to come, and what speaks for `broker`."""
     fewer = len(case.removing)
     grows = len(case.new) - len(case.old)
@@ -82,7 +82,7 @@ def why_it_comes(case: Case, facts: BrokerFacts, broker: int) -> Reason:
     return Reason(broker, "comes", f"{cause}; {place}; {_change(broker, facts)}{want}")
 
 
-def why_not(case: Case, facts: BrokerFacts, broker: int) -> Reason:
+def why_not(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
     """Why a target without a copy of this partition does not get one."""
     if broker not in facts.receivers:
         return Reason(broker, "no-receiver", "the plan's rules let it take no new copies")
@@ -103,7 +103,7 @@ def why_not(case: Case, facts: BrokerFacts, broker: int) -> Reason:
     return _by_load(case, facts, broker, lawful)
 
 
-def _fits(case: Case, facts: BrokerFacts, gone: int, broker: int) -> bool:
+def _fits(case: PartitionFate, facts: BrokerFacts, gone: int, broker: int) -> bool:
     """True when `broker` could stand in for `gone` without a rack repeated anew."""
     rest = [b for b in case.new if b != gone]
     mates = len(_rack_mates(broker, rest, facts))
@@ -116,7 +116,7 @@ def _fits(case: Case, facts: BrokerFacts, gone: int, broker: int) -> bool:
     return rule.violates(map(facts.rack, rest)) and mates <= len(_rack_mates(gone, rest, facts))
 
 
-def _by_load(case: Case, facts: BrokerFacts, broker: int, instead: Sequence[int]) -> Reason:
+def _by_load(case: PartitionFate, facts: BrokerFacts, broker: int, instead: Sequence[int]) -> Reason:
     """Compare what the broker would end with against those that got the copies."""
     one = (case.size_bytes or 0) if facts.load == "bytes" else 1
     ends, limit = facts.held(broker, after=True), facts.limits.get(broker)

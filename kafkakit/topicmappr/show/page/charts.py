@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from kafkakit.core.quantities import format_bytes
-from kafkakit.report.markup import Html, el, join, text
+from kafkakit.report.chart import Area, px, svg
+from kafkakit.report.markup import Html, el
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import Measure
 
 MOST_BARS = 40
 _MOST_POINTS = 1000
 _WIDTH, _HEIGHT = 440, 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 10, 26
+_GAP = 5
 
 
 def amount(value: int, unit: str) -> str:
@@ -52,11 +53,11 @@ def _bars(measure: Measure, names: Sequence[str]) -> Html:
         y = 22 * k + 2
         parts += [
             el("text", _short(name), x=90, y=y + 13, text_anchor="end"),
-            el("rect", x=96, y=y + 1, width=_px(old * room / top), height=7, class_="b"),
-            el("rect", x=96, y=y + 9, width=_px(new * room / top), height=9, class_="a"),
-            el("text", labels[k], x=_px(100 + max(old, new) * room / top), y=y + 14),
+            el("rect", x=96, y=y + 1, width=px(old * room / top), height=7, class_="b"),
+            el("rect", x=96, y=y + 9, width=px(new * room / top), height=9, class_="a"),
+            el("text", labels[k], x=px(100 + max(old, new) * room / top), y=y + 14),
         ]
-    return _svg(22 * max(1, len(names)) + 4, f"{measure.title}, before and after", join(parts))
+    return svg(_WIDTH, 22 * max(1, len(names)) + 4, f"{measure.title}, before and after", parts)
 
 
 def _short(name: str) -> str:
@@ -64,44 +65,39 @@ def _short(name: str) -> str:
 
 
 def _curves(measure: Measure) -> Html:
-    top = _round_top(max((*measure.before, *measure.after, 1)), measure.unit)
-    shapes = [_grid(0, top, measure.unit)]
+    area = _area(
+        max(1, min(len(measure.before), _MOST_POINTS) - 1), max((*measure.before, *measure.after, 1)), measure.unit
+    )
+    shapes = area.grid(lambda value: amount(value, measure.unit), _GAP)
     for values, mark in ((measure.before, "lb"), (measure.after, "la")):
-        shapes.append(el("polyline", points=_falling(values, top), class_=mark))
-    shapes += [
-        el("text", "fullest broker", x=_LEFT, y=_HEIGHT - 8, class_="axis"),
-        el("text", "emptiest", x=_WIDTH - _RIGHT, y=_HEIGHT - 8, text_anchor="end", class_="axis"),
-    ]
-    return _svg(_HEIGHT, f"{measure.title} in falling order, before and after", join(shapes))
+        shapes += area.line(list(enumerate(_falling(values))), mark)
+    shapes += area.ends("fullest broker", "emptiest")
+    return svg(_WIDTH, _HEIGHT, f"{measure.title} in falling order, before and after", shapes)
 
 
-def _falling(values: Sequence[int], top: int) -> Html:
+def _area(reach: float, most: int, unit: str) -> Area:
+    top = _round_top(most, unit)
+    return Area(width=_WIDTH, height=_HEIGHT, left=58, right=10, top=10, bottom=26, reach=reach, most=top)
+
+
+def _falling(values: Sequence[int]) -> list[int]:
+    """At most a thousand of the values, the largest first."""
     ordered = sorted(values, reverse=True)
     count = min(len(ordered), _MOST_POINTS)
-    picked = [ordered[k * (len(ordered) - 1) // max(1, count - 1)] for k in range(count)]
-    return _points([(_x(k, 0, max(1, count - 1)), _y(value, 0, top)) for k, value in enumerate(picked)])
-
-
-def _points(places: Sequence[tuple[float, float]]) -> Html:
-    return Html(" ".join(f"{_px(x)},{_px(y)}" for x, y in places))
+    return [ordered[k * (len(ordered) - 1) // max(1, count - 1)] for k in range(count)]
 
 
 def frontier_plot(points: Sequence[FrontierPoint]) -> Html:
     """Bytes to move against the band, and below it the proven bound."""
-    top = _round_top(max((*(p.moved_bytes for p in points), 1)), "bytes")
     low, high = min(p.band_percent for p in points), max(p.band_percent for p in points)
-    wide = high - low or 1.0
-    shapes = [_grid(0, top, "bytes")]
-    for mark, value in (("lb dash", "bound_bytes"), ("la", "moved_bytes")):
-        line = [(_x(p.band_percent - low, 0, wide), _y(getattr(p, value), 0, top)) for p in points]
-        shapes.append(el("polyline", points=_points(line), class_=mark))
-        dot = "a" if value == "moved_bytes" else "b"
-        shapes += [el("circle", cx=_px(x), cy=_px(y), r=3, class_=dot) for x, y in line]
-    shapes += [
-        el("text", f"band {low:g} %", x=_LEFT, y=_HEIGHT - 8, class_="axis"),
-        el("text", f"{high:g} %", x=_WIDTH - _RIGHT, y=_HEIGHT - 8, text_anchor="end", class_="axis"),
+    area = _area(high - low or 1.0, max((*(p.moved_bytes for p in points), 1)), "bytes")
+    shapes = [
+        *area.grid(lambda value: amount(value, "bytes"), _GAP),
+        *area.line([(p.band_percent - low, p.bound_bytes) for p in points], "lb dash", "b"),
+        *area.line([(p.band_percent - low, p.moved_bytes) for p in points], "la", "a"),
+        *area.ends(f"band {low:g} %", f"{high:g} %"),
     ]
-    return _svg(_HEIGHT, "Bytes to move for each band, with the proven lower bound", join(shapes))
+    return svg(_WIDTH, _HEIGHT, "Bytes to move for each band, with the proven lower bound", shapes)
 
 
 def _round_top(most: int, unit: str) -> int:
@@ -117,32 +113,3 @@ def _round_top(most: int, unit: str) -> int:
         for step in steps:
             if 4 * step >= most:
                 return 4 * step
-
-
-def _grid(low: int, top: int, unit: str) -> Html:
-    parts = []
-    for k in range(5):
-        value = low + (top - low) * k // 4
-        y = _y(value, low, top)
-        parts.append(el("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=_px(y), y2=_px(y), class_="grid"))
-        parts.append(el("text", amount(value, unit), x=_LEFT - 5, y=_px(y + 4), text_anchor="end", class_="axis"))
-    return join(parts)
-
-
-def _x(value: float, low: float, high: float) -> float:
-    return _LEFT + (value - low) * (_WIDTH - _LEFT - _RIGHT) / (high - low)
-
-
-def _y(value: float, low: float, high: float) -> float:
-    return _HEIGHT - _BOTTOM - (value - low) * (_HEIGHT - _TOP - _BOTTOM) / (high - low)
-
-
-def _px(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def _svg(height: int, title: str, shapes: Html) -> Html:
-    return Html(
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{text(title)}">'
-        f"<title>{text(title)}</title>{shapes}</svg>"
-    )

@@ -6,7 +6,7 @@ from kafkakit.core.certificate import BrokerLimit, Certificate, GroupLimit, Solv
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.report.markup import Html, el, join, table, text
+from kafkakit.report.markup import Html, card_row, el, join, table, text
 from kafkakit.topicmappr.show.page.figures import Totals, request_words
 
 _MOST_LINES = 100
@@ -34,14 +34,10 @@ def head(plan: Plan, totals: Totals) -> Html:
             el("h1", f"kafkakit {command}"),
             el("p", "Cluster ", el("code", plan.cluster_id), f", planned from {plan.snapshot_source} ",
                f"as of {plan.snapshot_taken_at.strftime(_TIME)}", class_="soft"),
-            el("div", *(_card(value, label) for value, label in cards), class_="cards"),
+            card_row(cards),
             el("dl", *(part for name, value in words for part in (el("dt", name), el("dd", value)))) if words else None,
         ]
     )  # fmt: skip
-
-
-def _card(value: str, label: str) -> Html:
-    return el("div", el("b", value), el("span", label), class_="card")
 
 
 def _unit_amount(proof: Certificate, value: int) -> str:
