@@ -40,7 +40,7 @@ class Consent:
     """Whether anything is done, and whether it is confirmed beforehand."""
 
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do it without asking; needed where nobody can be asked.")
+        bool, typer.Option("--yes", "-y", help="Do it without asking; needed where no input is possible.")
     ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
