@@ -64,3 +64,10 @@ def test_variables_of_the_program_are_known_to_the_settings() -> None:
     told = {name for option in root_options(ROOT_COMMAND) for name in option.env}
     told |= {name for command in COMMANDS for option in command.options for name in option.env}
     assert {name for name in told if name.startswith("KAFKAKIT_")} <= set(VARIABLES)
+
+
+def test_the_paths_that_the_guide_for_developers_names_exist() -> None:
+    guide = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:kafkakit|tests|bench|docs)/[A-Za-z0-9_./-]+)`", guide))
+    assert len(named) > 20
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.kit import Kit
     from kafkakit.config.read.settings import Settings
+    from kafkakit.core.storage_reading import SizesFrom
     from kafkakit.execution.act.cluster_access import ClusterAccess
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
@@ -77,11 +78,11 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
-    def storage_metrics(self, addresses: str, prefix: str) -> StorageMetrics:
-        """The sizes that kafka-kit's metricsfetcher keeps in ZooKeeper; the caller closes it."""
+    def storage_metrics(self, source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
+        """The sizes that a collector keeps; the caller closes it."""
         from kafkakit.wiring import open_storage_metrics
 
-        return open_storage_metrics(addresses, prefix)
+        return open_storage_metrics(source, addresses, prefix)
 
     def read_input(self, path: Path | str, limit_bytes: int) -> bytes:
         """A file's bytes, or those of stdin for `-`."""

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.group_rule import GroupRule, Groups, breaks
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    from kafkakit.placement.arrays import Bools, Ints
 
 
 def group_numbers(brokers: Sequence[int], groups: Groups) -> "tuple[Ints, int]":

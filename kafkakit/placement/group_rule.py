@@ -20,11 +20,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    from kafkakit.placement.arrays import Bools, Ints
 
 Group = str | None
 Groups = Mapping[int, Group]

@@ -9,10 +9,7 @@ from kafkakit.placement.counts.blocks import Block, block_proof, blocks_of, reac
 from kafkakit.placement.leaders import Candidates
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+    from kafkakit.placement.arrays import Ints
 
 _FAR = 1 << 40
 

@@ -12,11 +12,7 @@ from kafkakit.placement.counts.levels import solve_levels
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    from kafkakit.placement.arrays import Bools, Ints
 
 Row = tuple[int, ...]
 Lists = Sequence[Row]

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from kafkakit.placement.arrays import Ints
 
-    Ints = NDArray[np.int64]
     Block = Ints | int
     """One number for each arc, or one that is spread over the block."""
 

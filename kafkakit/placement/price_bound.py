@@ -15,11 +15,7 @@ from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof
 from kafkakit.placement.group_rule import GroupRule
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    from kafkakit.placement.arrays import Bools, Ints
 
 _NEVER = (1 << 63) - 1
 _SAFE = 1 << 61

@@ -15,6 +15,7 @@ from kafkakit import wiring
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.storage_reading import SizesFrom
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.rigs.command_line import Home
 
@@ -163,7 +164,8 @@ def metrics_of(monkeypatch: pytest.MonkeyPatch, free: int) -> tuple[FakeStorageM
     metrics.put_free({1: free, 2: 8_500, 3: 8_500})
     asked: list[tuple[str, str]] = []
 
-    def opened(address: str, prefix: str) -> FakeStorageMetrics:
+    def opened(source: SizesFrom, address: str, prefix: str) -> FakeStorageMetrics:
+        assert source is SizesFrom.ZOOKEEPER
         asked.append((address, prefix))
         return metrics
 

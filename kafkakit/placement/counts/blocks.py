@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.certificate import BrokerLimit, GroupLimit, Proof, ProofKind
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from kafkakit.placement.arrays import Bools
 
 Reach = Callable[[int], set[int]]
 
@@ -43,7 +42,7 @@ def blocks_of(loads: Sequence[int], reach: Reach) -> list[Block]:
     return blocks
 
 
-def reach_by(steps: "NDArray[np.bool_]") -> Reach:
+def reach_by(steps: "Bools") -> Reach:
     """Reachability over a square matrix of truth values, each broker itself included."""
     import numpy as np
 

@@ -21,10 +21,8 @@ from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from kafkakit.placement.arrays import Ints
 
-    Ints = NDArray[np.int64]
     Wired = tuple[tuple[Ints, Ints], int]
     """Partition and broker (or rack) of each arc of a block, and the block's number."""
 

@@ -8,11 +8,7 @@ from kafkakit.placement.group_rooms import Room
 from kafkakit.placement.problem import Minimize, PlacementProblem
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    from kafkakit.placement.arrays import Bools, Ints
 
 _MAX_COST = 1 << 62
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Ints = NDArray[np.int64]
+    from kafkakit.placement.arrays import Ints
 
 Build = Callable[[FlowNetwork], int]
 _FIRST_WIDTH = 32

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+    from kafkakit.placement.arrays import Ints
 
 
 def deal_pool(takers: Sequence[int], brokers: "Ints", quota: "Ints", held: Sequence[Sequence[int]]) -> list[int]:

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+    from kafkakit.placement.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from kafkakit.core.documents import decode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.snapshot_rules import check_snapshot
+from kafkakit.core.storage_reading import SizesFrom
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.metrics import StorageMetrics
 from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.decide.size_source import (
     DEFAULT_AGE_MINUTES,
-    SizesFrom,
     refuse_old,
     storage_facts,
     with_metrics,
@@ -38,7 +38,7 @@ class ObservingSession(Protocol):
         """The machine's clock."""
         ...
 
-    def storage_metrics(self, addresses: str, prefix: str) -> StorageMetrics:
+    def storage_metrics(self, source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
         """Sizes that a collector keeps."""
         ...
 
@@ -85,7 +85,7 @@ def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_l
             refuse_old(facts.taken_at, now=session.clock.now(), max_age_minutes=wanted.metrics_age)
         return Observed(snapshot=snapshot, facts=facts)
     # The collector first: it is the part that is most often missing, and cheap to ask.
-    with closing(session.storage_metrics(wanted.zk_addr, wanted.zk_metrics_prefix)) as metrics:
+    with closing(session.storage_metrics(wanted.sizes_from, wanted.zk_addr, wanted.zk_metrics_prefix)) as metrics:
         reading = metrics.read()
     limit = DEFAULT_AGE_MINUTES if wanted.metrics_age is None else wanted.metrics_age
     refuse_old(reading.taken_at, now=session.clock.now(), max_age_minutes=limit)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
+from kafkakit.core.storage_reading import SizesFrom
 from kafkakit.ports.reporter import Reporter
-from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import RECORDED, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
+from kafkakit.core.storage_reading import SizesFrom
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.budget import Budget
-from kafkakit.topicmappr.decide.size_source import SizesFrom
 
 Brokers = Annotated[
     str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")

@@ -7,7 +7,6 @@ puts the latter into the snapshot, so that planners look at the snapshot alone. 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TopicPartition
@@ -20,13 +19,6 @@ from kafkakit.placement.broker_disks import DirStorage, broker_disks
 DEFAULT_AGE_MINUTES = 60
 SHOWN = 3
 MOST_BYTES = 1 << 59
-
-
-class SizesFrom(StrEnum):
-    """Who is asked for sizes and free bytes."""
-
-    BROKERS = "brokers"
-    ZOOKEEPER = "zookeeper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

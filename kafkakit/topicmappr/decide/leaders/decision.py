@@ -23,8 +23,7 @@ from kafkakit.topicmappr.decide.planned_change import PlannedChange
 from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from kafkakit.placement.arrays import Ints
 
 Partitions = Sequence[PlannedPartition]
 
@@ -130,7 +129,7 @@ def _may_lead(
     return tuple(may)
 
 
-def _certify(who: Candidates, chosen: "NDArray[np.int64]", proof: Proof, may: Sequence[int]) -> Certificate:
+def _certify(who: Candidates, chosen: "Ints", proof: Proof, may: Sequence[int]) -> Certificate:
     import numpy as np
 
     changes = len(who.rows) - int(who.present[who.broker == np.repeat(chosen, np.diff(who.offsets))].sum())

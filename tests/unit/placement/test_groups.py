@@ -1,0 +1,148 @@
+"""The compiled rule of groups against every set there is: where copies may go, and what a repair takes."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
+from kafkakit.placement.group_repairs import NoRepair, Repair, Repairs
+from kafkakit.placement.group_rooms import Grouping, Room
+from kafkakit.placement.group_rule import GroupRule
+
+SEEDS = range(120)
+
+
+def drawn(rng: random.Random, *, spread: bool) -> tuple[Grouping, tuple[int, ...]]:
+    """A grouping of up to seven brokers, some without a group, and a replica set on them."""
+    names: Sequence[str | None] = rng.choice([["a", "b", "c"], ["a", "b", None], ["a", "a", "b", "c", "d"]])
+    groups = {b: rng.choice(names) for b in range(rng.randint(3, 7))}
+    takers = [b for b in groups if rng.random() < 0.8]
+    named = tuple(sorted({g for b in takers if (g := groups[b])}))
+    rule = GroupRule(spread_over=named) if spread and named else GroupRule(rng.randint(0, 3))
+    return Grouping.of(rule, groups, takers), tuple(rng.sample(sorted(groups), rng.randint(1, min(4, len(groups)))))
+
+
+def keeps(rule: GroupRule, groups: Sequence[str | None]) -> bool:
+    """The rule once more, from its definition."""
+    used = Counter(g for g in groups if g)
+    if rule.spread_over:
+        counts = [used[g] for g in rule.spread_over]
+        return max(counts) - min(counts) <= 1
+    return max(used.values(), default=0) <= 1 or (0 < rule.min_groups <= len(used))
+
+
+def sets_in(room: Room, grouping: Grouping) -> Iterator[tuple[int, ...]]:
+    """Every way to take what the room offers."""
+    open_to = sorted(b for offer in room.offers.values() for b in offer.brokers)
+    for chosen in combinations(open_to, room.units):
+        taken = Counter(grouping.groups_of(chosen))
+        extra = 0
+        for group, offer in room.offers.items():
+            if taken[group] < offer.must or taken[group] > offer.must + offer.free + offer.again:
+                break
+            extra += max(0, taken[group] - offer.must - offer.free)
+        else:
+            if extra <= room.repeats:
+                yield chosen
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_whatever_a_room_offers_keeps_the_rule(spread: bool) -> None:
+    looked = 0
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        grouping, kept = drawn(rng, spread=spread)
+        if not keeps(grouping.rule, grouping.groups_of(kept)):
+            continue
+        wanted = len(kept) + rng.randint(0, 3)
+        room = grouping.room_beside(kept, wanted)
+        takers = [b for ids in grouping.receivers.values() for b in ids if b not in kept]
+        lawful = {
+            n: any(keeps(grouping.rule, grouping.groups_of((*kept, *new))) for new in combinations(takers, n))
+            for n in range(wanted - len(kept) + 1)
+        }
+        ways = list(sets_in(room, grouping))
+        assert ways, f"seed {seed}: a room of {room.units} that nothing fills"
+        for new in ways:
+            assert keeps(grouping.rule, grouping.groups_of((*kept, *new))), f"seed {seed}: {kept} and {new}"
+        if room.units < wanted - len(kept) and None not in grouping.receivers:
+            assert not lawful[wanted - len(kept)], f"seed {seed}"
+        looked += bool(room.units)
+    assert looked > 20
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_repair_moves_as_few_copies_as_any(spread: bool) -> None:
+    repaired = 0
+    for seed in SEEDS:
+        grouping, replicas = drawn(random.Random(seed), spread=spread)
+        if spread and not grouping.rule.spreads:
+            continue
+        need = Repairs(grouping).need_of(replicas)
+        takers = sorted(b for ids in grouping.receivers.values() for b in ids)
+        found = [
+            moves
+            for moves in range(len(replicas) + 1)
+            for stay in combinations(replicas, len(replicas) - moves)
+            for new in combinations([b for b in takers if b not in replicas], moves)
+            if keeps(grouping.rule, grouping.groups_of((*stay, *new)))
+        ]
+        if isinstance(need, Repair):
+            assert need.moves == min(found), f"seed {seed}: {replicas}"
+            assert need.room.units == need.moves
+            repaired += 1
+        elif need is None:
+            assert min(found) == 0, f"seed {seed}: {replicas}"
+        else:
+            assert not found, f"seed {seed}: {replicas}"
+    assert repaired > 10
+
+
+def test_equal_needs_are_one_object_and_say_what_is_short() -> None:
+    repairs = Repairs(Grouping.of(GroupRule(), {1: "a", 2: "a", 3: "a", 4: "b"}, [1, 2, 3, 4]))
+    assert repairs.need_of((1, 2)) is repairs.need_of((2, 3))
+    assert repairs.need_of((1, 4)) is None
+    assert repairs.need_of((1, 2, 3)) == NoRepair(
+        "3 replicas in 1 rack(s) need 2 more, and the live brokers have 1 unused"
+    )
+
+
+def test_a_new_copy_goes_to_unused_groups_before_a_broken_set_repeats_more() -> None:
+    groups: dict[int, str | None] = {1: "a", 2: "a", 3: "a", 4: "b"}
+    grouping = Grouping.of(GroupRule(2), groups, [3, 4])
+    assert list(sets_in(grouping.room_beside((1, 2), 3), grouping)) == [(4,)]
+    assert grouping.room_beside((1, 2), 4).units == 2
+
+
+def test_a_set_may_stay_as_broken_as_it_was() -> None:
+    apart, two = GroupRule(), GroupRule(2)
+    assert apart.permits(["a", "a", "b"], ["a", "a", "c"])
+    assert not apart.permits(["a", "a", "a"], ["a", "a", "c"])
+    assert not apart.permits(["a", "a"], ["a", "b"])
+    assert two.permits(["a", "b", "b"], ["a", "b", "c"])
+    assert two.permits(["b", "b"], ["a", "a"])
+    even = GroupRule(spread_over=("a", "b"))
+    assert even.permits(["a", "a", "a", "b"], ["a", "a", "a", "a"])
+    assert not even.permits(["a", "a", "a", "a"], ["a", "a", "a", "b"])
+    assert even.permits(["a", "a"], ["a", "a", "b"]), "the copy to come may go to b"
+
+
+def test_numbers_break_the_rule_where_names_do() -> None:
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        grouping, _ = drawn(rng, spread=seed % 2 == 0)
+        brokers = sorted(grouping.groups)
+        sets = [rng.sample(brokers, rng.randint(1, len(brokers))) for _ in range(6)]
+        numbers, count = group_numbers(brokers, grouping.groups)
+        numbered = NumberedGroups.of(numbered_rule(grouping.rule, brokers, grouping.groups), count)
+        of = dict(zip(brokers, numbers.tolist(), strict=True))
+        broken = [not keeps(grouping.rule, grouping.groups_of(row)) for row in sets]
+        assert [numbered.violates(of[b] for b in row) for row in sets] == broken
+        assert [grouping.rule.violates(grouping.groups_of(row)) for row in sets] == broken
+        part = np.array([n for n, row in enumerate(sets) for _ in row])
+        group = np.array([of[b] for row in sets for b in row])
+        assert numbered.broken(part, group, len(sets)).tolist() == [n for n, bad in enumerate(broken) if bad]
