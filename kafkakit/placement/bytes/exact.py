@@ -1,11 +1,12 @@
 """Small clusters, solved exactly: an integer program in which every partition chooses its brokers, goal after goal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.window import Limits
+from kafkakit.placement.group_program import add_group_rule
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Ints
@@ -94,6 +95,7 @@ class ExactModel:
             {int(table.home[s]): s for s in range(int(table.first[p]), int(table.first[p + 1]))}
             for p in range(len(table.size))
         ]
+        self._pool: list[int] = table.pool.tolist()
         self._broken: list[Any] = []
         for part in range(len(table.size)):
             self._add_partition(part)
@@ -120,68 +122,20 @@ class ExactModel:
         self.program.add(copies <= len(here) if self._has_openings else copies == len(here))
         for b in stays:
             self.program.add(mine[b] == 1)
-        self._keep_rack_rule(mine, here)
-
-    def _keep_rack_rule(self, mine: Mapping[int, Any], here: Mapping[int, int]) -> None:
-        table, minimum = self.table, self.table.rule.min_rack_ids
-        pool: list[int] = table.pool.tolist()
-        count: dict[int, int] = {}
         inside: dict[int, Any] = {}
         for b, x in mine.items():
-            inside[pool[b]] = inside.get(pool[b], 0) + x
-            count[pool[b]] = count.get(pool[b], 0) + (b in here)
-        real = [r for r in inside if r < table.racks]
-        openings = sum(1 for b in here if table.brokers[b] < 0)
-        broken = self._may_break([str(pool[b]) if pool[b] < table.racks else None for b in here], openings)
+            inside[self._pool[b]] = inside.get(self._pool[b], 0) + x
+        before = [self._pool[b] for b in here if table.brokers[b] >= 0]
+        openings = len(here) - len(before)
         if table.locality_scoped:
-            for r, copies in inside.items():
-                self.program.add(copies == count[r])
-        elif table.rule.spread_over:
-            unfilled = len(here) - sum(mine.values()) if self._has_openings else 0
-            self._spread(inside, count, len(here), unfilled, broken)
-        elif not minimum:
-            for r in real:
-                self.program.add(inside[r] <= 1 + max(0, count[r] - 1) * broken)
-        else:
-            used = {r: self.program.new_bool_var("") for r in real}
-            repeats = self.program.new_bool_var("")
-            for r in real:
-                self.program.add(used[r] <= inside[r])
-                self.program.add(inside[r] <= 1).only_enforce_if(repeats.negated())
-            self.program.add(sum(used.values()) >= minimum).only_enforce_if(repeats, broken.negated())
-            # A set that broke the rule spans no fewer racks than before, and each opening filled adds one.
-            distinct: Any = sum(1 for r in real if count[r])
-            if openings:
-                distinct += sum(inside[r] - count[r] for r in real)
-            self.program.add(sum(used.values()) >= distinct).only_enforce_if(repeats, broken)
-
-    def _spread(
-        self, inside: Mapping[int, Any], count: Mapping[int, int], copies: int, unfilled: Any, broken: Any
-    ) -> None:
-        """Racks hold the most or one less, but for copies that are not placed; or, in a set that broke that before,
-        no more than before or a share.
-        """
-        rule = self.table.rule
-        top = self.program.new_int_var(0, copies, "")
-        lacks: list[Any] = []
-        for r in map(int, rule.spread_over):
-            held = inside.get(r, 0)
-            lacks.append(self.program.new_int_var(0, copies, "") if self._has_openings else 0)
-            self.program.add(held <= top).only_enforce_if(broken.negated())
-            self.program.add(held + lacks[-1] >= top - 1).only_enforce_if(broken.negated())
-            if r in inside:
-                self.program.add(held <= max(rule.share(copies), count[r]))
-        if self._has_openings:
-            self.program.add(sum(lacks) <= unfilled).only_enforce_if(broken.negated())
-
-    def _may_break(self, racks: Sequence[str | None], openings: int) -> Any:
-        """Whether this partition's set may go on breaking the rack rule; it counts against the most that may."""
-        broken = self.program.new_bool_var("")
-        if self.table.rule.violates(racks, openings):
+            for rack, copies in inside.items():
+                self.program.add(copies == before.count(rack))
+            return
+        broken = add_group_rule(
+            self.program, table.groups, inside, before, openings=openings, may_leave_open=self._has_openings
+        )
+        if broken is not None:
             self._broken.append(broken)
-        else:
-            self.program.add(broken == 0)
-        return broken
 
     def _loads(self) -> list[Any]:
         loads: list[Any] = [int(n) for n in self.table.loads(self.table.home)]
