@@ -7,9 +7,8 @@ are taken that cost. Work is limited by counts, never by the clock, so that the 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from kafkakit.placement.bytes.filling_deficits import Priced, Step, free_fills, priced_fills
+from kafkakit.placement.bytes.local_steps import Priced, Step, free_fills, free_sheds, priced_fills, priced_sheds
 from kafkakit.placement.bytes.pools import Pools
-from kafkakit.placement.bytes.shedding_excess import free_sheds, priced_sheds
 
 Options = Callable[[Pools, int, int], Iterator[Priced]]
 _STEPS = 64  # steps spent on one broker in one round

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kafkakit.placement.bytes.filling_deficits import Step
+from kafkakit.placement.bytes.local_steps import Step
 from kafkakit.placement.bytes.pools import Entry
 from kafkakit.placement.bytes.search_state import SearchState
 

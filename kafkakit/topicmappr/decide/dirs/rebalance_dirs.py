@@ -63,7 +63,7 @@ def decide_rebalance_dirs(
     )
     band = format_percent(request.rules.band or 0)
     return PlannedChange(
-        title=f"BalancedDirs the log dirs of {counted(len(targets), 'broker')} to within {band} of each dir's share",
+        title=f"Level the log dirs of {counted(len(targets), 'broker')} to within {band} of each dir's share",
         topics=scope.selection.selected,
         topics_excluded=scope.selection.excluded,
         plan=assemble(snapshot, request.words, scope, decision),

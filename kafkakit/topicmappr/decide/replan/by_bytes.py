@@ -157,7 +157,7 @@ def _impossible(case: _ByteProblem, table: SlotTable, goal: PlanGoal) -> Infeasi
     window = problem.window(goal.max_deviation)
     if window.possible:
         return InfeasibleError(
-            f"no way to {goal.words} was found from where the plan states; it is not proven impossible",
+            f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
     names: dict[int, str] = {int(table.rack[i]): case.places.racks.get(b) or "none" for i, b in _numbered(table)}
