@@ -49,7 +49,7 @@ def _cards(f: Frontier) -> Html:
 
 
 def frontier_svg(frontier: Frontier) -> Html:
-    """Two lines over the max deviation, the tightest to the left: the plans and the bound; impossible points are crosses."""
+    """Two lines over the max deviation, the smallest at the left: plans and bound; impossible points are crosses."""
     points = sorted(frontier.points, key=lambda p: p.max_deviation)
     known = [p for p in points if not p.impossible]
     top = max((*(p.cost or p.bound for p in known), 1))
