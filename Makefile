@@ -10,6 +10,8 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 	$$name -c '$(SUITABLE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
 # Tests with real brokers wait more than they compute, so one worker more than there are cores; each needs 2 GB.
 BROKER_WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 4 ? cores + 1 : 4 )))
+# Bytecode is kept even where the environment forbids it: without it every worker compiles all tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
