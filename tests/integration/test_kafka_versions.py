@@ -39,11 +39,12 @@ def test_the_main_job(version: str, sandbox_cluster: StartCluster, tmp_path: Pat
         plan = json.loads((tmp_path / "p.json").read_bytes())
         verify_plan(plan, json.loads((tmp_path / "now.json").read_bytes()))
         assert plan["moves"]
-        applied = kafkakit(cluster, tmp_path, *profile, "reassign", "apply", "p.json", "--yes", "--throttle", "20MB")
+        apply = ("reassign", "apply", "p.json", "--yes", "--ingest-sample", "0")
+        applied = kafkakit(cluster, tmp_path, *profile, *apply, "--throttle", "20MB")
         assert "throttles: none of ours is left" in applied
         verified = json.loads(kafkakit(cluster, tmp_path, *profile, "reassign", "verify", "p.json", "-o", "json"))
         assert verified["complete"] is True
-        again = kafkakit(cluster, tmp_path, *profile, "reassign", "apply", "p.json", "--yes")
+        again = kafkakit(cluster, tmp_path, *profile, *apply)
         assert "already applied" in again
     finally:
         cluster.down()

@@ -35,7 +35,8 @@ def test_sixty_moves_under_a_throttle_foretell_their_end_and_leave_nothing(
         clean = throttles(admin, "sixty")
         plan = make_plan(admin, {("sixty", n): r for n, r in after.items()})
         with traffic(cluster6, "sixty", MOVES, gap_s=0.02) as flow:
-            done = kit(cluster6, "apply", save(plan, tmp_path), "--yes", "--throttle", RATE, "-o", "json")
+            options = ("--yes", "--throttle", RATE, "--ingest-sample", "5s", "-o", "json")
+            done = kit(cluster6, "apply", save(plan, tmp_path), *options)
             assert done.returncode == 0, done.stderr
             assert replicas(admin, "sixty") == after
             assert throttles(admin, "sixty") == clean == {}

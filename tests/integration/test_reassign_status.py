@@ -13,7 +13,7 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import MB, PATIENCE_S, alive, kit, kit_running, make_topic, save, until
 from tests.invariants.exposition import parse
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 
 A, B, C = 1001, 1002, 1003
 SIZE = 40 * MB

@@ -23,6 +23,7 @@ A, B, C = 1001, 1002, 1003
 DIRS = {A: 1, B: 2, C: 3}
 KB = 1000
 PATIENCE_S = 60.0
+QUICK = ("--yes", "--ingest-sample", "0")
 BAND = 0.10
 STEADY = {"min.insync.replicas": "1", "retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": "1000000000"}
 
@@ -113,7 +114,7 @@ def test_a_band_over_unlike_brokers_holds_when_measured_after_the_moves(
     named = {(m["topic"], m["partition"], int(b)): d for m in plan["moves"] for b, d in m.get("dirs", {}).items()}
     arriving = {(m["topic"], m["partition"], b) for m in plan["moves"] for b in m["after"] if b not in m["before"]}
     assert named.keys() == {key for key in arriving if DIRS[key[2]] > 1}
-    assert "applied" in kit(brokers, "reassign", "apply", str(path), "--yes")
+    assert "applied" in kit(brokers, "reassign", "apply", str(path), *QUICK)
     after = seen(admin)
     assert off_share(used(after), DIRS) <= BAND
     copies = {(t, p.partition): p for t, p in after.partitions()}
@@ -138,7 +139,7 @@ def test_log_dirs_are_levelled_inside_brokers(brokers: SandboxCluster, admin: Cl
     plan = planned(path, before)
     assert plan["moves"] == []
     assert {m["broker"] for m in plan["dir_moves"]} <= {C}
-    assert "applied" in kit(brokers, "reassign", "apply", str(path), "--yes")
+    assert "applied" in kit(brokers, "reassign", "apply", str(path), *QUICK)
     after = seen(admin)
     dirs = {path: n for (broker, path), n in used_by_dir(after).items() if broker == C}
     assert off_share(dirs, dict.fromkeys(dirs, 1)) <= 0.05
@@ -146,5 +147,5 @@ def test_log_dirs_are_levelled_inside_brokers(brokers: SandboxCluster, admin: Cl
     for m in plan["dir_moves"]:
         assert copies[m["topic"], m["partition"]].replica_dirs[C] == m["target_dir"]
     assert "0 copies to move" in kit(brokers, *words)
-    kit(brokers, "reassign", "rollback", str(path), "--yes")
+    kit(brokers, "reassign", "rollback", str(path), *QUICK)
     assert used_by_dir(seen(admin)) == used_by_dir(before)

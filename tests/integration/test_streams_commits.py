@@ -112,7 +112,7 @@ def test_watch_tells_what_became_done(bench: Bench) -> None:
         client.commit({bench.key: (STUCK, bench.metadata("watched"))})
         command = [sys.executable, "-m", "kafkakit", "--profile", bench.cluster.name, "streams", "commits", "watch"]
         with subprocess.Popen(
-            [*command, "watched", "--interval", "300ms", "--timeout", "30s"],
+            [*command, "watched", "--interval", "300ms", "--timeout", "120s"],
             env=bench.cluster.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -124,9 +124,9 @@ def test_watch_tells_what_became_done(bench: Bench) -> None:
                 done_to += 1
                 client.commit({bench.key: (STUCK, bench.metadata("watched", done_to))})
                 time.sleep(0.5)
-                assert done_to < DONE_TO + 60, "nothing was told"
                 if done_to > DONE_TO + 4:
                     said = watching.stderr.readline()
+                    assert said, "it ended without a word"
             watching.terminate()
             assert watching.wait(20) == 143
     assert f"{bench.key}: became done: " in said
