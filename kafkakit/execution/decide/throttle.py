@@ -117,10 +117,11 @@ def room_for(goals: Iterable[Goal], rates: Rates, topics: Configs, held: Mapping
     for goal in goals:
         need: dict[ConfigKey, int] = {}
         for key, entries in wanted_entries([goal], rates).items():
-            there = lists.setdefault(key, set(split_list(topics.get(key.name, {}).get(key.key))))
-            used.setdefault(key, len(topics.get(key.name, {}).get(key.key, "")) + 1)
-            if WILDCARD not in there:
-                need[key] = _length([e for e in entries if e not in there])
+            if key not in lists:
+                value = topics.get(key.name, {}).get(key.key) or ""
+                lists[key], used[key] = set(split_list(value)), len(value) + 1
+            if WILDCARD not in lists[key]:
+                need[key] = _length([e for e in entries if e not in lists[key]])
         full = [k for k, more in need.items() if more and used[k] + more > LIST_LIMIT]
         if not full:
             fits.append(goal)
