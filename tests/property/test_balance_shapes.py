@@ -51,7 +51,7 @@ def test_plans_lie_close_to_their_bounds(shape: str, seed: int) -> None:
         except InfeasibleError as error:
             print(f"{shape:18} {seed} {words:10} {str(error)[:120]}")
             unsure = "not proven impossible" in str(error)
-            assert not unsure, "split plans are possible, and no plan was found"
+            assert not unsure, "the LP relaxation is possible, and no plan was found"
             continue
         verify_plan(json.loads(encode_plan(plan)), json.loads(encode_snapshot(snapshot)))
         gap = plan.certificate.gap

@@ -18,23 +18,23 @@ _ENDLESS = 1 << 62
 
 
 class BalanceGoal(Protocol):
-    """Windows by max_deviation: 0 is the tightest, `loosest` holds today's loads."""
+    """Windows by the largest deviation of loads that they allow; 0 is the tightest."""
 
     @property
     def limits(self) -> Limits:
-        """The limits that hold at any max_deviation."""
+        """The limits that hold at any deviation."""
         ...
 
     def window(self, table: SlotTable, demand: DemandGroups, max_deviation: int) -> Window:
-        """The cheapest window of this max_deviation."""
+        """The cheapest window of this deviation."""
         ...
 
     def fall(self, window: Window) -> tuple[int, int]:
-        """How fast the window's cost falls per step of max_deviation, as numerator and denominator."""
+        """How fast the window's cost falls per step of deviation, as numerator and denominator."""
         ...
 
     def measure(self, loads: Ints) -> int:
-        """How tight these loads are."""
+        """The deviation of these loads."""
         ...
 
 

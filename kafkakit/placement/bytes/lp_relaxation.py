@@ -4,7 +4,7 @@ Partitions with the same racks are taken together as one divisible demand group.
 goes to racks (at most one copy of it in each, where the rack rule says so), in a rack it stays on the brokers
 that hold it for nothing or goes to any receiver at a cost of one per unit, and every broker ends between its
 floor and its ceiling. Every real plan is such a flow of the same cost, so the least flow is a lower bound; its
-broker prices are the proof (`certificate.py`).
+broker prices are the proof (see `price_bound`).
 """
 
 from __future__ import annotations

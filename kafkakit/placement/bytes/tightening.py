@@ -31,7 +31,7 @@ class Watch(Protocol):
         ...
 
     def tried(self, max_deviation: int, found: Attempt) -> None:
-        """Hear of a plan that was made for this max_deviation, whether it is used or not."""
+        """Hear of a plan that was made for this deviation, whether it is used or not."""
         ...
 
 

@@ -43,7 +43,7 @@ class Found:
 
 
 def search(task: Task, watch: Watch) -> Found:
-    """The best placement found. Cost: a few plans of `storage.reach.attempt`, 2 s each for 600,000 replicas."""
+    """The best placement found. Cost: a few plans of `attempt`, 2 s each for 600,000 replicas."""
     if not task.receivers or not (task.forced or task.openings):
         return _as_it_stands(task)
     rows = without_repeats(task)

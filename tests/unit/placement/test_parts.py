@@ -181,7 +181,7 @@ def test_no_placement_is_below_the_bounds(table: SlotTable, ends: list[tuple[int
         loads = table.loads(at)
         if ((floor <= loads) & (loads <= ceiling)).all():
             load, moves = cost_of(table, at)
-            assert window.possible, "a placement where not even split plans are possible"
+            assert window.possible, "a placement where not even the LP relaxation is possible"
             assert window.bound.value <= load
             assert fewest <= moves
 

@@ -22,7 +22,7 @@ class Yardstick:
 
     `spent` is what the map costs, `bound` what every lawful plan to that balance costs at least, `best` the
     cheapest plan known (None: none found). `reached` is how tight the map's loads are (bytes, replicas, or
-    millionths), `goal` the max_deviation that plans are held to. `argument` says why the bound holds, or why no lawful
+    millionths), `goal` the deviation that plans are held to. `argument` says why the bound holds, or why no lawful
     plan gets there (`possible` is False then). `finest` is the tightest that a plan of ours reaches with `spent`.
     """
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Metric(StrEnum):
-    """How max_deviation is measured: part of a broker's share of used space, or the range of free bytes."""
+    """How deviation is measured: part of a broker's share of used space, or the range of free bytes."""
 
     BAND = "band"
     FREE_RANGE = "free-range"

@@ -1,4 +1,4 @@
-"""Cost against max_deviation: one table, one set of demand, and a plan and a bound for every point asked for."""
+"""Cost against deviation: one table, one set of demand, and a plan and a bound for every point asked for."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from kafkakit.placement.bytes.tightening import Watch, at_deviation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One max_deviation (millionths of the share, or bytes): the bound, and what the best plan found costs.
+    """One deviation (millionths of the share, or bytes): the bound, and what the best plan found costs.
 
     `cost`, `moves` and `reached` (how tight the plan's loads are) are None where no plan was found; then
     `impossible` says why, and is empty where that is not proven. `borrowed` is the tighter point whose plan this is.

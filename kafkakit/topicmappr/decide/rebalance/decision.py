@@ -70,7 +70,7 @@ def decide_rebalance(
     """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
 
     Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
-    and the nearest goal that can be reached, for goals that cannot. Cost: see `storage.search`.
+    and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`.
     """
     watch = watch or Unwatched()
     watch.phase("reading the cluster")

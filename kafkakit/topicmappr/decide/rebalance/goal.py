@@ -23,7 +23,7 @@ _AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """The balance, the max_deviation asked for (None: as tight as the budget buys) and the finest worth seeking."""
+    """The balance, the deviation asked for (None: as tight as the budget buys) and the finest worth seeking."""
 
     balance: BalanceGoal
     asked: int | None
@@ -32,7 +32,7 @@ class Aim:
     words: str
 
     def shown(self, max_deviation: int) -> str:
-        """A max_deviation as the flag that would ask for it."""
+        """A deviation as the flag that would ask for it."""
         if isinstance(self.balance, BandGoal):
             # Rounded up to four digits of a percent, so that the flag's value is reachable too.
             return f"--band {max_deviation / PPM * 100:.4f}%"
@@ -106,10 +106,10 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
 
 
 def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watch: Watch) -> tuple[int, Attempt]:
-    """Find the plan: at the max_deviation asked for, or as tight as the budget buys.
+    """Find the plan: at the deviation asked for, or as tight as the budget buys.
 
-    When the max_deviation asked for cannot be reached at any price, the answer is an attempt that is outside or
-    whose window is not possible, with the nearest max_deviation that can be.
+    When the deviation asked for cannot be reached at any price, the answer is an attempt that is outside or
+    whose window is not possible, with the nearest deviation that can be.
     """
     by_moves = request.minimize is Minimize.MOVES
     if aim.asked is None:
@@ -128,7 +128,7 @@ def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watc
 
 
 def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
-    """The nearest max_deviation at which the request finds a plan when it is made again with it.
+    """The nearest deviation at which the request finds a plan when it is made again with it.
 
     A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
     """

@@ -10,7 +10,7 @@ from kafkakit.placement.bytes.tightening import Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A plan that was made: the max_deviation sought and reached (in the aim's unit), bytes and replicas to copy.
+    """A plan that was made: the deviation sought and reached (in the aim's unit), bytes and replicas to copy.
 
     `outside` are bytes that stayed outside the limits.
     """

@@ -49,7 +49,7 @@ class PlanGoal:
         return self.kind in (Kind.BAND, Kind.FREE_RANGE)
 
     def shown(self, max_deviation: int) -> str:
-        """A max_deviation in words."""
+        """A deviation in words."""
         if self.kind is Kind.BAND:
             return f"a band of {max_deviation / PPM * 100:.4g}%"
         if self.kind is Kind.FREE_RANGE:
