@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modules", nargs="+", default=list(MODULES))
     parser.add_argument("--tests", nargs="+", default=["tests/unit"])
-    parser.add_argument("--most", type=int, default=25)
+    parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--again", type=Path)
     parser.add_argument("--list", action="store_true")
