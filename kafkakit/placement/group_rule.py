@@ -49,11 +49,6 @@ class GroupRule:
         """How many groups are enough: a lawful set spans the smaller of this and its number of replicas."""
         return self.min_groups or _ANY_NUMBER
 
-    @property
-    def min_rack_ids(self) -> int:
-        """The same, by the name of the option."""
-        return self.min_groups
-
     def violates(self, groups: Iterable[Group], openings: int = 0) -> bool:
         """True when a replica set in these groups breaks the rule, wherever its `openings` copies to come may go.
 
@@ -109,9 +104,6 @@ class GroupRule:
         repeated = distinct < np.bincount(part, minlength=partitions)
         broken: Bools = repeated & (distinct < self.most_spanned)
         return broken
-
-
-RackRule = GroupRule
 
 
 def breaks(used: Sequence[Hashable], min_groups: int, spread: Sequence[Hashable], openings: int) -> bool:

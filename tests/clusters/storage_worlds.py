@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.window import Limits
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 
 
 def table_of(
@@ -18,7 +18,7 @@ def table_of(
     ids = range(1, len(racks) + 1)
     how.setdefault("receivers", ids)
     how.setdefault("fixed", dict.fromkeys(ids, 0))
-    rule = RackRule(how.pop("min_rack_ids", 0), how.pop("spread_over", ()))
+    rule = GroupRule(how.pop("min_rack_ids", 0), how.pop("spread_over", ()))
     return make_table(lists, sizes, dict(zip(ids, racks, strict=True)), rule, **how)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.rebuild.chunks import chunk_changes, windows_of
 from kafkakit.topicmappr.decide.rebuild.decision import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
@@ -77,7 +77,7 @@ def test_chunks_keep_the_rack_rule_between_any_two_lawful_lists(data: st.DataObj
     lists = st.lists(st.integers(0, 8), min_size=size, max_size=size, unique=True).map(tuple)
     before, after = (data.draw(lists.filter(lambda row: not breaks_rack_rule(row, racks, minimum))) for _ in range(2))
     windows = windows_of(racks, data.draw(st.integers(1, 4)))
-    changes = chunk_changes([before], [after], windows, racks, RackRule(minimum))
+    changes = chunk_changes([before], [after], windows, racks, GroupRule(minimum))
     now: tuple[int, ...] = before
     for k, window in enumerate(changes):
         now = window.get(0, now)
@@ -110,7 +110,7 @@ def test_a_slot_waits_for_its_broker_where_kafka_kit_names_one_twice() -> None:
     """Its example: 1 2 3 to 2 1 4, one broker at a time, goes by way of 1 1 4."""
     windows = windows_of([1, 2, 3, 4], 1)
     assert windows == [(4,), (3,), (2,), (1,)]
-    changes = chunk_changes([(1, 2, 3)], [(2, 1, 4)], windows, {}, RackRule())
+    changes = chunk_changes([(1, 2, 3)], [(2, 1, 4)], windows, {}, GroupRule())
     assert changes == [{}, {0: (1, 2, 4)}, {}, {0: (2, 1, 4)}]
 
 

@@ -13,7 +13,7 @@ from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.broker_disks import DirStorage
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.window import Limits
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Layout:
     """The arrays, and the brokers' facts in the order of `table.brokers`; `rule` is the rack rule by names."""
 
     table: SlotTable
-    rule: RackRule
+    rule: GroupRule
     room: Ints
     free: Ints
     capacity: Ints
@@ -79,7 +79,7 @@ def lay_out(
     partitions: Sequence[PlannedPartition],
     sizes: Mapping[TopicPartition, int],
     racks: Mapping[int, str | None],
-    rule: RackRule,
+    rule: GroupRule,
     disks: Disks,
     *,
     by_free: bool,

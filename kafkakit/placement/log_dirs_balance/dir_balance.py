@@ -17,7 +17,7 @@ from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import Unwatched, tighten, tightest_relaxed
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.log_dirs_balance.broker_dir_state import BrokerDirState
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _table(dir_state: BrokerDirState, arrivals: Sequence[Copy], standing: Sequen
         still=np.zeros(slots, dtype=bool),
         size=size,
         # Dirs have no racks; a rule that never binds keeps the LP relaxation to one pool.
-        rule=RackRule(1),
+        rule=GroupRule(1),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.placement.bytes.lp_relaxation import Bound, demand_groups_of, least_cost
 from kafkakit.placement.bytes.slots import SlotTable, make_table
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 
 RACKS: dict[int, str | None] = {b: "abcdef"[b % 6] for b in range(600)}
 
@@ -16,7 +16,7 @@ def table_of(unit: int) -> SlotTable:
     draw = random.Random(1)
     lists = [draw.sample(range(600), 2) for _ in range(1500)]
     sizes = [draw.randint(1, 9) * unit for _ in lists]
-    return make_table(lists, sizes, RACKS, RackRule(0), receivers=range(600))
+    return make_table(lists, sizes, RACKS, GroupRule(0), receivers=range(600))
 
 
 def cheapest(table: SlotTable, unit: int) -> Bound:

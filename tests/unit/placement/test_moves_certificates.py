@@ -13,7 +13,7 @@ from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.moves_bound import moves_bound
 from kafkakit.placement.bytes.slots import make_table
 from kafkakit.placement.bytes.window import Limits, sliding_window
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
@@ -52,7 +52,7 @@ def test_hard_limits_stay_where_a_window_slides(seed: int) -> None:
     draw = random.Random(seed)
     lists = [draw.sample(range(5), 2) for _ in range(8)]
     sizes = [draw.randint(1, 9) for _ in lists]
-    table = make_table(lists, sizes, dict.fromkeys(range(5)), RackRule(0), receivers=range(5))
+    table = make_table(lists, sizes, dict.fromkeys(range(5)), GroupRule(0), receivers=range(5))
     demand, loads = demand_groups_of(table), table.loads(table.home)
     zero = np.zeros(5, dtype=np.int64)
     room = np.array([draw.choice([0, 0, 3, 50]) for _ in range(5)])

@@ -14,7 +14,7 @@ from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.subset_choice import choose
 from kafkakit.placement.bytes.window import fixed_window, sliding_window
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from tests.clusters.storage_worlds import ints, no_limits, table_of, tables
 
 RUNS = settings(max_examples=150, deadline=None, derandomize=True)
@@ -105,7 +105,7 @@ def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.Data
             assert table.rule.violates(before), "a set that breaks the rule anew"
             if table.rule.spread_over:
                 assert not table.rule.crowds(before, after)
-            elif table.rule.min_rack_ids:
+            elif table.rule.min_groups:
                 assert len({r for r in after if r}) >= len({r for r in before if r})
             else:
                 assert all(after.count(r) <= max(1, before.count(r)) for r in after if r)
@@ -123,7 +123,7 @@ def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
     slot = data.draw(st.integers(0, len(table.home) - 1))
     others = [int(table.home[s]) for s in state.siblings(slot)]
     home = int(table.home[slot])
-    rule: RackRule = table.rule
+    rule: GroupRule = table.rule
     if rule.violates([names[b] for b in (*others, home)]):
         return
     for dest in range(len(names)):

@@ -11,7 +11,7 @@ from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import make_table
 from kafkakit.placement.bytes.tightening import Unwatched
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_bytes.exact import is_small
 from kafkakit.placement.rebuild_bytes.finishing import finish, open_slots
@@ -30,7 +30,7 @@ def task_of(targets: range, *, forced: bool, factor: Fraction = Fraction(1)) -> 
         size = 100 + (n * n * 7919) % 9_000
         replicas = tuple(1 + rack + 3 * ((n * (rack + 3) // 5) % 4 // (1 + n % 2)) for rack in range(2 + n % 2))
         partitions.append(PlannedPartition(TopicPartition("t", n), replicas, len(replicas), size))
-    problem = PlacementProblem(tuple(partitions), tuple(targets), RACKS, RackRule())
+    problem = PlacementProblem(tuple(partitions), tuple(targets), RACKS, GroupRule())
     used = dict.fromkeys(BROKERS, 0)
     for p in partitions:
         for b in p.current:
@@ -75,7 +75,7 @@ def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
     assert found.unplaced == 0
     assert found.range <= task.range_after(packed)
     assert found.cost < cost // 2
-    assert not any(RackRule().violates(RACKS[b] for b in row) for row in found.lists)
+    assert not any(GroupRule().violates(RACKS[b] for b in row) for row in found.lists)
 
 
 def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
@@ -88,7 +88,7 @@ def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
 def test_an_arrived_copy_makes_way_for_one_that_fits_nowhere_else() -> None:
     # Partition 0 stands on broker 2 too, so only broker 1 may take its copy; partition 1 came there first.
     table = make_table(
-        [(2, -1), (-1,)], [9, 4], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1}, fixed={1: 0, 2: 1}
+        [(2, -1), (-1,)], [9, 4], {1: "a", 2: "b"}, GroupRule(), receivers={1, 2}, givers={-1}, fixed={1: 0, 2: 1}
     )
     state = SearchState(table, [0, 0, 0], [0, 10, 20])
     stubs = np.array([True, False, False])
@@ -97,7 +97,7 @@ def test_an_arrived_copy_makes_way_for_one_that_fits_nowhere_else() -> None:
 
 
 def test_what_fits_nowhere_is_returned() -> None:
-    table = make_table([(2, -1)], [9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1})
+    table = make_table([(2, -1)], [9], {1: "a", 2: "b"}, GroupRule(), receivers={1, 2}, givers={-1})
     state = SearchState(table, [0, 0, 0], [0, 8, 20])
     assert finish(state, open_slots(state, np.array([True, False, False]))) == [1]
 
@@ -105,7 +105,7 @@ def test_what_fits_nowhere_is_returned() -> None:
 def test_levelling_ends_within_the_smallest_difference() -> None:
     sizes = [6, 5, 3]
     table = make_table(
-        [(-1,)] * 3, sizes, {1: "a", 2: "b"}, RackRule(), receivers={1, 2}, givers={-1}, fixed={1: 2, 2: 0}
+        [(-1,)] * 3, sizes, {1: "a", 2: "b"}, GroupRule(), receivers={1, 2}, givers={-1}, fixed={1: 2, 2: 0}
     )
     state = SearchState(table, [0, 0, 0], [0, 99, 99])
     for slot, dest in ((0, 1), (1, 1), (2, 2)):
@@ -116,7 +116,7 @@ def test_levelling_ends_within_the_smallest_difference() -> None:
 
 
 def test_levelling_takes_a_copy_from_home_where_no_arrival_can_do_it() -> None:
-    table = make_table([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, RackRule(), receivers={1, 2})
+    table = make_table([(1,), (1,), (1,)], [2, 4, 9], {1: "a", 2: "b"}, GroupRule(), receivers={1, 2})
     state = SearchState(table, [0, 0], [99, 99])
     RangeNarrowing(Pools(state), [True, True], 0).run()
     assert sorted(state.load) == [6, 9]

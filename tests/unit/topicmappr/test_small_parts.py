@@ -13,7 +13,7 @@ from kafkakit.placement.counts.dealing import scatter
 from kafkakit.placement.counts.levels import solve_levels
 from kafkakit.placement.counts.pool import deal_pool
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.map_files import map_files
@@ -71,27 +71,27 @@ def test_topic_patterns(patterns: str, selected: tuple[str, ...]) -> None:
     ],
 )
 def test_even_spread(racks: str, openings: int, broken: bool) -> None:
-    rule = RackRule(spread_over=("a", "b", "c"))
+    rule = GroupRule(spread_over=("a", "b", "c"))
 
     assert rule.violates([*racks, None], openings) == broken
 
 
 def test_an_uneven_set_may_stay_and_no_rack_gets_more_than_its_share() -> None:
-    rule = RackRule(spread_over=("a", "b"))
+    rule = GroupRule(spread_over=("a", "b"))
     assert not rule.crowds([*"aaa", None], [*"aaa", None])
     assert not rule.crowds([*"aaab"], [*"aabb"])
     assert rule.crowds([*"aaab"], [*"aaaa"])
     assert rule.crowds([*"aaax"], [*"bbba"])
-    assert RackRule(spread_over=("a", "b", "c")).share(4) == 2
+    assert GroupRule(spread_over=("a", "b", "c")).share(4) == 2
 
 
 def test_rack_rule() -> None:
-    every = RackRule(0)
+    every = GroupRule(0)
     assert not every.violates(["a", "b", None, None])
     assert every.violates(["a", "b", "a"])
-    assert not RackRule(2).violates(["a", "b", "a"])
-    assert RackRule(2).violates(["a", "a", None])
-    assert not RackRule(2).violates(["a", None, None])
+    assert not GroupRule(2).violates(["a", "b", "a"])
+    assert GroupRule(2).violates(["a", "a", None])
+    assert not GroupRule(2).violates(["a", None, None])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_room_beside_kept_replicas(
 ) -> None:
     named = [*kept, *(rack for rack, n in free.items() for _ in range(n)), *[None] * rackless]
     groups = dict(enumerate(named))
-    grouping = Grouping.of(RackRule(minimum), groups, range(len(kept), len(named)))
+    grouping = Grouping.of(GroupRule(minimum), groups, range(len(kept), len(named)))
     assert grouping.room_beside(range(len(kept)), wanted, repairs=False).units == units
 
 

@@ -10,7 +10,7 @@ from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_deviation, tightest
 from kafkakit.placement.bytes.window import Window
-from kafkakit.placement.group_rule import RackRule
+from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.loads_now import LoadsNow
 
 Lists = Sequence[tuple[int, ...]]
@@ -56,7 +56,7 @@ class AuditInputs:
     after: Lists
     weights: Sequence[int]
     racks: Mapping[int, str | None]
-    rule: RackRule
+    rule: GroupRule
     receivers: frozenset[int]
     even: tuple[int, ...]
     settled: frozenset[int]

@@ -12,7 +12,7 @@ from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.placement.bytes.layout import Disks
 from kafkakit.placement.bytes.tightening import Watch
-from kafkakit.placement.group_rule import RackRule, racks_to_spread
+from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, Issue, findings_of
 from kafkakit.topicmappr.decide.audit.cost import AuditInputs, Yardstick, compare, measure
@@ -78,7 +78,7 @@ def audit_map(
     for what the same bytes could reach.
     """
     case = case_of(snapshot, reading, request)
-    rule = RackRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else ())
+    rule = GroupRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else ())
     sizes, notes = _sizes(snapshot, case, facts)
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
     lawful = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)
@@ -131,7 +131,7 @@ def _sizes(snapshot: ClusterSnapshot, case: AuditCase, facts: StorageFacts | Non
     return sizes, [*sizes.notes, *sizes.warnings]
 
 
-def _inputs(case: AuditCase, rule: RackRule, weights: list[int]) -> AuditInputs:
+def _inputs(case: AuditCase, rule: GroupRule, weights: list[int]) -> AuditInputs:
     settled = frozenset(i for i, row in enumerate(case.rows) if len(row.after) != len(row.before))
     immovable = frozenset(
         i

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.layout import Disks, Layout, lay_out
-from kafkakit.placement.group_rule import RackRule, racks_to_spread
+from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.pins import pinned_indices
 from kafkakit.topicmappr.decide.rebalance.goal import with_count_limits
@@ -35,7 +35,7 @@ def layout_of(
         scope.partitions,
         sizes.partition_bytes,
         racks,
-        RackRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else ()),
+        GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else ()),
         disks,
         by_free=request.goal.band is None,
         receivers=[b for b in change.targets if sources.brokers is None or b not in sources.brokers],
