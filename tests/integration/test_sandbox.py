@@ -104,6 +104,19 @@ def test_a_live_broker_can_be_restarted(cluster: SandboxCluster) -> None:
     assert before.node == after.node
 
 
+def test_a_second_sandbox_starts_from_the_class_archive(cluster: SandboxCluster, sandbox_cluster: StartCluster) -> None:
+    """The first one wrote it, if none did before."""
+    del cluster
+    second = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,))
+    try:
+        record = second.state.broker(1001)
+        assert record is not None
+        assert record.process is not None
+        assert "/class-archives/kafka-" in Path(f"/proc/{record.process.pid}/maps").read_text()
+    finally:
+        second.down()
+
+
 def test_load_makes_the_topics_and_bytes_it_says(cluster: SandboxCluster) -> None:
     done = kafkakit(
         cluster.home,
