@@ -6,8 +6,8 @@ import typer
 
 from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
 from kafkakit.cli.session import finish
-from kafkakit.sandbox.commands.data import load
 from kafkakit.sandbox.commands.demo import demo
+from kafkakit.sandbox.commands.load import load
 from kafkakit.sandbox.commands.options import DEFAULT_NAME, BrokerId, ModeOption, Name, SecureOption
 from kafkakit.sandbox.decide.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode, Secure, build_spec, parse_log_dirs
 
