@@ -37,7 +37,7 @@ _OF_MARK = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What one offset is, with the sentences that say why; `next_pending` is the oldest offset that holds it all up."""
+    """What one offset is, with the sentences that say why."""
 
     offset: int
     standing: Standing
