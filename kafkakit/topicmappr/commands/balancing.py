@@ -20,7 +20,7 @@ from kafkakit.topicmappr.commands.balance_options import (
     Thresholds,
     Tolerances,
 )
-from kafkakit.topicmappr.commands.observing import observed_storage
+from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,
     KafkaKitClusterOptions,

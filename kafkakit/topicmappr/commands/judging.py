@@ -8,6 +8,7 @@ import typer
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.judging_options import (
     AuditOptions,
     CheckOptions,
@@ -17,7 +18,6 @@ from kafkakit.topicmappr.commands.judging_options import (
     frontier_request,
     rebalance_words,
 )
-from kafkakit.topicmappr.commands.observing import observed_storage
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions
 
 MapArgument = Annotated[str, typer.Argument(metavar="MAP", help="Reassignment map as Kafka's JSON; - for stdin.")]

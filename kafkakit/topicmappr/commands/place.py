@@ -4,7 +4,7 @@ import typer
 
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.topicmappr.commands.observing import observed
+from kafkakit.topicmappr.commands.flow import observed
 from kafkakit.topicmappr.commands.options import OutPath, Snapshot
 from kafkakit.topicmappr.commands.request_options import NewTopicOptions
 

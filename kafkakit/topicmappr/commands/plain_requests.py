@@ -1,14 +1,12 @@
 """`kafkakit topicmappr drain`, `fix-racks`, `set-replication` and `leaders`: plain requests, one plan each."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.act.garbage import without_collector
-from kafkakit.topicmappr.commands.observing import observed, observed_storage
+from kafkakit.topicmappr.commands.flow import end_request, observed_storage, plan_request
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,
     ClusterOptions,
@@ -26,9 +24,6 @@ from kafkakit.topicmappr.commands.request_options import (
     RackRepairOptions,
     ReplicationOptions,
 )
-
-if TYPE_CHECKING:
-    from kafkakit.topicmappr.decide.planned_change import PlannedChange
 
 
 @with_option_groups
@@ -67,16 +62,13 @@ def drain(
         budget=limits.budget,
         words=recorded_words(command, leaving, topics, racks, output, placing, limits),
     )
-    output.check()
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
+        output.check()
         seen = observed_storage(ctx, cluster)
         with watching(kit.output) as watch:
             change = decide_drain(seen.snapshot, request, seen.facts, watch)
-    else:
-        state = observed(ctx, cluster.snapshot)
-        with kit.output.progress("planning"):
-            change = decide_drain(state, request)
-    return end_request(ctx, command, change, output)
+        return end_request(ctx, command, change, output)
+    return plan_request(ctx, command, lambda state: decide_drain(state, request), output, cluster.snapshot)
 
 
 @with_option_groups
@@ -109,11 +101,7 @@ def fix_racks(
         budget=limits.budget,
         words=recorded_words(command, topics, repair, output, limits),
     )
-    output.check()
-    state = observed(ctx, snapshot)
-    with kit_of(ctx).output.progress("planning"):
-        change = decide_fix_racks(state, request)
-    return end_request(ctx, command, change, output)
+    return plan_request(ctx, command, lambda state: decide_fix_racks(state, request), output, snapshot)
 
 
 @with_option_groups
@@ -145,11 +133,7 @@ def set_replication(
         budget=limits.budget,
         words=recorded_words(command, topics, wanted, output, limits),
     )
-    output.check()
-    state = observed(ctx, snapshot)
-    with kit_of(ctx).output.progress("planning"):
-        change = decide_set_replication(state, request)
-    return end_request(ctx, command, change, output)
+    return plan_request(ctx, command, lambda state: decide_set_replication(state, request), output, snapshot)
 
 
 @with_option_groups
@@ -181,19 +165,4 @@ def leaders(
         budget=limits.budget,
         words=recorded_words(command, topics, leading, output, limits),
     )
-    output.check()
-    state = observed(ctx, snapshot)
-    with kit_of(ctx).output.progress("planning"):
-        change = decide_leaders(state, request)
-    return end_request(ctx, command, change, output)
-
-
-def end_request(ctx: typer.Context, command: str, change: "PlannedChange", output: PlanOutput) -> int:
-    """Write plan and page, and end with the report."""
-    from kafkakit.cli.session import finish
-    from kafkakit.topicmappr.act.saving import save_plan
-    from kafkakit.topicmappr.show.planned_change import change_report
-    from kafkakit.wiring import write_file
-
-    kit = kit_of(ctx)
-    return finish(kit, change_report(command, change, save_plan(change.plan, output, kit.program, write_file)))
+    return plan_request(ctx, command, lambda state: decide_leaders(state, request), output, snapshot)

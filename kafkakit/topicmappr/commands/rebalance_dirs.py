@@ -6,7 +6,7 @@ from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.act.places import ClusterSource
-from kafkakit.topicmappr.commands.observing import observed_storage
+from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.options import AllTopicsOptions, PlanOutput, Snapshot, patterns_of
 from kafkakit.topicmappr.commands.request_options import DirLimits, DirOptions
 

@@ -5,7 +5,7 @@ import typer
 from kafkakit.cli.command_classes import kit_of
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
-from kafkakit.topicmappr.commands.observing import observed, observed_storage
+from kafkakit.topicmappr.commands.flow import observed, observed_storage
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput
 from kafkakit.topicmappr.commands.rebuild_options import (
     MetadataOptions,

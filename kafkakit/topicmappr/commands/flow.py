@@ -1,0 +1,66 @@
+"""What planning commands share: reading the cluster or a file, and the end of a plain request."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.cli.command_classes import kit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from kafkakit.core.model import ClusterSnapshot
+    from kafkakit.topicmappr.act.observation import Observed
+    from kafkakit.topicmappr.act.places import ClusterSource, PlanDestination
+    from kafkakit.topicmappr.decide.planned_change import PlannedChange
+
+
+def observed(ctx: typer.Context, snapshot: "Path | None", address: str = "") -> "ClusterSnapshot":
+    """The cluster now, at `address` if that is given, or the snapshot file; the connection is closed again."""
+    from kafkakit.cli.session import open_session
+    from kafkakit.topicmappr.act.observation import observe
+
+    kit = kit_of(ctx)
+    if address:
+        kit.use_bootstrap_server(address, "flag --kafka-addr")
+    with open_session(kit, read_only=True) as session:
+        return observe(session, snapshot)
+
+
+def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists: bool = True) -> "Observed":
+    """The cluster or file with sizes from where they are wanted; the connections are closed again."""
+    from kafkakit.cli.session import open_session
+    from kafkakit.topicmappr.act.observation import observe_storage
+
+    kit = kit_of(ctx)
+    if source.address:
+        kit.use_bootstrap_server(source.address, "flag --kafka-addr")
+    with open_session(kit, read_only=True) as session:
+        return observe_storage(session, source, sound_lists=sound_lists)
+
+
+def plan_request(
+    ctx: typer.Context,
+    command: str,
+    decide: "Callable[[ClusterSnapshot], PlannedChange]",
+    output: "PlanDestination",
+    snapshot: "Path | None",
+) -> int:
+    """Read the cluster or the file, decide, and end with the report."""
+    output.check()
+    state = observed(ctx, snapshot)
+    with kit_of(ctx).output.progress("planning"):
+        change = decide(state)
+    return end_request(ctx, command, change, output)
+
+
+def end_request(ctx: typer.Context, command: str, change: "PlannedChange", output: "PlanDestination") -> int:
+    """Write plan and page, and end with the report."""
+    from kafkakit.cli.session import finish
+    from kafkakit.topicmappr.act.saving import save_plan
+    from kafkakit.topicmappr.show.planned_change import change_report
+    from kafkakit.wiring import write_file
+
+    kit = kit_of(ctx)
+    return finish(kit, change_report(command, change, save_plan(change.plan, output, kit.program, write_file)))
