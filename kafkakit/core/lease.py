@@ -76,7 +76,7 @@ class LeaseRecord:
 
     def __str__(self) -> str:
         times = f"since {_minute(self.taken_at)}, last heard of at {_minute(self.renewed_at)} by its own clock"
-        return "nobody" if self.holder is None else f"{self.holder}, {times}"
+        return "no process" if self.holder is None else f"{self.holder}, {times}"
 
 
 def decode_lease(data: bytes, source: str) -> LeaseRecord:

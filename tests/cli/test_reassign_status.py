@@ -120,7 +120,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert "promised" in text
     assert "t-1: to [3,1], adding [3]" in text
     assert "(not of a run on this host)" in text
-    assert "lease: nobody changes the cluster" in text
+    assert "lease: no process changes the cluster" in text
     assert [row.split("\t")[-1] for row in desk.run("list", "-o", "tsv").stdout.splitlines()] == [
         f"apply of {desk.path}",
         "-",

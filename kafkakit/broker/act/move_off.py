@@ -86,7 +86,7 @@ class MoveOff:
             self._reporter.warn("its plan was made with other options; --replan makes a new one from here")
         if self._request.replan:
             return self._replan(found, place)
-        if self._request.dry_run or self._request.asks:  # nobody else needs to hear it twice: the run says it, too
+        if self._request.dry_run or self._request.asks:  # without a question the run itself prints it
             foreseen = self._plans.run(found, leg, Direction.APPLY, dry_run=True)
             if self._request.dry_run:
                 return self._told("planned", found)

@@ -93,7 +93,7 @@ class Rejoin:
         legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
         self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
-        foretold = self._request.dry_run or self._request.asks  # nobody else needs to hear it twice
+        foretold = self._request.dry_run or self._request.asks  # without a question the run itself prints it
         if foretold and last is not None and not now.absent:
             self._plans.run(record, last, Direction.ROLLBACK, dry_run=True)
 

@@ -1,7 +1,7 @@
 """The record of one operation on brokers: what was asked, which plans it has, and how far each of them is.
 
 The journal of each plan remembers every effect on the cluster; this record only says which plan comes next. It is
-written before a plan is begun and after it ended, so that whoever reads it after a crash finds the place to go on.
+written before a plan is begun and after it ended, so that a command after a crash finds the place to continue.
 """
 
 import re

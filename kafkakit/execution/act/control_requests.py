@@ -1,4 +1,4 @@
-"""Asking a running executor for something, and hearing whether it will do it."""
+"""Requests to a running executor, and its answers."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedRequest:
-    """A wish and the version by which an answer names it."""
+    """A request and the version by which an answer names it."""
 
     request: ControlRequest
     version: int
 
 
 class ControlRequests:
-    """The wishes for the run that changes one cluster, and its answers."""
+    """The requests for the run that changes one cluster, and its answers."""
 
     def __init__(self, store: ControlStore, clock: Clock, cluster_id: str) -> None:
         self._store, self._clock = store, clock
@@ -44,9 +44,9 @@ class ControlRequests:
         abort: bool | None = None,
         rates: Rates | None = None,
     ) -> int:
-        """Change the wish for the run with that fencing token; None leaves a part as it is.
+        """Change the request for the run with that fencing token; None leaves a part as it is.
 
-        Returns the version to wait for. Somebody else's wish at the same time is kept, part by part.
+        Returns the version to wait for. A request of another process at the same time is kept, part by part.
         """
         while True:
             found = self._store.get(self._request_path)
@@ -60,7 +60,7 @@ class ControlRequests:
                 continue
 
     def read(self, token: int) -> VersionedRequest | None:
-        """For the executor: what is wished of it now; None when nothing is. One read."""
+        """For the executor: what is requested of it now; None when nothing is. One read."""
         found = self._store.get(self._request_path)
         if found is None:
             return None
@@ -68,9 +68,9 @@ class ControlRequests:
         return VersionedRequest(request=request, version=found.version) if request.token == token else None
 
     def answer(self, token: int, version: int, refused: str = "") -> None:
-        """For the executor: the wish of that version is taken up, or refused for a reason.
+        """For the executor: the request of that version is taken up, or refused for a reason.
 
-        To be called once the wish works, not when it is read: who waits for it counts on that.
+        To be called once the request is in effect, not when it is read: the command that waits relies on that.
         """
         answer = Answer(token=token, version=version, at=self._clock.now(), refused=refused[:500])
         while True:
@@ -87,7 +87,7 @@ class ControlRequests:
             return
 
     def wait_for_answer(self, token: int, version: int, timeout_s: float) -> Answer | None:
-        """The run's answer to the wish of that version or a later one; None when none came in time."""
+        """The run's answer to the request of that version or a later one; None when none came in time."""
         end = self._clock.monotonic() + timeout_s
         while True:
             found = self._store.get(self._answer_path)

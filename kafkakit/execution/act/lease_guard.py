@@ -22,14 +22,14 @@ class Held(Protocol):
         ...
 
     def keep(self, patience_s: float) -> None:
-        """Keep the right while nothing is done, and wait so long for whoever grants it when they do not answer."""
+        """Keep the right while nothing is done, and wait so long for a store that does not answer."""
         ...
 
 
 class HeldClock:
     """A clock that keeps the lease while a run sleeps; longer sleeps are cut into pieces of `piece_s`.
 
-    A sleep lasts until the control store answers, `away_s` at most: whoever slept looks at the cluster anew before
+    A sleep lasts until the control store answers, `away_s` at most: a run that slept looks at the cluster anew before
     it acts, so that is where a run waits, and not between a look and its effect.
     """
 

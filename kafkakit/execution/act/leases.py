@@ -100,7 +100,7 @@ class Lease:
     def attempt(self, ttl_s: float = DEFAULT_TTL_S) -> bool:
         """As `look`, and take the lease where it can be taken; True when it is ours from now on.
 
-        Our own lease whose time ran out is taken up again with its token, as long as nobody had it in between.
+        Our own lease whose time ran out is taken up again with its token, unless another process had it in between.
         """
         if self._tenure is not None:
             with suppress(LeaseLostError):
@@ -115,7 +115,7 @@ class Lease:
         return tenure is not None and tenure.is_held(self._clock.monotonic(), self._clock.now())
 
     def renew(self) -> None:
-        """Write the lease anew; `LeaseLostError` when somebody else has it, `TryLaterError` when nobody can tell."""
+        """Write the lease anew; `LeaseLostError` when another process has it, `TryLaterError` when that is unknown."""
         tenure = self._held()
         beaten = _beat(tenure.record, self._clock)
         try:

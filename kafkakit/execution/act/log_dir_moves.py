@@ -1,4 +1,4 @@
-"""Log dirs on the cluster: wishes for copies that are to come, and moves inside brokers, each journaled before."""
+"""Log dirs on the cluster: assignments for copies that are to come, and moves inside brokers, each journaled before."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -68,7 +68,7 @@ class LogDirs:
     def assign(self, goals: Sequence[Goal]) -> None:
         """Tell brokers the dirs for copies that are about to come; whatever they refuse is their choice, and said.
 
-        A dir that is closed to new copies, or has no room for what is wished into it now, gets no wish.
+        A dir that is closed to new copies, or has no free space for what is assigned to it now, gets no assignment.
         """
         asked = [(g, b) for g in goals if not g.running for b in g.adding if b in g.dirs]
         if not asked:

@@ -1,4 +1,4 @@
-"""What people ask of a run while it works: read from the control store, and answered there."""
+"""What is requested of a run while it works: read from the control store, and answered there."""
 
 from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError
 from kafkakit.execution.act.control_requests import ControlRequests
@@ -7,7 +7,7 @@ from kafkakit.ports.reporter import Reporter
 
 
 class ReceivedRequests:
-    """The wishes for one run; `requests` None: a run that nobody can talk to."""
+    """The requests for one run; `requests` None: a run that cannot receive any."""
 
     def __init__(self, requests: ControlRequests | None, token: int | None, reporter: Reporter) -> None:
         self._requests, self._token, self._reporter = requests, token, reporter
@@ -21,7 +21,7 @@ class ReceivedRequests:
         return self._token
 
     def read(self) -> ControlRequest | None:
-        """What is wished now; as before while the store does not answer or its document is damaged.
+        """What is requested now; as before while the store does not answer or its document is damaged.
 
         The lease watches over the store.
         """
@@ -31,7 +31,7 @@ class ReceivedRequests:
             asked = self._requests.read(self._token)
         except KafkakitError as error:
             if not self._silent:
-                self._reporter.warn(f"wishes cannot be read: {error.message}; going on as before")
+                self._reporter.warn(f"control requests cannot be read: {error.message}; the run continues as before")
             self._silent = True
             return self._request
         self._silent = False
@@ -40,7 +40,7 @@ class ReceivedRequests:
         return self._request
 
     def answer(self, refused: str = "") -> None:
-        """Say that the wish read last works now, or why it will not be followed; once for each."""
+        """Answer that the request read last is in effect, or why it will not be followed; once for each."""
         if self._requests is None or self._token is None or self._answered == self._version:
             return
         try:
@@ -48,5 +48,5 @@ class ReceivedRequests:
         except (TryLaterError, ConflictError):
             return  # answered again at the next tick
         except KafkakitError as error:
-            self._reporter.warn(f"a wish could not be answered: {error.message}")
+            self._reporter.warn(f"a control request could not be answered: {error.message}")
         self._answered = self._version

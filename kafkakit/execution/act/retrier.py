@@ -1,4 +1,4 @@
-"""Looking at the cluster patiently, and telling how a run is doing."""
+"""Reading the cluster with retries, and reporting how a run is doing."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ class Retrier:
             try:
                 answer = action()
             except LeaseLostError:
-                raise  # whoever has it now may be acting already
+                raise  # the process that has it now may be acting already
             except TryLaterError as error:
                 now = self._clock.monotonic()
                 if first_failure is None:
@@ -51,7 +51,7 @@ class Retrier:
 
 
 class ClusterReader:
-    """Reads of the live cluster, patient."""
+    """Reads of the live cluster, with retries."""
 
     def __init__(self, admin: ClusterAdmin, clock: Clock, retrier: Retrier) -> None:
         self._admin, self._clock, self._retrier = admin, clock, retrier
@@ -112,7 +112,7 @@ class ClusterReader:
 
 
 class RunReporter:
-    """Tells how a run is doing: the bar, and once for each broker or partition what holds it up."""
+    """Reports how a run is doing: the bar, and once for each broker or partition what holds it up."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter

@@ -1,8 +1,9 @@
 """What a command asks of a running executor, and what that answered: two small documents.
 
-The command writes the wish, the executor only reads it and writes its answer, which names the wish's version; so a
-command can wait until its wish was taken up. A wish is for one run, by the fencing token of its lease: it does not
-outlive the run and cannot pause or abort the next one.
+The command writes the control request, the executor only reads it and writes its answer, which names the request's
+version; so a command can wait until its request was taken up. A request is for one run, by the fencing token of its
+lease: it does not outlive the run and cannot pause or abort the next one. Both kinds of documents, and where they are
+kept, have the recorded names `wish` and `wish-answer`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ _RateOf = Annotated[Mapping[Annotated[int, Meta(ge=0, le=2**31 - 1)], _Rate], Me
 class ControlRequest:
     """What the run with the fencing token `token` is to do: stop starting steps, end early, keep to rates.
 
-    `rates` None: no wish about rates, the run keeps its own. `Rates()` with nothing set: no throttle at all.
+    `rates` None: no request about rates, the run keeps its own. `Rates()` with nothing set: no throttle at all.
     `by` and `at` say for people who asked last.
     """
 
@@ -42,7 +43,7 @@ class ControlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The executor has read the wish of `version`; `refused` says why it will not follow it, empty when it does."""
+    """The executor has read the request of `version`; `refused` says why it will not follow it, empty when it does."""
 
     token: _Count
     version: _Count
@@ -70,7 +71,7 @@ class _RequestShape:
 
 
 def decode_control_request(data: bytes, source: str) -> ControlRequest:
-    """Read a wish; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
+    """Read a control request; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
     shape = decode_document(data, CONTROL_REQUEST_KIND, _RequestShape, source)
     told = shape.rates
     rates = None
@@ -82,13 +83,13 @@ def decode_control_request(data: bytes, source: str) -> ControlRequest:
 
 
 def encode_control_request(request: ControlRequest) -> bytes:
-    """The document of a wish, brokers in order; `InputError` for one that its reader would refuse."""
+    """The document of a control request, brokers in order; `InputError` for one that its reader would refuse."""
     rates = request.rates
     if rates is not None:
         into_of, out_of = dict(sorted(rates.into_of.items())), dict(sorted(rates.out_of.items()))
         request = replace(request, rates=replace(rates, into_of=into_of, out_of=out_of))
     data = encode_document(CONTROL_REQUEST_KIND, request)
-    decode_control_request(data, "the wish")
+    decode_control_request(data, "the control request")
     return data
 
 
@@ -112,7 +113,7 @@ def changed(
     abort: bool | None = None,
     rates: Rates | None = None,
 ) -> ControlRequest:
-    """The present wish for a run with what is given changed; one for another run counts as none."""
+    """The present request for a run with what is given changed; one for another run counts as none."""
     base = request if request is not None and request.token == token else ControlRequest(token=token, by=by, at=at)
     return replace(
         base,

@@ -218,7 +218,7 @@ def offline_dirs(goals: Sequence[Goal], dirs: Mapping[int, BrokerLogDirs]) -> se
 
 
 def _is_lost(dirs: Mapping[int, BrokerLogDirs], broker: int, key: TopicPartition, offline: Collection[str]) -> bool:
-    """True when the broker lost a log dir and shows no copy: it was in that dir, or nobody knows."""
+    """True when the broker lost a log dir and shows no copy: it was in that dir, or its place is unknown."""
     answer = dirs.get(broker)
     if answer is None or key in answer.replicas:
         return False

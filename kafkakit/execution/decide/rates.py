@@ -1,7 +1,7 @@
 """Rates as operators ask for them: one for all brokers, exceptions by broker and direction, one for log dirs.
 
 What is asked for is laid over what an earlier run had (`RateRequest.over`), so that a resumed or changed run keeps
-every rate that nobody named.
+every rate that was not named.
 """
 
 import re

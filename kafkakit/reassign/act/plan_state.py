@@ -55,7 +55,7 @@ class PlanReader:
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
     def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
-        """Wait until nobody else moves planned partitions; returns the last look."""
+        """Wait until no other process moves planned partitions; returns the last look."""
         told = False
         while others := assessment.having(MoveState.DIVERTED):
             if not told:

@@ -1,4 +1,4 @@
-"""One run's course: what is left to do, in which order and until when, and carrying it out in rounds."""
+"""One run's schedule: what is left to do, in which order and until when, and carrying it out in rounds."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.window import Window
 
 SHOWN_STEPS = 5
-FRESH_S = 60.0  # a course that was shown longer ago is plotted anew before it is followed
+FRESH_S = 60.0  # a schedule that was shown longer ago is made anew before it is followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class RoundSchedule:
 
 
 class RoundScheduler:
-    """Plots courses, announces them, and follows them."""
+    """Makes schedules, announces them, and carries them out in rounds."""
 
     def __init__(
         self,

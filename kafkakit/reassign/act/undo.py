@@ -108,7 +108,7 @@ class Undo:
 
 
 def in_flight(assessment: Assessment) -> tuple[MoveStatus, ...]:
-    """The plan's partitions that move now, by whomever."""
+    """The plan's partitions that move now, whichever process requested it."""
     return tuple(s for s in assessment.statuses if s.running is not None)
 
 

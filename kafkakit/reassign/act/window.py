@@ -56,7 +56,7 @@ class _Tick:
 
 
 class AbortRequestedError(Exception):
-    """Somebody asked this run to abort."""
+    """This run was requested to abort."""
 
 
 class Window:
@@ -193,7 +193,7 @@ class Window:
                     self._dirs.send([work])
 
     def _heed(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
-        """Do what is wished: pause, go on, other rates, abort."""
+        """Do what is requested: pause, continue, other rates, abort."""
         request = self._requests.read()
         if request is None:
             return

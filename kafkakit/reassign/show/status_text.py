@@ -204,9 +204,9 @@ def _health_line(health: Health, view: StatusView) -> str:
 
 def _lease_line(lease: HeldLease) -> str:
     if lease.record.holder is None:
-        return "lease: nobody changes the cluster"
+        return "lease: no process changes the cluster"
     if not lease.is_held:
-        return f"lease: nobody changes the cluster; {lease.record.holder} had it and ended without giving it back"
+        return f"lease: no process changes the cluster; {lease.record.holder} had it and ended without giving it back"
     return f"lease: {lease.record}"
 
 

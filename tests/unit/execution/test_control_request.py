@@ -114,7 +114,7 @@ def test_the_same_wish_is_the_same_bytes(desk: Desk) -> None:
     "rates", [Rates(into=0), Rates(out=-1), Rates(into_of={-1: 5}), Rates(out_of=dict.fromkeys(range(3000), 1))]
 )
 def test_what_the_reader_would_refuse_is_not_sent(desk: Desk, rates: Rates) -> None:
-    with pytest.raises(InputError, match="the wish: "):
+    with pytest.raises(InputError, match="the control request: "):
         desk.requests.request(1, "ann", rates=rates)
     assert desk.store.writes == 0
 

@@ -319,7 +319,7 @@ def test_nobody_is_sent_where_it_cannot_go() -> None:
     assert order(found) == [2]
     assert found.stuck == {
         TopicPartition("t", 0): "2:/a is closed",
-        TopicPartition("t", 1): "it has no leader, so nobody serves a new copy",
+        TopicPartition("t", 1): "it has no leader, so no broker serves a new copy",
     }
     zero = plan([task(0, (1,), (3,))], disks, rates=Rates(into=0))
     assert zero.stuck == {TopicPartition("t", 0): "broker 3 may take in 0 bytes/s"}

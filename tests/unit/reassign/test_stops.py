@@ -69,7 +69,7 @@ def test_a_wish_that_cannot_be_read_does_not_end_a_run() -> None:
     orders = ReceivedRequests(ControlRequests(store, bench.clock, bench.plan.cluster_id), TOKEN, bench.reporter)
     after(bench, 3, lambda: store.cas(f"clusters/{bench.plan.cluster_id}/wish", b"{broken", None))
     assert bench.apply(rate=4 * MB, limits=ONE, orders=orders).ok
-    assert sum("wishes cannot be read" in w for w in bench.reporter.warned) == 1
+    assert sum("control requests cannot be read" in w for w in bench.reporter.warned) == 1
 
 
 def test_a_rollback_that_was_killed_while_it_was_paused_stays_paused() -> None:

@@ -1,4 +1,4 @@
-"""What share of a throttle copies really reach, where nobody knows how large the batches are that are moved."""
+"""What share of a throttle copies really reach, where the size of the batches that are moved is unknown."""
 
 from kafkakit.simulator.cluster import efficiency_of
 
@@ -11,8 +11,7 @@ LARGE_BATCH_BYTES = 900_000  # those that reached 80 %
 def throttle_share(window_num: int | None = None, backoff_ms: int | None = None) -> float:
     """The share of a throttle that a move reaches, to two digits; by the formula that the simulator has.
 
-    Halfway between small batches and large ones: nobody tells which a log holds, and so a forecast misses either by
-    least.
+    Halfway between small batches and large ones: a log may hold either, and so a forecast misses both by least.
     `window_num` is the brokers' `replication.quota.window.num`, `backoff_ms` their `replica.fetch.backoff.ms`; None
     means Kafka's default.
     """

@@ -151,7 +151,7 @@ def _prepared(
     stuck: dict[TopicPartition, str] = {}
     for task in sorted(tasks, key=lambda t: t.key):
         if task.adding and task.leader is None:
-            stuck[task.key] = "it has no leader, so nobody serves a new copy"
+            stuck[task.key] = "it has no leader, so no broker serves a new copy"
             continue
         served = [] if task.leader is None or not task.adding else [("send", task.leader, ends.out(task.leader))]
         for verb, broker, end in [*served, *(("take in", b, ends.into(b)) for b in task.adding)]:

@@ -41,7 +41,7 @@ class Task:
     """What is left for one partition: from the full copies in `holders` to the list `target`.
 
     `dirs` says where each copy of `holders` is (by broker), `wanted_dirs` where new copies are to go, as far as the
-    plan says. `leader` serves all new copies (None: nobody can now). `size_bytes` is one copy's, 0 when unknown;
+    plan says. `leader` serves all new copies (None: no broker can now). `size_bytes` is one copy's, 0 when unknown;
     `ingest_bytes_per_s` what the log takes in meanwhile. Urgent ones (under min ISR) go first. `running` is on the
     cluster already, with `copied_bytes` of all its new copies there.
     """
