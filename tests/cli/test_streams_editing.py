@@ -337,7 +337,7 @@ def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: Desk, monkeypa
     desk.clock.advance(1)
     ran = desk.run("undo", second.name, "--apply", "--yes")
     assert ran.code == 0, ran.stderr
-    assert "the old commits are back, but an older journal cannot tell so: there is no journal" in ran.stderr
+    assert "the old commits are back, but an older journal cannot record it: there is no journal" in ran.stderr
     assert dict(stored(desk)) == skipped
 
 

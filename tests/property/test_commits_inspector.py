@@ -16,7 +16,7 @@ from kafkakit.streams.commits.decide.explanation import explain
 from kafkakit.streams.commits.decide.tally import tally_of
 from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data, state_data
-from kafkakit.streams.commits.show.picture import ASCII, draw
+from kafkakit.streams.commits.show.drawing import ASCII, draw
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
 from kafkakit.streams.formats.dialects.facts import CommitFacts

@@ -9,7 +9,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.reporter import ProgressBar
 from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.act.edit_observation import Observer, Scope
+from kafkakit.streams.commits.act.edit_observation import Observer, PartitionScope
 from kafkakit.streams.commits.act.editing import Editor
 from kafkakit.streams.commits.decide.editing.decision import decide_edit, times_wanted
 from kafkakit.streams.commits.decide.editing.journal import Opening
@@ -100,7 +100,7 @@ class Rig:
 
     def plan(self, verb: Verb, *numbers: int, uncommitted: bool = False, **options: object) -> EditPlan:
         request = EditRequest(verb=verb, **options)  # type: ignore[arg-type]
-        scope = Scope(topic=TOPIC, partitions=numbers, uncommitted=uncommitted)
+        scope = PartitionScope(topic=TOPIC, partitions=numbers, uncommitted=uncommitted)
         observed = self.observer.look(GROUP, scope, times_of(verb), self.clock.now())
         plan = decide_edit(observed, request)
         wanted = times_wanted(plan)

@@ -3,28 +3,25 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import InputError, OperationFailedError, UsageError
-from kafkakit.core.journal_lines import RecordKind, line_hash
+from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
+from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.ports.clock import Clock
 from kafkakit.streams.commits.decide.editing.journal import (
-    Change,
+    GRAMMAR,
+    CommitChange,
+    CommitStanding,
     EditRecord,
-    Line,
     Opening,
-    Standing,
     Verdict,
     What,
     change_data,
-    decode_edit_lines,
-    encode_edit_line,
     fold,
     opening_data,
-    replay_lines,
 )
 from kafkakit.streams.formats.printable import printable
 
@@ -32,54 +29,38 @@ SUFFIX = ".journal"
 OpenFile = Callable[[Path], LineFile]
 
 
-class EditJournal:
-    """One edit's journal, open for writing; `record` is what its lines so far mean, None before the first."""
+class EditJournal(LineJournal[What, EditRecord | None]):
+    """One edit's journal, open for writing."""
 
     def __init__(self, file: LineFile, clock: Clock) -> None:
-        self._file, self._clock = file, clock
-        self.name = file.name
-        data = file.read()
-        text = decode_edit_lines(data, self.name)
-        self.record = replay_lines(text.records, self.name)
-        self._seq, self._prev, self._size = len(text.records), text.last_hash, text.whole_bytes
-        self._torn = self._size != len(data)
+        super().__init__(file, clock, GRAMMAR, fold, None)
+
+    @property
+    def record(self) -> EditRecord | None:
+        """What the lines so far mean; None before the first."""
+        return self.state
 
     def open(self, opening: Opening) -> None:
-        """Say whose edit it is; the first line."""
-        self._write(RecordKind.CHECK, What.OPEN, opening_data(opening))
+        """Record whose edit it is; the first line."""
+        self.check(What.OPEN, opening_data(opening))
 
-    def intend(self, changes: Collection[Change]) -> int:
+    def intend(self, changes: Collection[CommitChange]) -> int:
         """Record what is about to be written, with what it replaces; returns the number that `answered` refers to."""
-        return self._write(RecordKind.INTENT, What.WRITE, {"changes": [change_data(change) for change in changes]})
+        return self.intent(What.WRITE, {"changes": [change_data(change) for change in changes]})
 
     def answered(self, intent: int, answers: Mapping[TopicPartition, ItemError | str | None]) -> None:
-        """Record what the brokers said (None: accepted)."""
-        told = [[*key, None if error is None else str(error)] for key, error in sorted(answers.items())]
-        self._write(RecordKind.EFFECT, What.WRITE, {"answers": told}, intent)
+        """Record the brokers' answers (None: accepted)."""
+        rows = [[*key, None if error is None else str(error)] for key, error in sorted(answers.items())]
+        self._write(RecordKind.EFFECT, What.WRITE, {"answers": rows}, intent)
 
-    def found(self, standings: Mapping[TopicPartition, Standing]) -> None:
+    def found(self, standings: Mapping[TopicPartition, CommitStanding]) -> None:
         """Record which commits stand."""
-        told = [[*key, standing.value] for key, standing in sorted(standings.items())]
-        self._write(RecordKind.CHECK, What.FOUND, {"partitions": told})
+        rows = [[*key, standing.value] for key, standing in sorted(standings.items())]
+        self.check(What.FOUND, {"partitions": rows})
 
     def end(self, verdict: Verdict) -> None:
         """Record how it came out."""
-        self._write(RecordKind.CHECK, What.END, {"verdict": verdict.value})
-
-    def _write(self, kind: RecordKind, what: What, data: Mapping[str, Any], of: int | None = None) -> int:
-        if self._torn:
-            self._file.cut(self._size)
-            self._torn = False
-        line = Line(seq=self._seq, time=self._clock.now(), prev=self._prev, kind=kind, what=what, of=of, data=data)
-        text = encode_edit_line(line)
-        try:
-            self._file.append(text)
-        except OperationFailedError:
-            self._torn = True  # a full disk takes part of a line; what is written next must not join it
-            raise
-        self.record = fold(self.record, line)
-        self._seq, self._prev, self._size = self._seq + 1, line_hash(text), self._size + len(text)
-        return line.seq
+        self.check(What.END, {"verdict": verdict.value})
 
 
 class Edits:

@@ -28,7 +28,7 @@ FETCH_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class PartitionScope:
     """Which partitions are edited: `topic` ("": every topic that the group committed for), and its `partitions`.
 
     No partitions named means: those that the group committed for, or with `uncommitted` all that there are.
@@ -46,7 +46,7 @@ class Observer:
         self._groups, self._log = groups, log
         self._cluster_id, self._limit_chars = cluster_id, limit_chars
 
-    def look(self, group: str, scope: Scope, times_ms: Collection[int], now: datetime) -> Observed:
+    def look(self, group: str, scope: PartitionScope, times_ms: Collection[int], now: datetime) -> Observed:
         """The group and the partitions in scope; raises `RefusedError` for a live group, `UsageError` for names that
         do not exist, and `TryLaterError` for an open transaction or an answer that did not come."""
         description = check_quiet(group, self._groups.describe([group])[group])
@@ -82,7 +82,7 @@ class Observer:
         return found
 
     def _keys(
-        self, group: str, scope: Scope, commits: Mapping[TopicPartition, CommittedOffset]
+        self, group: str, scope: PartitionScope, commits: Mapping[TopicPartition, CommittedOffset]
     ) -> list[TopicPartition]:
         committed = [key for key in commits if scope.topic in ("", key.topic)]
         if not scope.topic:

@@ -11,7 +11,7 @@ from kafkakit.ports.log import LogReader
 from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.commits.act.edit_journals import EditJournal
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
-from kafkakit.streams.commits.decide.editing.journal import Change, Opening, Standing, Verdict
+from kafkakit.streams.commits.decide.editing.journal import CommitChange, CommitStanding, Opening, Verdict
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit, same_commit
 from kafkakit.streams.commits.decide.editing.undoing import standings_after
@@ -129,7 +129,7 @@ class Editor:
             answers = {edit.partition: answers.get(edit.partition, unknown) for edit in edits}
         return answers
 
-    def _look(self, group: str, edits: Sequence[PartitionEdit], journal: str) -> dict[TopicPartition, Standing]:
+    def _look(self, group: str, edits: Sequence[PartitionEdit], journal: str) -> dict[TopicPartition, CommitStanding]:
         try:
             now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
         except TryLaterError as error:
@@ -139,24 +139,24 @@ class Editor:
         return {edit.partition: _standing(edit, now.get(edit.partition)) for edit in edits}
 
 
-def _change(edit: PartitionEdit) -> Change:
-    return Change(partition=edit.partition, topic_id=edit.topic_id, old=edit.before, new=edit.after)
+def _change(edit: PartitionEdit) -> CommitChange:
+    return CommitChange(partition=edit.partition, topic_id=edit.topic_id, old=edit.before, new=edit.after)
 
 
-def _standing(edit: PartitionEdit, now: CommittedOffset | None) -> Standing:
+def _standing(edit: PartitionEdit, now: CommittedOffset | None) -> CommitStanding:
     if same_commit(now, edit.after):
-        return Standing.NEW
-    return Standing.OLD if same_commit(now, edit.before) else Standing.OTHER
+        return CommitStanding.NEW
+    return CommitStanding.OLD if same_commit(now, edit.before) else CommitStanding.OTHER
 
 
 def _verdict(
-    standings: Mapping[TopicPartition, Standing], answers: Mapping[TopicPartition, ItemError | None]
+    standings: Mapping[TopicPartition, CommitStanding], answers: Mapping[TopicPartition, ItemError | None]
 ) -> Verdict:
     kinds = set(standings.values())
-    if kinds <= {Standing.NEW}:
+    if kinds <= {CommitStanding.NEW}:
         return Verdict.COMPLETE
     may_come = any(_may_come(answer) for answer in answers.values())
-    return Verdict.NOTHING if kinds == {Standing.OLD} and not may_come else Verdict.INCOMPLETE
+    return Verdict.NOTHING if kinds == {CommitStanding.OLD} and not may_come else Verdict.INCOMPLETE
 
 
 def _may_come(answer: ItemError | None) -> bool:
@@ -170,14 +170,14 @@ def _moved(answer: ItemError | None) -> bool:
 
 def _result(
     key: TopicPartition,
-    standings: Mapping[TopicPartition, Standing],
+    standings: Mapping[TopicPartition, CommitStanding],
     answers: Mapping[TopicPartition, ItemError | None],
     refusal: KafkakitError | None,
 ) -> PartitionResult:
     standing = standings[key]
-    if standing is Standing.NEW:
+    if standing is CommitStanding.NEW:
         return PartitionResult(partition=key, standing=standing)
-    if standing is Standing.OTHER:
+    if standing is CommitStanding.OTHER:
         problem = "somebody else's commit stands"
     elif _may_come(answers.get(key)):
         problem = f"not written so far, and may still come: {answers[key]}"

@@ -6,11 +6,13 @@ brokers' limits. Copies of MirrorMaker are looked for only where a commit holds 
 of foreign payloads only where there is one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
 
-from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.cluster_facts import ClusterInfo, ItemError
 from kafkakit.core.durations import epoch_ms
-from kafkakit.core.errors import KafkakitError, OperationFailedError
+from kafkakit.core.errors import KafkakitError, OperationFailedError, UsageError
 from kafkakit.core.group_facts import GroupDescription, GroupType
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
@@ -30,7 +32,14 @@ from kafkakit.streams.commits.decide.assembly import (
     with_logs,
     with_times,
 )
-from kafkakit.streams.commits.decide.group_look import ALL, GroupLook, Scope, refused_group
+from kafkakit.streams.commits.decide.group_look import (
+    ALL,
+    CommitScope,
+    GroupLook,
+    no_such_group,
+    nothing_in_scope,
+    refused_group,
+)
 from kafkakit.streams.commits.decide.hazards.copies import (
     Checkpoints,
     checkpoint_topics,
@@ -53,6 +62,20 @@ MOST_OWNERS = 20  # foreign payloads of a group whose owner is looked for
 GROUPS_AT_ONCE = 500
 
 Known = tuple[Sequence[KnownTopic], Sequence[str]]
+
+
+class OtherCluster(Protocol):
+    """The connections to another cluster whose topics and groups may own a payload."""
+
+    @property
+    def log(self) -> LogReader:
+        """Its logs."""
+        ...
+
+    @property
+    def groups(self) -> GroupAdmin:
+        """Its groups."""
+        ...
 
 
 class Inspector:
@@ -93,23 +116,39 @@ class Inspector:
         """The brokers' limits, read once; without the right to read them nothing is known of them."""
         if self._limits is None:
             info = self._admin.cluster()
-            ids = sorted(broker.id for broker in info.brokers)
-            try:
-                answers = self._admin.broker_settings(ids, [LIMIT_KEY])
-            except OperationFailedError:
-                answers = {}
             self._version, self._cluster_id = info.kafka_version, info.cluster_id
-            self._limits = read_limits(answers, ids)
+            self._limits = read_broker_limits(self._admin, info)
         return self._limits
 
-    def look(self, group: str, scope: Scope = ALL) -> GroupLook:
+    def look(self, group: str, scope: CommitScope = ALL) -> GroupLook:
         """One group; one that does not exist has nothing in it (`exists`). Raises where it cannot be read."""
         look = self.look_at((group,), scope)[0]
         if look.fault is not None:
             raise look.fault
         return look
 
-    def look_at(self, groups: Sequence[str], scope: Scope = ALL, *, dates: bool = True) -> tuple[GroupLook, ...]:
+    def look_existing(self, group: str, scope: CommitScope) -> GroupLook:
+        """One group with commits in scope; raises the failure that names similar groups or topics."""
+        look = self.look(group, scope)
+        if not look.exists:
+            raise no_such_group(group, self.group_names(), self._program)
+        if not look.commits and not look.refused:
+            raise nothing_in_scope(self.look(group), scope)
+        return look
+
+    def chosen_names(self, given: Sequence[str], *, all_groups: bool) -> tuple[str, ...]:
+        """The groups to look at, sorted; `UsageError` for none, and a failure for a name that does not exist."""
+        if bool(given) == all_groups:
+            raise UsageError("name groups, or give --all", hint="one of the two")
+        if all_groups:
+            return self.group_names()
+        known = set(self.group_names())
+        for name in given:
+            if name not in known and not self.commits_of([name])[0].exists:
+                raise no_such_group(name, known, self._program)
+        return tuple(sorted(set(given)))
+
+    def look_at(self, groups: Sequence[str], scope: CommitScope = ALL, *, dates: bool = True) -> tuple[GroupLook, ...]:
         """Several groups, in the order given; one that cannot be read says so in its `fault`.
 
         `dates` False reads no records, so that times are known from payloads alone.
@@ -124,7 +163,7 @@ class Inspector:
         looks = [with_logs(look, places, spans) for look in looks]
         return tuple(self._explained(look) for look in (self._dated(looks) if dates else looks))
 
-    def commits_of(self, groups: Sequence[str], scope: Scope = ALL) -> tuple[GroupLook, ...]:
+    def commits_of(self, groups: Sequence[str], scope: CommitScope = ALL) -> tuple[GroupLook, ...]:
         """What groups committed, and nothing of the logs: identities are not known, so nothing is bound or foreign."""
         return tuple(
             look
@@ -136,7 +175,7 @@ class Inspector:
         """When the record at this offset was written, as the log has it."""
         return self._times.at([(key, offset)]).get((key, offset))
 
-    def _bare(self, groups: Sequence[str], scope: Scope) -> Iterator[GroupLook]:
+    def _bare(self, groups: Sequence[str], scope: CommitScope) -> Iterator[GroupLook]:
         limits = self.limits()
         described = self._groups.describe(groups)
         for group in groups:
@@ -146,7 +185,7 @@ class Inspector:
                 yield failed_look(group, self._cluster_id, self._now_ms(), limits, error)
 
     def _committed(
-        self, group: str, described: GroupDescription | ItemError | None, scope: Scope, limits: Limits
+        self, group: str, described: GroupDescription | ItemError | None, scope: CommitScope, limits: Limits
     ) -> GroupLook:
         if not isinstance(described, GroupDescription):
             raise refused_group(group, described)
@@ -186,11 +225,7 @@ class Inspector:
     def _all_known(self) -> Known:
         if self._everything is None:
             topics, groups = self._known()
-            own_id = self._cluster_id
-            here = [
-                KnownTopic(cluster_id=own_id, topic=name, topic_id=place.topic_id, partitions=len(place.leaders))
-                for name, place in sorted(self._log.places().items())
-            ]
+            here = known_topics(self._log, self._cluster_id)
             self._everything = (*here, *topics), (*self.group_names(), *groups)
         return self._everything
 
@@ -221,3 +256,32 @@ class Inspector:
 
     def _now_ms(self) -> int:
         return epoch_ms(self._clock.now())
+
+
+def read_broker_limits(admin: ClusterAdmin, info: ClusterInfo) -> Limits:
+    """The brokers' limits of metadata; without the right to read configurations none of them is known."""
+    ids = sorted(broker.id for broker in info.brokers)
+    try:
+        answers = admin.broker_settings(ids, [LIMIT_KEY])
+    except OperationFailedError:
+        answers = {}
+    return read_limits(answers, ids)
+
+
+def known_elsewhere(clusters: Iterable[AbstractContextManager[OtherCluster]]) -> Known:
+    """Topics and groups of other clusters, each of which is opened for as long as it is read."""
+    topics: list[KnownTopic] = []
+    names: list[str] = []
+    for opening in clusters:
+        with opening as cluster:
+            topics += known_topics(cluster.log, cluster.log.cluster_id())
+            names += [listing.group for listing in cluster.groups.groups()]
+    return topics, names
+
+
+def known_topics(log: LogReader, cluster_id: str) -> list[KnownTopic]:
+    """All topics of a cluster."""
+    return [
+        KnownTopic(cluster_id=cluster_id, topic=name, topic_id=place.topic_id, partitions=len(place.leaders))
+        for name, place in sorted(log.places().items())
+    ]

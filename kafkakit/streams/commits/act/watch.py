@@ -14,7 +14,7 @@ from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter, Screen
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.times import utc_text
-from kafkakit.streams.commits.show.change_text import Change, change_line
+from kafkakit.streams.commits.show.change_text import StateChange, change_line
 from kafkakit.streams.commits.show.group_text import screen_text
 from kafkakit.streams.formats.dialects.facts import CommitFacts
 
@@ -34,13 +34,13 @@ class Shown:
             self._screen.show("", f"{utc_text(look.at_ms)} {change_line(change)}")
 
 
-def changes_between(before: GroupLook | None, look: GroupLook) -> tuple[Change, ...]:
+def changes_between(before: GroupLook | None, look: GroupLook) -> tuple[StateChange, ...]:
     """What changed, partition by partition; nothing before the first look."""
     if before is None:
         return ()
     old, new = _states(before), _states(look)
     changes = [
-        Change(
+        StateChange(
             where=str(key), before=old[key].state if key in old else None, after=new[key].state if key in new else None
         )
         for key in sorted(old.keys() | new.keys())

@@ -2,9 +2,11 @@
 
 from kafkakit.cli.command_classes import KitCommand, new_group
 from kafkakit.streams.commits.commands.checks import limits, verify
-from kafkakit.streams.commits.commands.editing import mount
+from kafkakit.streams.commits.commands.editing import replay, reset, translate
 from kafkakit.streams.commits.commands.live import explain, show, watch
 from kafkakit.streams.commits.commands.offline import decode, diff, encode
+from kafkakit.streams.commits.commands.records import reject, skip, unack
+from kafkakit.streams.commits.commands.recovery import finish, undo
 
 app = new_group("Look into commits that hold many offsets, and mend them.")
 
@@ -16,4 +18,11 @@ app.command("limits", cls=KitCommand, short_help="Show how full the metadata of 
 app.command("decode", cls=KitCommand, short_help="Say what a commit's metadata means, from a string.")(decode)
 app.command("encode", cls=KitCommand, short_help="Write a commit's metadata from JSON.")(encode)
 app.command("diff", cls=KitCommand, short_help="Say what changed between two commits.")(diff)
-mount(app)
+app.command("reset", cls=KitCommand, short_help="Move the committed offset of a group without members.")(reset)
+app.command("skip", cls=KitCommand, short_help="Count records as done, such as a poison pill.")(skip)
+app.command("unack", cls=KitCommand, short_help="Let records that are done be delivered again.")(unack)
+app.command("reject", cls=KitCommand, short_help="Give records up, and keep that on record.")(reject)
+app.command("replay", cls=KitCommand, short_help="Open a window of records again.")(replay)
+app.command("translate", cls=KitCommand, short_help="Write commits in another kind of metadata.")(translate)
+app.command("undo", cls=KitCommand, short_help="Bring back the commits that an edit replaced.")(undo)
+app.command("finish", cls=KitCommand, short_help="Finish an edit that was interrupted.")(finish)

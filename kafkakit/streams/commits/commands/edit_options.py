@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkakit.streams.commits.commands.word_options import DialectWord
+
+if TYPE_CHECKING:
+    from kafkakit.streams.commits.act.edit_observation import PartitionScope
+    from kafkakit.streams.commits.decide.editing.plan import EditPlan
+    from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb
+
+MOST_PARTITIONS = 1_000_000
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group; it must have no members.", show_default=False)]
 Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.", show_default=False)]
@@ -38,12 +47,6 @@ Coarsen = Annotated[
     ),
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="WORDS", help="Why; kept in the journal.", show_default=False)]
-Apply = Annotated[bool, typer.Option("--apply", help="Carry the plan out, after asking. Without it nothing changes.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed with --apply where nobody can be asked.")]
-Expect = Annotated[
-    str,
-    typer.Option("--expect", metavar="PLAN", help="Refuse if the plan is not this one (printed with it)."),
-]
 JournalName = Annotated[
     str, typer.Argument(metavar="JOURNAL", help="The edit's journal, or `last`.", show_default=False)
 ]
@@ -51,3 +54,138 @@ OfGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="With `las
 EvenIfChanged = Annotated[
     bool, typer.Option("--even-if-changed", help="Restore also where somebody else has committed since.")
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChoice:
+    """Partitions of one topic."""
+
+    topic: Topic = ""
+    partition: Partitions = ""
+
+    @property
+    def one_partition(self) -> PartitionScope:
+        """The one partition that offsets belong to; `UsageError` for none or several."""
+        from kafkakit.core.errors import UsageError
+
+        scope = _scope(self.topic, self.partition, all_topics=False)
+        if len(scope.partitions) != 1:
+            raise UsageError("offsets belong to one partition", hint="name it: --topic NAME --partition N")
+        return scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChoice(PartitionChoice):
+    """Partitions of one topic, or everything that the group committed for."""
+
+    all_topics: AllTopics = False
+
+    def scope(self, *, uncommitted: bool = False) -> PartitionScope:
+        """The partitions that are meant; `UsageError` unless a topic is named, or all are."""
+        return _scope(self.topic, self.partition, all_topics=self.all_topics, uncommitted=uncommitted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditAllowances:
+    """What an edit writes, and what it may write over or leave out."""
+
+    dialect: As = None
+    adopt: Adopt = False
+    outside_log: OutsideLog = False
+    coarsen: Coarsen = False
+
+    def request(self, verb: Verb) -> EditRequest:
+        """The request of a verb."""
+        from kafkakit.streams.commits.decide.editing.request import EditRequest
+
+        return EditRequest(
+            verb=verb,
+            dialect=dialect_name(self.dialect) if self.dialect else "",
+            adopt=self.adopt,
+            outside_log=self.outside_log,
+            coarsen=self.coarsen,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateAllowances:
+    """What a translation may write over or leave out."""
+
+    adopt: Adopt = False
+    coarsen: Coarsen = False
+
+    def request(self, verb: Verb) -> EditRequest:
+        """The request of a verb."""
+        from kafkakit.streams.commits.decide.editing.request import EditRequest
+
+        return EditRequest(verb=verb, adopt=self.adopt, coarsen=self.coarsen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditConsent:
+    """Whether a plan is carried out, and which plan it must be."""
+
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Carry the plan out, after asking. Without it nothing changes.")
+    ] = False
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; needed with --apply where nobody can be asked.")
+    ] = False
+    expect: Annotated[
+        str,
+        typer.Option("--expect", metavar="PLAN", help="Refuse if the plan is not this one (printed with it)."),
+    ] = ""
+
+    def check(self, *, is_answerable: bool) -> None:
+        """Refuse at once where a question would have to be asked and there is no terminal to answer it."""
+        from kafkakit.core.errors import RefusedError, UsageError
+
+        if self.apply and not self.yes and not is_answerable:
+            raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
+        if not self.apply and self.yes:
+            raise UsageError("--yes does nothing without --apply", hint="add --apply to carry the plan out")
+
+    def check_expected(self, plan: EditPlan) -> None:
+        """Refuse a plan that is not the one that was shown."""
+        from kafkakit.core.errors import RefusedError
+
+        if self.expect and self.expect != plan.fingerprint:
+            raise RefusedError(
+                f"the plan is {plan.fingerprint} now, not {self.expect}: the group's commits or the logs changed",
+                hint="look at the plan again, without --apply",
+            )
+
+
+def dialect_name(word: str) -> str:
+    """The name of the dialect that the command line calls by this word."""
+    from kafkakit.streams.formats.dialects.registry import dialect_of_word
+
+    return dialect_of_word(word).name
+
+
+def local_time(moment: datetime) -> datetime:
+    """The moment with the zone of this machine; one without a zone is taken as local."""
+    return moment.astimezone()
+
+
+def _scope(topic: str, partition: str, *, all_topics: bool, uncommitted: bool = False) -> PartitionScope:
+    from kafkakit.core.errors import UsageError
+    from kafkakit.streams.commits.act.edit_observation import PartitionScope
+
+    if bool(topic) == all_topics:
+        raise UsageError("name what is meant: --topic NAME, or --all-topics")
+    if partition and not topic:
+        raise UsageError("--partition goes with --topic")
+    return PartitionScope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from kafkakit.core.errors import UsageError
+    from kafkakit.streams.commits.decide.editing.offset_text import parse_offsets
+
+    if not text:
+        return ()
+    ranges = parse_offsets(text, "--partition")
+    if (ranges.end or 0) > MOST_PARTITIONS:
+        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
+    return tuple(number for start, end in ranges for number in range(start, end))

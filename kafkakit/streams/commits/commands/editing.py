@@ -1,4 +1,4 @@
-"""`kafkakit streams commits reset|replay|translate`, and the mounting of all commands that edit."""
+"""`kafkakit streams commits reset|replay|translate`: edits of whole windows of commits."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.commits.commands import edit_options as options
-from kafkakit.streams.commits.commands.edit_arguments import (
-    dialect_of,
-    edit_as_given,
-    local_time,
-    one_partition,
-    scope_of,
-)
-from kafkakit.streams.commits.commands.records import reject, skip, unack
-from kafkakit.streams.commits.commands.recovery import finish, undo
+from kafkakit.streams.commits.commands.edit_run import edit
 from kafkakit.streams.commits.commands.word_options import DialectWord
 
 
+@with_option_groups
 def reset(
     ctx: typer.Context,
+    *,
     group: options.Group,
     to: Annotated[
         str,
@@ -33,20 +27,13 @@ def reset(
             "offsets back or forth from the commit.",
         ),
     ],
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    all_topics: options.AllTopics = False,
+    choice: options.TopicChoice,
     keep_done: Annotated[
         bool, typer.Option("--keep-done", help="Keep what is done above the new offset; else it is delivered again.")
     ] = False,
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
+    allowances: options.EditAllowances,
     reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
+    consent: options.EditConsent,
 ) -> None:
     """Move the committed offset. A partition without a commit gets one, when its topic is named.
 
@@ -64,16 +51,16 @@ def reset(
     from kafkakit.streams.commits.decide.editing.targets import parse_target
     from kafkakit.wiring import system_clock
 
-    kit = kit_of(ctx)
-    landing, value, words = parse_target(to, system_clock().now(), local_time)
+    landing, value, words = parse_target(to, system_clock().now(), options.local_time)
     verb = Reset(landing=landing, value=value, keep_done=keep_done)
-    edit_as_given(
-        ctx, kit, group, verb, locals(), (f"to {words}",), scope_of(topic, partition, all_topics, uncommitted=True)
-    )
+    scope = choice.scope(uncommitted=True)
+    edit(ctx, group, scope, allowances.request(verb), (f"to {words}",), consent, reason)
 
 
+@with_option_groups
 def replay(
     ctx: typer.Context,
+    *,
     group: options.Group,
     from_: Annotated[
         str, typer.Option("--from", metavar="TIME", help="The window's first time: 14:00 (today, local) or ISO 8601.")
@@ -84,17 +71,10 @@ def replay(
     offsets: Annotated[
         str, typer.Option("--offsets", metavar="N-N", help="The window as offsets, both ends included.")
     ] = "",
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    all_topics: options.AllTopics = False,
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    coarsen: options.Coarsen = False,
-    outside_log: options.OutsideLog = False,
+    choice: options.TopicChoice,
+    allowances: options.EditAllowances,
     reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
+    consent: options.EditConsent,
 ) -> None:
     """Open a window of records again, while everything done outside of it stays done.
 
@@ -123,30 +103,27 @@ def replay(
         if len(window.ranges) > 1:
             raise UsageError("--offsets: a replay is one window", hint="unack takes several")
         verb, words = Replay(request_id=request_id, offsets=window), (f"offsets {offsets}",)
-        scope = one_partition(topic, partition)
+        scope = choice.one_partition
     else:
-        first, last = (parse_moment(t, f, now, local_time) for t, f in ((from_, "--from"), (to, "--to")))
+        first, last = (parse_moment(t, f, now, options.local_time) for t, f in ((from_, "--from"), (to, "--to")))
         if first.ms >= last.ms:
             raise UsageError(f"--to {last.words} is not after --from {first.words}")
         verb = Replay(request_id=request_id, from_ms=first.ms, to_ms=last.ms)
         words = (f"records from {first.words} to {last.words}",)
-        scope = scope_of(topic, partition, all_topics)
-    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (*words, f"request id {request_id}"), scope)
+        scope = choice.scope()
+    edit(ctx, group, scope, allowances.request(verb), (*words, f"request id {request_id}"), consent, reason)
 
 
+@with_option_groups
 def translate(
     ctx: typer.Context,
+    *,
     group: options.Group,
     to: Annotated[DialectWord, typer.Option("--to", help="The kind of metadata to write.")],
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    all_topics: options.AllTopics = False,
-    adopt: options.Adopt = False,
-    coarsen: options.Coarsen = False,
+    choice: options.TopicChoice,
+    allowances: options.TranslateAllowances,
     reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
+    consent: options.EditConsent,
 ) -> None:
     """Write the same commits in another kind of metadata, for an application that changes its library.
 
@@ -161,20 +138,5 @@ def translate(
     """
     from kafkakit.streams.commits.decide.editing.request import Translate
 
-    verb = Translate(to=dialect_of(to))
-    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"to {to}",), scope_of(topic, partition, all_topics))
-
-
-def mount(app: typer.Typer) -> None:
-    """Add these commands to the group `streams commits`."""
-    for function, about in (
-        (reset, "Move the committed offset of a group without members."),
-        (skip, "Count records as done, such as a poison pill."),
-        (unack, "Let records that are done be delivered again."),
-        (reject, "Give records up, and keep that on record."),
-        (replay, "Open a window of records again."),
-        (translate, "Write commits in another kind of metadata."),
-        (undo, "Bring back the commits that an edit replaced."),
-        (finish, "Finish an edit that was interrupted."),
-    ):
-        app.command(function.__name__, cls=KitCommand, short_help=about)(function)
+    verb = Translate(to=options.dialect_name(to))
+    edit(ctx, group, choice.scope(), allowances.request(verb), (f"to {to}",), consent, reason)

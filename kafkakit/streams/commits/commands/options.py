@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +12,8 @@ import typer
 from kafkakit.cli.command_classes import Kit
 
 if TYPE_CHECKING:
-    from kafkakit.streams.commits.show.picture import Style
+    from kafkakit.streams.commits.decide.group_look import CommitScope
+    from kafkakit.streams.commits.show.drawing import DrawingStyle
     from kafkakit.streams.formats.identity import CommitIdentity
 
 Offset = Annotated[
@@ -20,10 +23,10 @@ ClusterId = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The 
 TopicId = Annotated[
     str, typer.Option("--topic-id", metavar="ID", help="The topic's id: a UUID, or the 22 characters Kafka prints.")
 ]
-PastedPartition = Annotated[
+MetadataPartition = Annotated[
     int | None, typer.Option("--partition", metavar="N", min=0, help="The partition.", show_default=False)
 ]
-PastedGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="The group that committed it.")]
+MetadataGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="The group that committed it.")]
 Width = Annotated[
     int | None,
     typer.Option(
@@ -40,40 +43,102 @@ Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="Of this top
 Partition = Annotated[
     int | None, typer.Option("--partition", metavar="N", min=0, help="Of this partition only.", show_default=False)
 ]
+Groups = Annotated[
+    list[str] | None, typer.Argument(metavar="GROUP...", help="The groups; or --all.", show_default=False)
+]
+MetadataLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="CHARS", min=1, help="The brokers' offset.metadata.max.bytes; 4096 when not given.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also",
+        metavar="PROFILE",
+        help="Look into this cluster too for the owner of a payload that belongs to another commit. Repeatable.",
+        show_default=False,
+    ),
+]
 
 
-def identity_from(cluster_id: str, topic_id: str, partition: int | None, group: str) -> CommitIdentity | None:
-    """The identity that all four options give, None when none was given; `UsageError` for some of them."""
-    from kafkakit.core.errors import UsageError
-    from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityOptions:
+    """What metadata from a string was committed for."""
 
-    given = (bool(cluster_id), bool(topic_id), partition is not None, bool(group))
-    if not any(given):
-        return None
-    if partition is None or not all(given):
-        raise UsageError(
-            "an identity has four parts", hint="give --cluster-id, --topic-id, --partition and --group, or none of them"
+    cluster_id: ClusterId = ""
+    topic_id: TopicId = ""
+    partition: MetadataPartition = None
+    group: MetadataGroup = ""
+
+    @property
+    def identity(self) -> CommitIdentity | None:
+        """The identity that all four options give, None when none was given; `UsageError` for some of them."""
+        from kafkakit.core.errors import UsageError
+        from kafkakit.streams.formats.identity import CommitIdentity, topic_id_bytes
+
+        given = (bool(self.cluster_id), bool(self.topic_id), self.partition is not None, bool(self.group))
+        if not any(given):
+            return None
+        if self.partition is None or not all(given):
+            raise UsageError(
+                "an identity has four parts",
+                hint="give --cluster-id, --topic-id, --partition and --group, or none of them",
+            )
+        return CommitIdentity(
+            cluster_id=self.cluster_id,
+            topic_id=topic_id_bytes(self.topic_id),
+            partition=self.partition,
+            group=self.group,
         )
-    return CommitIdentity(cluster_id=cluster_id, topic_id=topic_id_bytes(topic_id), partition=partition, group=group)
 
 
-def width_of(width: int | None) -> int:
-    """The columns to draw in: as asked, else the terminal's, else 80."""
-    from shutil import get_terminal_size
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookScope:
+    """Which commits of a group are looked at."""
 
-    return width if width is not None else get_terminal_size().columns
+    topic: Topic = ""
+    partition: Partition = None
+
+    @property
+    def scope(self) -> CommitScope:
+        """The same as a value of the inspector."""
+        from kafkakit.streams.commits.decide.group_look import CommitScope
+
+        return CommitScope(topic=self.topic, partition=self.partition)
 
 
-def height() -> int:
-    """The terminal's rows, else 24."""
-    from shutil import get_terminal_size
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneCommitScope(LookScope):
+    """Which commit of a group is looked at."""
 
-    return get_terminal_size().lines
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="NAME", help="The topic; may be left out if there is one.")
+    ] = ""
 
 
-def style_of(kit: Kit, ascii_only: bool) -> Style:
-    """The characters to draw with: blocks where stdout takes them, ASCII elsewhere and where it was asked for."""
-    from kafkakit.streams.commits.show.picture import ASCII, BLOCKS
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawingOptions:
+    """How done offsets are drawn."""
 
-    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    return ASCII if ascii_only or kit.terminal.is_dumb or encoding != "utf8" else BLOCKS
+    width: Width = None
+    ascii_only: Ascii = False
+
+    @property
+    def columns(self) -> int:
+        """The columns to draw in: as asked, else the terminal's, else 80."""
+        return self.width if self.width is not None else get_terminal_size().columns
+
+    @property
+    def rows(self) -> int:
+        """The terminal's rows, else 24."""
+        return get_terminal_size().lines
+
+    def style(self, kit: Kit) -> DrawingStyle:
+        """The characters to draw with: blocks where stdout takes them, ASCII elsewhere and where it was asked for."""
+        from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS
+
+        encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+        return ASCII if self.ascii_only or kit.terminal.is_dumb or encoding != "utf8" else BLOCKS

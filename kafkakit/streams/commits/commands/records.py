@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.commits.commands import edit_options as options
-from kafkakit.streams.commits.commands.edit_arguments import edit_as_given, one_partition
+from kafkakit.streams.commits.commands.edit_run import edit
 
 
+@with_option_groups
 def skip(
     ctx: typer.Context,
+    *,
     group: options.Group,
     offsets: options.Offsets,
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
+    choice: options.PartitionChoice,
+    allowances: options.EditAllowances,
     reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
+    consent: options.EditConsent,
 ) -> None:
     """Count records as done that are not to be delivered any more, such as a poison pill.
 
@@ -39,23 +35,19 @@ def skip(
     from kafkakit.streams.commits.decide.editing.request import Skip
 
     verb = Skip(offsets=parse_offsets(offsets))
-    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"offsets {offsets}",), one_partition(topic, partition))
+    edit(ctx, group, choice.one_partition, allowances.request(verb), (f"offsets {offsets}",), consent, reason)
 
 
+@with_option_groups
 def unack(
     ctx: typer.Context,
+    *,
     group: options.Group,
     offsets: options.Offsets,
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
+    choice: options.PartitionChoice,
+    allowances: options.EditAllowances,
     reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
+    consent: options.EditConsent,
 ) -> None:
     """Let records that are done be delivered again; what else is done stays so.
 
@@ -71,23 +63,19 @@ def unack(
     from kafkakit.streams.commits.decide.editing.request import Unack
 
     verb = Unack(offsets=parse_offsets(offsets))
-    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"offsets {offsets}",), one_partition(topic, partition))
+    edit(ctx, group, choice.one_partition, allowances.request(verb), (f"offsets {offsets}",), consent, reason)
 
 
+@with_option_groups
 def reject(
     ctx: typer.Context,
+    *,
     group: options.Group,
     offsets: options.Offsets,
-    topic: options.Topic = "",
-    partition: options.Partitions = "",
-    dialect: options.As = None,
-    adopt: options.Adopt = False,
-    outside_log: options.OutsideLog = False,
-    coarsen: options.Coarsen = False,
+    choice: options.PartitionChoice,
+    allowances: options.EditAllowances,
     reason: options.Reason = "",
-    apply: options.Apply = False,
-    yes: options.Yes = False,
-    expect: options.Expect = "",
+    consent: options.EditConsent,
 ) -> None:
     """Give records up, and keep on record that they were: for metadata that can hold this (kkm1).
 
@@ -105,4 +93,4 @@ def reject(
     from kafkakit.streams.commits.decide.editing.request import Reject
 
     verb = Reject(offsets=parse_offsets(offsets))
-    edit_as_given(ctx, kit_of(ctx), group, verb, locals(), (f"offsets {offsets}",), one_partition(topic, partition))
+    edit(ctx, group, choice.one_partition, allowances.request(verb), (f"offsets {offsets}",), consent, reason)

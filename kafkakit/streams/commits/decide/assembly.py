@@ -8,7 +8,7 @@ from kafkakit.core.errors import KafkakitError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.group_look import GroupLook, Scope, holders_of
+from kafkakit.streams.commits.decide.group_look import CommitScope, GroupLook, holders_of
 from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.formats.commit import Problem
 from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan
@@ -43,7 +43,7 @@ def bare_look(
     described: GroupDescription,
     answers: Answers,
     earlier: Answers,
-    scope: Scope,
+    scope: CommitScope,
     *,
     cluster_id: str,
     at_ms: int,

@@ -12,7 +12,7 @@ from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
 from kafkakit.streams.formats.dialects.registry import dialect_named
 
 
-class Standing(StrEnum):
+class OffsetStanding(StrEnum):
     """What an offset is to a group."""
 
     EXPIRED = "expired"
@@ -28,10 +28,10 @@ class Standing(StrEnum):
 
 
 _OF_MARK = {
-    MarkState.REJECTED: Standing.REJECTED,
-    MarkState.SKIPPED: Standing.SKIPPED,
-    MarkState.RETRYING: Standing.RETRYING,
-    MarkState.DEFERRED: Standing.DEFERRED,
+    MarkState.REJECTED: OffsetStanding.REJECTED,
+    MarkState.SKIPPED: OffsetStanding.SKIPPED,
+    MarkState.RETRYING: OffsetStanding.RETRYING,
+    MarkState.DEFERRED: OffsetStanding.DEFERRED,
 }
 
 
@@ -40,29 +40,29 @@ class Explanation:
     """What one offset is, with the sentences that say why."""
 
     offset: int
-    standing: Standing
+    standing: OffsetStanding
     sentences: tuple[str, ...]
 
 
-def standing_of(facts: CommitFacts, offset: int) -> Standing:
+def standing_of(facts: CommitFacts, offset: int) -> OffsetStanding:
     """What an offset is to the group, by its commit and the log's ends."""
     state, span = facts.state, facts.span
     if span is not None and offset >= span.end:
-        return Standing.UNWRITTEN
+        return OffsetStanding.UNWRITTEN
     if span is not None and offset < span.start and offset >= state.base:
-        return Standing.EXPIRED
+        return OffsetStanding.EXPIRED
     if offset < state.base:
-        return Standing.DONE
+        return OffsetStanding.DONE
     mark = _mark_at(state, offset)
     if mark is not None:
         return _OF_MARK[mark.state]
     if offset in state.done:
-        return Standing.DONE
+        return OffsetStanding.DONE
     if offset > state.base and not dialect_named(facts.reading.dialect).is_understood:
-        return Standing.UNKNOWN
+        return OffsetStanding.UNKNOWN
     if offset == state.base or offset < reach_of(state):
-        return Standing.PENDING
-    return Standing.UNTOUCHED
+        return OffsetStanding.PENDING
+    return OffsetStanding.UNTOUCHED
 
 
 def explain(facts: CommitFacts, offset: int | None = None, written: TimeSpan | None = None) -> Explanation:
@@ -83,22 +83,22 @@ def _mark_at(state: CommitState, offset: int) -> Mark | None:
     return next((mark for mark in state.marks if mark.start <= offset < mark.end), None)
 
 
-def _what(facts: CommitFacts, at: int, standing: Standing) -> str:
+def _what(facts: CommitFacts, at: int, standing: OffsetStanding) -> str:
     state, span = facts.state, facts.span
-    if standing is Standing.DONE:
+    if standing is OffsetStanding.DONE:
         if at < state.base:
             return f"Offset {at} is done: it lies below the committed offset {state.base}."
         return f"Offset {at} is done, out of order: the metadata says so, while {state.base} is not done yet."
-    if standing is Standing.PENDING:
+    if standing is OffsetStanding.PENDING:
         return _why_pending(state, at)
-    if standing is Standing.UNTOUCHED:
+    if standing is OffsetStanding.UNTOUCHED:
         return f"Offset {at} is backlog: nothing from {reach_of(state)} on was done yet."
-    if standing is Standing.UNWRITTEN:
+    if standing is OffsetStanding.UNWRITTEN:
         return f"Offset {at} does not exist yet: the log ends at {at if span is None else span.end}."
-    if standing is Standing.EXPIRED:
+    if standing is OffsetStanding.EXPIRED:
         start = at if span is None else span.start
         return f"Offset {at} was not done when retention took it: the log begins at {start} now. It is lost."
-    if standing is Standing.UNKNOWN:
+    if standing is OffsetStanding.UNKNOWN:
         return f"Offset {at} lies above the committed {state.base}, and what the metadata says of it is unknown."
     return _what_is_marked(state, at, standing)
 
@@ -111,22 +111,22 @@ def _why_pending(state: CommitState, at: int) -> str:
     return f"Offset {at} is pending: it is the next record that the group will take."
 
 
-def _what_is_marked(state: CommitState, at: int, standing: Standing) -> str:
+def _what_is_marked(state: CommitState, at: int, standing: OffsetStanding) -> str:
     mark = _mark_at(state, at)
     tries, wait_s = (0, 0) if mark is None else (mark.count, mark.deferred_s)
     counted = "15 times or more" if tries >= 15 else "once" if tries == 1 else f"{tries} times"
-    if standing is Standing.REJECTED:
+    if standing is OffsetStanding.REJECTED:
         return f"Offset {at} was rejected{f' after it was tried {counted}' if tries else ''}: it counts as done."
-    if standing is Standing.SKIPPED:
+    if standing is OffsetStanding.SKIPPED:
         return f"Offset {at} was skipped by an operator: it counts as done."
-    if standing is Standing.DEFERRED:
+    if standing is OffsetStanding.DEFERRED:
         wait = format_rough_time(wait_s)
         return f"Offset {at} is pending: the member put it off for {wait} after the oldest record."
     return f"Offset {at} is pending: it was tried {counted} and failed, and will be tried again."
 
 
-def _since(facts: CommitFacts, at: int, standing: Standing, written: TimeSpan | None) -> list[str]:
-    if standing in (Standing.UNWRITTEN, Standing.EXPIRED):
+def _since(facts: CommitFacts, at: int, standing: OffsetStanding, written: TimeSpan | None) -> list[str]:
+    if standing in (OffsetStanding.UNWRITTEN, OffsetStanding.EXPIRED):
         return []
     span = written if written is not None else facts.oldest_time if at == facts.first_pending else None
     if span is None:
@@ -141,9 +141,9 @@ def _since(facts: CommitFacts, at: int, standing: Standing, written: TimeSpan | 
     return [f"Its record {when}."]
 
 
-def _held_up(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
+def _held_up(facts: CommitFacts, at: int, standing: OffsetStanding) -> list[str]:
     state = facts.state
-    if standing not in (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED):
+    if standing not in (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED):
         return []
     done_after = state.done.within(at, 1 << 63).count
     if at != state.base:
@@ -153,17 +153,17 @@ def _held_up(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
     return []
 
 
-def _restart(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
+def _restart(facts: CommitFacts, at: int, standing: OffsetStanding) -> list[str]:
     reading, reader = facts.reading, dialect_named(facts.reading.dialect).reader
-    if standing in (Standing.EXPIRED, Standing.UNWRITTEN, Standing.UNKNOWN):
+    if standing in (OffsetStanding.EXPIRED, OffsetStanding.UNWRITTEN, OffsetStanding.UNKNOWN):
         return []
-    if standing in (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED, Standing.UNTOUCHED):
+    if standing in (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED, OffsetStanding.UNTOUCHED):
         told = [
             f"On a restart {reader} gets it again."
-            if standing is not Standing.UNTOUCHED
+            if standing is not OffsetStanding.UNTOUCHED
             else "A restart changes nothing."
         ]
-        if reading.is_lossy and standing is Standing.PENDING and at != facts.state.base:
+        if reading.is_lossy and standing is OffsetStanding.PENDING and at != facts.state.base:
             told.append("It may have been done: the payload was coarsened to fit, and forgot some.")
     elif at < facts.state.base:
         told = ["A restart does not bring it back."]
@@ -175,8 +175,8 @@ def _restart(facts: CommitFacts, at: int, standing: Standing) -> list[str]:
     return told
 
 
-def _who(facts: CommitFacts, standing: Standing) -> list[str]:
-    if standing in (Standing.EXPIRED, Standing.DONE, Standing.REJECTED, Standing.SKIPPED):
+def _who(facts: CommitFacts, standing: OffsetStanding) -> list[str]:
+    if standing in (OffsetStanding.EXPIRED, OffsetStanding.DONE, OffsetStanding.REJECTED, OffsetStanding.SKIPPED):
         return []
     if facts.holder is not None:
         member = facts.holder

@@ -16,7 +16,7 @@ NEAR_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class CommitScope:
     """Which commits of a group are looked at: of one topic, one partition, or all."""
 
     topic: str = ""
@@ -27,7 +27,7 @@ class Scope:
         return self.topic in ("", key.topic) and self.partition in (None, key.partition)
 
 
-ALL = Scope()
+ALL = CommitScope()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def refused_group(group: str, error: ItemError | None) -> KafkakitError:
     return OperationFailedError(message, hint="reading a group needs the right DESCRIBE on it and on its topics")
 
 
-def nothing_in_scope(look: GroupLook, scope: Scope) -> OperationFailedError:
+def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedError:
     """The failure for a group without a commit where one was asked for."""
     where = printable(scope.topic) or "any topic"
     if scope.partition is not None:

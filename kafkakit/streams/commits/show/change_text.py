@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.difference import Difference, difference
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
@@ -13,7 +14,7 @@ CHANGE_COLUMNS = ("where", "what", "start", "end", "note")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateChange:
     """One commit before and after; one of the two is None for a commit that came or went. `where` names it."""
 
     where: str
@@ -32,7 +33,18 @@ class Change:
         return found is not None and found.is_empty
 
 
-def changes_text(changes: Sequence[Change]) -> str:
+def changes_report(changes: Sequence[StateChange]) -> Report:
+    """All that changed as the result of a command."""
+    return Report(
+        command="streams commits diff",
+        data={"changes": [change_data(change) for change in changes]},
+        text=changes_text(changes),
+        columns=CHANGE_COLUMNS,
+        rows=tuple(row for change in changes for row in change_rows(change)),
+    )
+
+
+def changes_text(changes: Sequence[StateChange]) -> str:
     """All that changed, a commit after another; one line for those that did not."""
     lines: list[str] = []
     for change in changes:
@@ -44,12 +56,12 @@ def changes_text(changes: Sequence[Change]) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def change_line(change: Change) -> str:
+def change_line(change: StateChange) -> str:
     """One change in one line, for a log."""
     return f"{printable(change.where)}: {'; '.join(_lines(change))}"
 
 
-def change_data(change: Change) -> dict[str, object]:
+def change_data(change: StateChange) -> dict[str, object]:
     """One change as JSON fields; ranges are [start, end] pairs with the end left out."""
     found = change.difference
     if found is None:
@@ -67,7 +79,7 @@ def change_data(change: Change) -> dict[str, object]:
     }
 
 
-def change_rows(change: Change) -> Iterator[tuple[object, ...]]:
+def change_rows(change: StateChange) -> Iterator[tuple[object, ...]]:
     """One row a range, in the order of `CHANGE_COLUMNS`; the committed offset comes first."""
     found = change.difference
     if found is None:
@@ -92,7 +104,7 @@ def _sets(found: Difference) -> tuple[tuple[str, OffsetRanges], ...]:
     )
 
 
-def _lines(change: Change) -> Iterator[str]:
+def _lines(change: StateChange) -> Iterator[str]:
     found = change.difference
     if found is None:
         state = change.after if change.before is None else change.before

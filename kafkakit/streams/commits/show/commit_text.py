@@ -1,14 +1,19 @@
-"""One commit as text for people: what it says, a picture of it, what comes again on a restart, and its hazards."""
+"""One commit as text for people: what it says, a drawing of it, what comes again on a restart, and its hazards."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from textwrap import wrap
 
 from kafkakit.core.quantities import counted
+from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.duplicates import Duplicates, duplicates_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
+from kafkakit.streams.commits.decide.offline_writing import EncodedCommit
 from kafkakit.streams.commits.decide.tally import Tally, dialect_words, marked, reach_of, tally_of
 from kafkakit.streams.commits.decide.times import age_text, interval_text, utc_text
-from kafkakit.streams.commits.show.picture import Style, draw
+from kafkakit.streams.commits.show.data import commit_data
+from kafkakit.streams.commits.show.drawing import DrawingStyle, draw
+from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
 from kafkakit.streams.formats.commit import Mark, MarkState
 from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.dialects.registry import dialect_named
@@ -19,13 +24,36 @@ LABEL_WIDTH = 14
 MIN_WRAP = 60
 
 
-def commit_text(facts: CommitFacts, *, width: int, style: Style) -> str:
+def commit_report(facts: CommitFacts, *, columns: int, style: DrawingStyle) -> Report:
+    """One commit as the result of `decode`; `columns` is the width to draw in."""
+    return Report(
+        command="streams commits decode",
+        data=commit_data(facts),
+        text=commit_text(facts, width=columns, style=style),
+        columns=COMMIT_COLUMNS,
+        rows=(commit_row(facts),),
+    )
+
+
+def encoded_report(encoded: EncodedCommit) -> Report:
+    """Metadata to commit as the result of `encode`."""
+    columns = ("offset", "metadata", "chars", "limit_chars", "forgotten")
+    return Report(
+        command="streams commits encode",
+        data=asdict(encoded),
+        text=encoded.metadata,
+        columns=columns,
+        rows=(tuple(getattr(encoded, name) for name in columns),),
+    )
+
+
+def commit_text(facts: CommitFacts, *, width: int, style: DrawingStyle) -> str:
     """Everything about one commit; `width` is that of the terminal."""
     lines = [_head(facts)]
     lines += [f"  {label:<{LABEL_WIDTH}}{value}" for label, value in _facts(facts)]
-    picture = draw(facts.state, width=width, style=style, lossy=facts.reading.is_lossy)
-    if picture is not None:
-        lines += ["", *picture.rows, f"  {picture.legend}"]
+    drawing = draw(facts.state, width=width, style=style, lossy=facts.reading.is_lossy)
+    if drawing is not None:
+        lines += ["", *drawing.rows, f"  {drawing.legend}"]
     told = hazard_lines(facts, width)
     if told:
         lines += ["", *told]

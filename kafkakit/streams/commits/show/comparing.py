@@ -2,26 +2,52 @@
 
 import re
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import InputError, UsageError
 from kafkakit.streams.commits.decide.document import ShownDocument, state_of
-from kafkakit.streams.commits.show.change_text import Change
+from kafkakit.streams.commits.show.change_text import StateChange
 from kafkakit.streams.formats.commit import CommitState
+from kafkakit.streams.formats.dialects.registry import read_metadata
 
-_PASTED = re.compile(r"([0-9]{1,19}):(.*)", re.DOTALL)
+_STRING = re.compile(r"([0-9]{1,19}):(.*)", re.DOTALL)
 
 
-def split_pasted(text: str) -> tuple[int, str] | None:
+def split_argument(text: str) -> tuple[int, str] | None:
     """`OFFSET:STRING` in its two parts; None for anything else, which is then a file's name."""
-    match = _PASTED.fullmatch(text)
+    match = _STRING.fullmatch(text)
     return None if match is None else (int(match[1]), match[2])
 
 
-def compare_states(before: CommitState, after: CommitState) -> tuple[Change, ...]:
+def compare_strings(before: str, after: str) -> tuple[StateChange, ...] | None:
+    """Two commits given as `OFFSET:STRING`; None for two names of files, `UsageError` for one of each."""
+    old, new = split_argument(before), split_argument(after)
+    if (old is None) != (new is None):
+        raise UsageError(
+            "a string is compared with a string, a file with a file", hint="write strings as OFFSET:STRING"
+        )
+    if old is None or new is None:
+        return None
+    return compare_states(_usable_state(before, *old), _usable_state(after, *new))
+
+
+def _usable_state(argument: str, offset: int, metadata: str) -> CommitState:
+    """The state in a string; a payload that cannot be used is refused, since all in it would look forgotten."""
+    reading = read_metadata(metadata, offset)
+    if reading.problem is not None:
+        reason = f" ({reading.reason})" if reading.reason else ""
+        raise InputError(
+            f"{argument:.60}",
+            f"the {reading.dialect} payload cannot be used: {reading.problem.value}{reason}",
+            hint=f"look at it with: kafkakit streams commits decode {metadata:.60} --offset {offset}",
+        )
+    return reading.state
+
+
+def compare_states(before: CommitState, after: CommitState) -> tuple[StateChange, ...]:
     """Two states of one commit."""
-    return (Change(where="", before=before, after=after),)
+    return (StateChange(where="", before=before, after=after),)
 
 
-def compare_shown(before: ShownDocument, after: ShownDocument) -> tuple[Change, ...]:
+def compare_shown(before: ShownDocument, after: ShownDocument) -> tuple[StateChange, ...]:
     """Two looks at one group, partition by partition, in order; `UsageError` for two groups or clusters."""
     if (before.group, before.cluster_id) != (after.group, after.cluster_id):
         raise UsageError(
@@ -32,7 +58,7 @@ def compare_shown(before: ShownDocument, after: ShownDocument) -> tuple[Change, 
     states = _states(before), _states(after)
     keys = sorted(states[0].keys() | states[1].keys())
     return tuple(
-        Change(where=f"{topic}-{partition}", before=states[0].get(key), after=states[1].get(key))
+        StateChange(where=f"{topic}-{partition}", before=states[0].get(key), after=states[1].get(key))
         for key in keys
         for topic, partition in (key,)
     )

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.quantities import counted
+from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
 from kafkakit.streams.formats.commit import CommitState
@@ -52,6 +54,42 @@ def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
     if undo:
         lines += ["To take it back:", f"  {printable(undo)}"]
     return "\n".join(lines)
+
+
+def plan_report(plan: EditPlan, next_command: str) -> Report:
+    """A plan that is not carried out; `next_command` carries out just this one."""
+    return Report(
+        command=f"streams commits {plan.verb}",
+        data={**plan_data(plan), "next": next_command if plan.changes else None},
+        text=render_plan(plan, next_command),
+        columns=COLUMNS,
+        rows=rows_of(plan),
+    )
+
+
+def outcome_report(outcome: EditOutcome, undo: str = "") -> Report:
+    """What came of an edit; it fails when the edit was declined or is not whole."""
+    return Report(
+        command=f"streams commits {outcome.plan.verb}",
+        data=outcome_data(outcome),
+        text=render_outcome(outcome, undo if outcome.journal and not outcome.failed else ""),
+        columns=COLUMNS,
+        rows=rows_of(outcome.plan, outcome.results),
+        failure=_failure(outcome),
+    )
+
+
+def _failure(outcome: EditOutcome) -> OperationFailedError | None:
+    if outcome.declined:
+        return OperationFailedError("not confirmed, nothing was changed")
+    if not outcome.failed:
+        return None
+    first = outcome.failed[0]
+    return OperationFailedError(
+        f"{len(outcome.failed)} of {len(outcome.results)} commits are not as planned: "
+        f"{first.partition}: {first.problem}",
+        hint="look at the group again, then plan anew; undo takes back what was written",
+    )
 
 
 def plan_data(plan: EditPlan) -> dict[str, object]:

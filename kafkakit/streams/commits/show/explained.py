@@ -2,13 +2,25 @@
 
 from shlex import quote
 
-from kafkakit.streams.commits.decide.explanation import Explanation, Standing
+from kafkakit.report.report import Report
+from kafkakit.streams.commits.decide.explanation import Explanation, OffsetStanding
 from kafkakit.streams.commits.show.data import time_data
 from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
 from kafkakit.streams.formats.printable import printable
 
 EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
-_STUCK = (Standing.PENDING, Standing.RETRYING, Standing.DEFERRED)
+_STUCK = (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED)
+
+
+def explained_report(facts: CommitFacts, found: Explanation, written: TimeSpan | None, addresses: str) -> Report:
+    """The explanation as the result of a command; `addresses` are those of the brokers."""
+    return Report(
+        command="streams commits explain",
+        data=explained_data(facts, found, written),
+        text=explained_text(facts, found, addresses),
+        columns=EXPLAINED_COLUMNS,
+        rows=tuple((found.offset, found.standing.value, sentence) for sentence in found.sentences),
+    )
 
 
 def explained_text(facts: CommitFacts, found: Explanation, addresses: str) -> str:

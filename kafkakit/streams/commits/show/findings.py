@@ -1,11 +1,25 @@
 """The hazards of many groups as findings, for CI and cron."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from kafkakit.core.findings import Finding, Severity, fingerprint_of, in_order
+from kafkakit.core.errors import ExitCode
+from kafkakit.core.findings import (
+    COLUMNS,
+    FailOn,
+    Finding,
+    Severity,
+    fails,
+    finding_rows,
+    findings_data,
+    findings_text,
+    fingerprint_of,
+    in_order,
+)
 from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
+from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.commits.show.table import oldest_age_s
 from kafkakit.streams.formats.printable import printable
 
@@ -32,6 +46,30 @@ ABOUT: dict[str, str] = {
     "unreadable-payload": "a payload can be read",
     "watermark-differs": "a payload's time of the oldest record is that of the log",
 }
+
+
+def findings_report(
+    looks: Sequence[GroupLook], limits: Limits, cluster_id: str, max_age_s: float | None, fail_on: FailOn
+) -> Report:
+    """All findings as the result of a command, which fails for those of `fail_on` or worse."""
+    findings = findings_of(looks, max_age_s=max_age_s)
+    commits = sum(len(look.commits) for look in looks)
+    head = f"cluster {cluster_id}: {counted(len(looks), 'group')}, {counted(commits, 'commit')}"
+    return Report(
+        command="streams commits verify",
+        data={
+            "cluster_id": cluster_id,
+            "groups": len(looks),
+            "commits": commits,
+            "limit_chars": limits.strictest,
+            **findings_data(findings),
+            "rules": [{"rule": rule, "about": about} for rule, about in ABOUT.items()],
+        },
+        text=f"{head}\n\n{findings_text(findings)}",
+        columns=COLUMNS,
+        rows=finding_rows(findings),
+        code=ExitCode.FAILED if fails(findings, fail_on) else ExitCode.DONE,
+    )
 
 
 def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple[Finding, ...]:

@@ -2,13 +2,14 @@
 
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted
+from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.times import utc_text
 from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data
-from kafkakit.streams.commits.show.picture import Style
-from kafkakit.streams.commits.show.table import commit_table
+from kafkakit.streams.commits.show.drawing import DrawingStyle
+from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row, commit_table
 from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.printable import printable
 
@@ -16,7 +17,7 @@ IN_FULL = 8  # commits that are told in full beside the table
 TABLE_ROWS = 60
 
 
-def group_text(look: GroupLook, *, width: int, style: Style) -> str:
+def group_text(look: GroupLook, *, width: int, style: DrawingStyle) -> str:
     """A single commit in full; several as a table, and in full those that hold more than an offset or a hazard."""
     lines = [_head(look)]
     if len(look.commits) == 1:
@@ -34,6 +35,17 @@ def group_text(look: GroupLook, *, width: int, style: Style) -> str:
     lines += [f"cannot be read: {key}: {error}" for key, error in sorted(look.refused.items())]
     lines += [f"note: {printable(note)}" for note in look.notes]
     return "\n".join(lines) + "\n"
+
+
+def group_report(verb: str, look: GroupLook, *, columns: int, style: DrawingStyle) -> Report:
+    """A look at a group as the result of a command; `columns` is the width to draw in."""
+    return Report(
+        command=f"streams commits {verb}",
+        data=group_data(look),
+        text=group_text(look, width=columns, style=style),
+        columns=COMMIT_COLUMNS,
+        rows=tuple(commit_row(facts) for facts in look.commits),
+    )
 
 
 def screen_text(look: GroupLook, *, rows: int) -> str:

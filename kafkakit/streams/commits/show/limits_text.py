@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from kafkakit.core.tables import text_table
-from kafkakit.streams.commits.decide.headroom import LIMIT_KEY, Headroom, Limits
+from kafkakit.report.report import Report
+from kafkakit.streams.commits.decide.group_look import GroupLook
+from kafkakit.streams.commits.decide.headroom import LIMIT_KEY, Headroom, Limits, by_fullness, headroom_of
 from kafkakit.streams.formats.printable import printable
 
 HEADROOM_COLUMNS = (
@@ -18,6 +20,21 @@ HEADROOM_COLUMNS = (
     "free_chars",
 )
 _SHOWN = ("group", "commits", "with metadata", "fullest", "dialect", "chars", "used", "free")
+
+
+def limits_report(limits: Limits, cluster_id: str, looks: Sequence[GroupLook], *, is_named: bool) -> Report:
+    """Limits and headroom as the result of a command; groups without commits appear only where groups were named."""
+    found = by_fullness(
+        headroom_of(look.group, look.commits, limits.strictest) for look in looks if look.commits or is_named
+    )
+    unread = tuple(f"group {look.group}: {look.fault.message}" for look in looks if look.fault is not None)
+    return Report(
+        command="streams commits limits",
+        data=limits_data(limits, cluster_id, found, unread),
+        text=limits_text(limits, cluster_id, found, unread),
+        columns=HEADROOM_COLUMNS,
+        rows=tuple(headroom_row(headroom) for headroom in found),
+    )
 
 
 def limits_text(limits: Limits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ class KnownTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class PayloadOwner:
     """An identity that the checksum fits, and the name of its topic."""
 
     identity: CommitIdentity
@@ -48,7 +48,7 @@ class OwnerSearch:
     `is_complete` is False when a limit cut the search short; `by_chance` is how many owners to expect of chance alone.
     """
 
-    owners: tuple[Owner, ...]
+    owners: tuple[PayloadOwner, ...]
     partitions: int
     groups: int
     is_complete: bool
@@ -75,7 +75,7 @@ def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: 
         tried_groups += 1
         state = _unwound(behind_group, group.encode("utf-8", "surrogatepass") + b"\0")
         wanted.setdefault(state, []).append(group)
-    owners: list[Owner] = []
+    owners: list[PayloadOwner] = []
     for number, topic in enumerate(topics):
         count = min(topic.partitions, MAX_PARTITIONS - tried_partitions)
         tried_partitions += count
@@ -102,9 +102,9 @@ def _states(topic: KnownTopic, count: int) -> Iterator[tuple[int, int]]:
             yield (high << 8) + low, _TABLE[(state ^ low) & 0xFF] ^ rest
 
 
-def _owner(topic: KnownTopic, partition: int, group: str) -> Owner:
+def _owner(topic: KnownTopic, partition: int, group: str) -> PayloadOwner:
     identity = CommitIdentity(cluster_id=topic.cluster_id, topic_id=topic.topic_id, partition=partition, group=group)
-    return Owner(identity=identity, topic=topic.topic)
+    return PayloadOwner(identity=identity, topic=topic.topic)
 
 
 def _wound(state: int, data: bytes) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.streams.formats.dialects.bind_search import KnownTopic, Owner, OwnerSearch, find_owners
+from kafkakit.streams.formats.dialects.bind_search import KnownTopic, OwnerSearch, PayloadOwner, find_owners
 from kafkakit.streams.formats.dialects.registry import find_binding
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
 
@@ -15,7 +15,7 @@ MAX_NAMED = 3
 class Origin:
     """Whose a payload is, likeliest first, and the same as one sentence; `is_here` when it is this commit's own."""
 
-    owners: tuple[Owner, ...]
+    owners: tuple[PayloadOwner, ...]
     is_here: bool
     sentence: str
     search: OwnerSearch
@@ -37,7 +37,7 @@ def find_origin(text: str, here: CommitIdentity, topics: Iterable[KnownTopic], g
     return Origin(owners=owners, is_here=is_here, sentence=_sentence(owners, search, here, is_here), search=search)
 
 
-def _sentence(owners: tuple[Owner, ...], search: OwnerSearch, here: CommitIdentity, is_here: bool) -> str:
+def _sentence(owners: tuple[PayloadOwner, ...], search: OwnerSearch, here: CommitIdentity, is_here: bool) -> str:
     tried = f"{search.partitions:,} partitions and {search.groups:,} groups tried"
     if not search.is_complete:
         tried += ", which is the limit"
@@ -51,7 +51,7 @@ def _sentence(owners: tuple[Owner, ...], search: OwnerSearch, here: CommitIdenti
     return f"it was written for {named}{more} ({tried}{chance})"
 
 
-def _difference(owner: Owner, here: CommitIdentity) -> str:
+def _difference(owner: PayloadOwner, here: CommitIdentity) -> str:
     """An owner in words: all of it, and what of it is another than here."""
     there = owner.identity
     others = [
@@ -70,12 +70,12 @@ def _difference(owner: Owner, here: CommitIdentity) -> str:
     )
 
 
-def _nearness(owner: Owner, here: CommitIdentity) -> int:
+def _nearness(owner: PayloadOwner, here: CommitIdentity) -> int:
     there = owner.identity
     is_same_partition = (there.topic_id, there.partition) == (here.topic_id, here.partition)
     return 2 * (there.group == here.group) + 2 * is_same_partition + (there.cluster_id == here.cluster_id)
 
 
-def _place(owner: Owner) -> tuple[str, str, int, str]:
+def _place(owner: PayloadOwner) -> tuple[str, str, int, str]:
     there = owner.identity
     return there.cluster_id, owner.topic, there.partition, there.group

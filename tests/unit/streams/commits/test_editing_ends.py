@@ -15,7 +15,7 @@ from kafkakit.execution.act import journal_file as store_lines
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
-from kafkakit.streams.commits.decide.editing.journal import EditRecord, Standing, Verdict
+from kafkakit.streams.commits.decide.editing.journal import CommitStanding, EditRecord, Verdict
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip, Translate, Unack
 from kafkakit.streams.commits.decide.editing.undoing import finish_plan, undo_plan
@@ -205,7 +205,7 @@ def test_finish_leaves_what_somebody_else_committed_and_ends(rig: Rig) -> None:
     ]
     outcome = rig.editor().carry_out(plan, journal, None)
     assert outcome.verdict is Verdict.INCOMPLETE
-    assert record_of(journal).found == {rig.keys[0]: Standing.OTHER, rig.keys[1]: Standing.NEW}
+    assert record_of(journal).found == {rig.keys[0]: CommitStanding.OTHER, rig.keys[1]: CommitStanding.NEW}
     held = rig.committed(rig.keys[0])
     assert held is not None
     assert held.offset == 200

@@ -23,7 +23,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.streams.commits.act.edit_journals import EditJournal, Edits, edits_folder
-from kafkakit.streams.commits.decide.editing.journal import EditRecord, Standing, Verdict
+from kafkakit.streams.commits.decide.editing.journal import CommitStanding, EditRecord, Verdict
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import Landing, Replay, Reset, Skip
@@ -164,8 +164,8 @@ def test_one_refused_partition_does_not_hide_the_others(rig: Rig) -> None:
     outcome = rig.apply(plan)
     assert outcome.verdict is Verdict.INCOMPLETE
     assert [(r.partition, r.standing) for r in outcome.results] == [
-        (rig.keys[0], Standing.NEW),
-        (rig.keys[1], Standing.OLD),
+        (rig.keys[0], CommitStanding.NEW),
+        (rig.keys[1], CommitStanding.OLD),
     ]
     assert [r.problem for r in outcome.failed] == ["not written: OffsetMetadataTooLargeError"]
 

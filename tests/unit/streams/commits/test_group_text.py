@@ -9,8 +9,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.act.watch import Shown
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.headroom import Limits
+from kafkakit.streams.commits.show.drawing import ASCII
 from kafkakit.streams.commits.show.group_text import IN_FULL, TABLE_ROWS, group_text, screen_text
-from kafkakit.streams.commits.show.picture import ASCII
 from kafkakit.streams.formats.commit import CommitState, Reading
 from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.offset_ranges import OffsetRanges

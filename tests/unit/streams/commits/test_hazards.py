@@ -7,7 +7,7 @@ import pytest
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
-from kafkakit.streams.commits.decide.explanation import Standing, explain, standing_of
+from kafkakit.streams.commits.decide.explanation import OffsetStanding, explain, standing_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.headroom import by_fullness, headroom_of, read_limits
 from kafkakit.streams.commits.decide.times import age_text, interval_text, utc_text
@@ -148,16 +148,16 @@ def test_standings() -> None:
     )
     found = facts(replace(STATE, marks=marks))
     expected = {
-        10: Standing.DONE,
-        100: Standing.PENDING,
-        101: Standing.DONE,
-        102: Standing.REJECTED,
-        103: Standing.RETRYING,
-        104: Standing.DEFERRED,
-        106: Standing.SKIPPED,
-        110: Standing.UNTOUCHED,
-        499: Standing.UNTOUCHED,
-        500: Standing.UNWRITTEN,
+        10: OffsetStanding.DONE,
+        100: OffsetStanding.PENDING,
+        101: OffsetStanding.DONE,
+        102: OffsetStanding.REJECTED,
+        103: OffsetStanding.RETRYING,
+        104: OffsetStanding.DEFERRED,
+        106: OffsetStanding.SKIPPED,
+        110: OffsetStanding.UNTOUCHED,
+        499: OffsetStanding.UNTOUCHED,
+        500: OffsetStanding.UNWRITTEN,
     }
     assert {offset: standing_of(found, offset) for offset in expected} == expected
     for offset, standing in expected.items():
@@ -167,8 +167,8 @@ def test_standings() -> None:
     assert "15 times or more" in explain(found, 103).sentences[0]
     assert "1m 30s after" in explain(found, 104).sentences[0]
     late = facts(span=LogSpan(start=104, stable=500, end=500))
-    assert (standing_of(late, 100), standing_of(late, 99)) == (Standing.EXPIRED, Standing.DONE)
-    assert standing_of(facts(CommitState(base=100), dialect="opaque"), 101) is Standing.UNKNOWN
+    assert (standing_of(late, 100), standing_of(late, 99)) == (OffsetStanding.EXPIRED, OffsetStanding.DONE)
+    assert standing_of(facts(CommitState(base=100), dialect="opaque"), 101) is OffsetStanding.UNKNOWN
 
 
 def test_an_offset_without_a_record_is_explained() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkakit.streams.commits.show.picture import ASCII, BLOCKS, MAX_ROWS, draw
+from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS, MAX_ROWS, draw
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 

@@ -1,7 +1,7 @@
 """The journal of one edit: lines chained by SHA-256, written before and after each effect, and what they mean.
 
 `open` says whose edit of what it is, an intent to `write` holds every old and new commit to the last character, its
-effect the brokers' answers, `found` what was read afterwards, `end` how it came out. The file is `store_journal.py`'s.
+effect the brokers' answers, `found` what was read afterwards, `end` how it came out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +15,7 @@ from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.journal_lines import Grammar, LinesText, RecordKind, decode_lines, encode_line
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.commits.decide.editing.plan import EditPlan
 
 HEADER = {"kind": "commit-edit", "schema": 1}
 DAMAGED_HINT = "the journal was changed; compare the commits by hand: kafkakit streams commits show"
@@ -29,7 +30,7 @@ class What(StrEnum):
     END = "end"
 
 
-class Standing(StrEnum):
+class CommitStanding(StrEnum):
     """Which commit stands: the edit's, the one before it, or somebody else's."""
 
     NEW = "new"
@@ -53,7 +54,7 @@ GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CommitChange:
     """One partition's old and new commit; None for none."""
 
     partition: TopicPartition
@@ -87,9 +88,9 @@ class EditRecord:
 
     opening: Opening
     at: datetime
-    changes: Mapping[TopicPartition, Change] = field(default_factory=dict)
+    changes: Mapping[TopicPartition, CommitChange] = field(default_factory=dict)
     answers: Mapping[TopicPartition, str | None] = field(default_factory=dict)
-    found: Mapping[TopicPartition, Standing] = field(default_factory=dict)
+    found: Mapping[TopicPartition, CommitStanding] = field(default_factory=dict)
     verdict: Verdict = Verdict.OPEN
 
     @property
@@ -145,9 +146,24 @@ def fold(record: EditRecord | None, line: Line) -> EditRecord:
         answers = {TopicPartition(t, p): error for t, p, error in data["answers"]}
         return replace(record, answers={**record.answers, **answers})
     if line.what is What.FOUND:
-        found = {TopicPartition(t, p): Standing(standing) for t, p, standing in data["partitions"]}
+        found = {TopicPartition(t, p): CommitStanding(standing) for t, p, standing in data["partitions"]}
         return replace(record, found={**record.found, **found})
     return replace(record, verdict=Verdict(data["verdict"]))
+
+
+def opening_for(plan: EditPlan, *, who: str, reason: str) -> Opening:
+    """The first line of a plan's journal."""
+    return Opening(
+        cluster_id=plan.cluster_id,
+        group=plan.group,
+        verb=plan.verb,
+        who=who,
+        words=plan.words,
+        reason=reason,
+        fingerprint=plan.fingerprint,
+        request_id=plan.request_id,
+        undoes=plan.undoes,
+    )
 
 
 def opening_data(opening: Opening) -> dict[str, Any]:
@@ -165,7 +181,7 @@ def opening_data(opening: Opening) -> dict[str, Any]:
     }
 
 
-def change_data(change: Change) -> dict[str, Any]:
+def change_data(change: CommitChange) -> dict[str, Any]:
     """A change as journal data."""
     return {
         "topic": change.partition.topic,
@@ -176,9 +192,9 @@ def change_data(change: Change) -> dict[str, Any]:
     }
 
 
-def change_from(data: Mapping[str, Any]) -> Change:
+def change_from(data: Mapping[str, Any]) -> CommitChange:
     """Read `change_data` back."""
-    return Change(
+    return CommitChange(
         partition=TopicPartition(str(data["topic"]), int(data["partition"])),
         topic_id=bytes.fromhex(data["topic_id"]),
         old=_commit_from(data["old"]),

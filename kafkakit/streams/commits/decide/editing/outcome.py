@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.editing.journal import Standing, Verdict
+from kafkakit.streams.commits.decide.editing.journal import CommitStanding, Verdict
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 
 
@@ -12,7 +12,7 @@ class PartitionResult:
     """What stands for one partition now; `problem` is empty where it is what the plan said."""
 
     partition: TopicPartition
-    standing: Standing | None
+    standing: CommitStanding | None
     problem: str = ""
 
 

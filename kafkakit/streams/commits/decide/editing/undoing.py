@@ -8,7 +8,7 @@ from kafkakit.core.errors import RefusedError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.editing.changes import all_done
-from kafkakit.streams.commits.decide.editing.journal import Change, EditRecord, Standing, Verdict
+from kafkakit.streams.commits.decide.editing.journal import CommitChange, CommitStanding, EditRecord, Verdict
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit, same_commit
 from kafkakit.streams.formats.commit import CommitState, Reading
@@ -71,18 +71,18 @@ def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
     return plan
 
 
-def standings_after(plan: EditPlan, record: EditRecord) -> dict[TopicPartition, Standing]:
+def standings_after(plan: EditPlan, record: EditRecord) -> dict[TopicPartition, CommitStanding]:
     """What stands of an edit once the plan is carried out, by the plan alone; OTHER where it leaves a commit alone."""
     led = {edit.partition: edit for edit in plan.edits}
     return {
-        key: Standing.NEW
+        key: CommitStanding.NEW
         if key in led and led[key].topic_id == change.topic_id and same_commit(led[key].after, change.new)
-        else Standing.OTHER
+        else CommitStanding.OTHER
         for key, change in sorted(record.changes.items())
     }
 
 
-def _pairs(record: EditRecord, observed: Observed) -> list[tuple[SeenPartition, Change]]:
+def _pairs(record: EditRecord, observed: Observed) -> list[tuple[SeenPartition, CommitChange]]:
     seen: Mapping[TopicPartition, SeenPartition] = {item.partition: item for item in observed.partitions}
     return [(seen[key], change) for key, change in sorted(record.changes.items()) if key in seen]
 

@@ -1,4 +1,4 @@
-"""The picture of a done set: one row of characters or a few, scaled to the width, readable without any colour."""
+"""A drawing of a done set: one row of characters or a few, scaled to the width, readable without any colour."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _MARK_ORDER = (MarkState.REJECTED, MarkState.RETRYING, MarkState.DEFERRED, MarkS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class DrawingStyle:
     """The characters for done, mostly done, half done, little done, pending, and pending or forgotten."""
 
     done: str
@@ -25,12 +25,12 @@ class Style:
     unsure: str = "?"
 
 
-BLOCKS = Style(done="█", most="▓", half="▒", little="░", pending="·")
-ASCII = Style(done="#", most="+", half="+", little="+", pending=".")
+BLOCKS = DrawingStyle(done="█", most="▓", half="▒", little="░", pending="·")
+ASCII = DrawingStyle(done="#", most="+", half="+", little="+", pending=".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Drawing:
     """Rows to print, what the characters in them mean, and how many offsets one character stands for."""
 
     rows: tuple[str, ...]
@@ -38,7 +38,7 @@ class Picture:
     offsets_per_cell: int
 
 
-def draw(state: CommitState, *, width: int, style: Style = BLOCKS, lossy: bool = False) -> Picture | None:
+def draw(state: CommitState, *, width: int, style: DrawingStyle = BLOCKS, lossy: bool = False) -> Drawing | None:
     """Draw the offsets from `base` to the highest one that the state speaks of; None when there are none.
 
     `width` is that of the terminal; each row begins with its first offset. A cell of several offsets shows a mark
@@ -65,7 +65,7 @@ def draw(state: CommitState, *, width: int, style: Style = BLOCKS, lossy: bool =
         for i in range(cells)
     )
     rows = tuple(f"  {base + at * per_cell:>{label}} {text[at : at + columns]}" for at in range(0, cells, columns))
-    return Picture(rows=rows, legend=_legend(text, per_cell, style), offsets_per_cell=per_cell)
+    return Drawing(rows=rows, legend=_legend(text, per_cell, style), offsets_per_cell=per_cell)
 
 
 def _runs(state: CommitState, kind: MarkState) -> Iterable[Range]:
@@ -102,7 +102,7 @@ def _spread(ranges: Iterable[Range], base: int, per_cell: int, cells: int) -> li
     return counts
 
 
-def _cell(marks: list[MarkState], share: float, style: Style, lossy: bool) -> str:
+def _cell(marks: list[MarkState], share: float, style: DrawingStyle, lossy: bool) -> str:
     if marks:
         letter = _LETTERS[marks[0]]
         return letter.upper() if marks[0].is_done and share < 1 else letter
@@ -113,7 +113,7 @@ def _cell(marks: list[MarkState], share: float, style: Style, lossy: bool) -> st
     return style.most if share >= 2 / 3 else style.half if share >= 1 / 3 else style.little
 
 
-def _legend(text: str, per_cell: int, style: Style) -> str:
+def _legend(text: str, per_cell: int, style: DrawingStyle) -> str:
     names = [
         (style.done, "done"),
         (style.pending, "pending"),

@@ -1,0 +1,30 @@
+"""The inspector of one command's session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.session import ClusterSession, open_session
+
+if TYPE_CHECKING:
+    from kafkakit.streams.commits.act.reading import Inspector
+
+
+def inspector_of(ctx: typer.Context, opened: ClusterSession, also: list[str] | None = None) -> Inspector:
+    """A reader of the session's cluster; the clusters of the profiles in `also` are opened only when one is needed."""
+    from kafkakit.streams.commits.act.reading import Inspector, known_elsewhere
+
+    kit = kit_of(ctx)
+    return Inspector(
+        opened.groups,
+        opened.log,
+        opened.admin,
+        opened.clock,
+        lambda: known_elsewhere(
+            open_session(kit, read_only=True, settings=kit.load_settings(profile)) for profile in also or ()
+        ),
+        kit.program,
+    )
