@@ -1,4 +1,4 @@
-"""Looking at a group again and again, and telling what changed in between."""
+"""Looking at a group again and again, and showing what changed in between."""
 
 from collections.abc import Callable
 

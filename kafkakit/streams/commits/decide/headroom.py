@@ -12,7 +12,7 @@ LIMIT_KEY = "offset.metadata.max.bytes"
 class Limits:
     """The limit of each broker that told it, and the strictest: the one to keep, since any broker may coordinate.
 
-    `unknown` are brokers that did not tell. `strictest` is Kafka's default where nobody told, and `is_known` False.
+    `unknown` are brokers that did not answer. `strictest` is Kafka's default where none did, and `is_known` False.
     """
 
     of_broker: Mapping[int, int]

@@ -135,7 +135,7 @@ def _oldest(facts: CommitFacts) -> Iterator[tuple[str, str]]:
     span = facts.oldest_time
     if span is None:
         if facts.span is not None or dialect_named(facts.reading.dialect).has_payload:
-            yield "oldest", f"{facts.first_pending}, written nobody knows when"
+            yield "oldest", f"{facts.first_pending}, written at an unknown time"
         return
     age = "" if facts.at_ms is None else f", {age_text(span.low_ms, facts.at_ms)}"
     yield "oldest", f"{facts.first_pending}, written {interval_text(span.low_ms, span.high_ms)}{age} (by {span.source})"

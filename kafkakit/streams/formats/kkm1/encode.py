@@ -112,8 +112,8 @@ def _rungs(state: CommitState, limit_chars: int) -> Iterator[CommitState]:
 def _with_marks_in(state: CommitState, room: int) -> CommitState:
     """The state with the marks that fit into so many bytes, the most needed first.
 
-    A rejected offset without its mark would be done, and nobody would know that it must be kept somewhere before base
-    passes it; so it becomes pending again.
+    A rejected offset without its mark would be done, and nothing would record that it must be kept somewhere before
+    base passes it; so it becomes pending again.
     """
     marks = state.marks
     if len(disposition(state.base, marks)) <= room:

@@ -80,7 +80,7 @@ class GroupTopics:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A record of a known kind whose value nobody here needs (keys 9, 15, 24): its fields changed within a version."""
+    """A record of a known kind whose value is not needed here (keys 9, 15, 24): its fields changed within a version."""
 
 
 GroupValue = ClassicGroup | GroupEpoch | NewMember | MemberAssignment | GroupTopics | Unread

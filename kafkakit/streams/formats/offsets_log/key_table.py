@@ -141,7 +141,7 @@ class KeyTable:
 
 
 class Names:
-    """Strings held once, with numbers that are reused when nobody holds a string any longer."""
+    """Strings held once, with numbers that are reused when no row holds a string any longer."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Whether a group may be edited at all: nobody may be at work in it."""
+"""Whether a group may be edited at all: it must have no members."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ MOST_NAMED = 3
 
 def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
-    `TryLaterError` or `OperationFailedError` where nobody tells."""
+    `TryLaterError` or `OperationFailedError` where the coordinator gives no description."""
     name = printable(group)
     if isinstance(told, ItemError):
         words = f"group {name} cannot be described: {told}"

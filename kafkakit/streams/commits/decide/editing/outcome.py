@@ -18,7 +18,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditOutcome:
-    """A plan carried out; `journal` is None where there was nothing to do, or where nobody said yes."""
+    """A plan carried out; `journal` is None where there was nothing to do, or where it was not confirmed."""
 
     plan: EditPlan
     results: tuple[PartitionResult, ...] = ()
