@@ -92,7 +92,7 @@ def _replacements(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield "negation", copy.deepcopy(operand)
         case ast.Constant():
             yield from _constants(node)
-        case ast.IfExp(test=test) | ast.If(test=test) | ast.While(test=test) if not isinstance(test, ast.Compare):
+        case ast.IfExp(test=test) | ast.If(test=test) | ast.While(test=test) if _is_condition(node, test):
             yield "condition", _with(node, test=ast.UnaryOp(ast.Not(), copy.deepcopy(test)))
         case ast.Name(id=name) if name in NAMES:
             yield "name", ast.Name(NAMES[name], ast.Load())
@@ -127,6 +127,11 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
     for name, value in fields.items():
         setattr(changed, name, value)
     return changed
+
+
+def _is_condition(node: ast.AST, test: ast.expr) -> bool:
+    """Comparisons change by themselves, and what is imported for types has no effect."""
+    return not isinstance(test, ast.Compare) and not _is_for_types(node)
 
 
 def _is_for_types(node: ast.AST) -> bool:
