@@ -17,7 +17,7 @@ from tests.integration.conftest import SandboxCluster
 from tests.integration.lag_watch import Row, new_topic, watching
 from tests.integration.stream_clients import Member, loner, produce
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 
 RUN_S = 12.0
 SLACK_MS = 5
