@@ -9,13 +9,12 @@ import typer
 if TYPE_CHECKING:
     from kafkakit.core.plan import Plan
 
-PLAN_LIMIT_BYTES = 512 * 2**20
 PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
 
 
 def read_plan(plan_file: str) -> Plan:
     """The plan of a file, `-` for stdin; raises `InputError` for one that makes no sense."""
-    from kafkakit.core.documents import decode_plan
+    from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan
     from kafkakit.core.plan_rules import check_plan
     from kafkakit.wiring import read_input
 

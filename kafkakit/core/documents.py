@@ -18,6 +18,8 @@ T = TypeVar("T")
 SNAPSHOT_KIND = "cluster-snapshot"
 PLAN_KIND = "plan"
 SCHEMA_VERSION = 1
+PLAN_LIMIT_BYTES = 512 * 2**20
+"""The largest plan file that is read to be carried out."""
 
 
 class _Header(msgspec.Struct):

@@ -3,13 +3,11 @@
 import os
 from pathlib import Path
 
-from kafkakit.core.documents import decode_plan
+from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan
 from kafkakit.core.errors import InputError
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.status.looks import KnownRun
-
-PLAN_LIMIT_BYTES = 512 * 2**20
 
 
 class KnownRuns:

@@ -32,16 +32,6 @@ class Goal:
         """Brokers that get a copy."""
         return tuple(b for b in self.target if b not in self.holders)
 
-    @property
-    def leader_entries(self) -> tuple[str, ...]:
-        """Source side of the throttle: every full copy may lead, and so serve, before the move is done."""
-        return tuple(f"{self.key.partition}:{b}" for b in self.holders) if self.adding else ()
-
-    @property
-    def follower_entries(self) -> tuple[str, ...]:
-        """Destination side of the throttle."""
-        return tuple(f"{self.key.partition}:{b}" for b in self.adding)
-
 
 def apply_goals(assessment: Assessment) -> tuple[Goal, ...]:
     """What carrying the plan out still has to do; partitions whose topic is gone have no share."""

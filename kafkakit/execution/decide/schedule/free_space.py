@@ -5,12 +5,8 @@ its limit in this book is within it at every moment until then.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kafkakit.execution.decide.schedule.work import Disk, Limits, Place
-
-if TYPE_CHECKING:
-    pass
 
 
 class FreeSpace:
