@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
@@ -38,13 +39,32 @@ class FailOn(StrEnum):
 _ORDER = tuple(Severity)
 
 
+class Place(NamedTuple):
+    """Where something stands in a file: lines and columns count from 1, columns in characters."""
+
+    path: str
+    line: int
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The setting that a finding is about: its key, the value seen and where it comes from, the value wanted."""
+
+    key: str
+    observed: str | None = None
+    source: str | None = None
+    expected: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that breaks a rule, or many of a kind in one place.
 
     `where` is the place (`topic orders`, `broker 3`), `count` how many things there break the rule and
     `subjects` their names, which may be fewer than `count`. `hint` names the command that mends it.
-    `fingerprint` stays the same from run to run as long as rule and place do.
+    `fingerprint` stays the same from run to run as long as rule and place do. A rule of lint is named by its code
+    in `rule` and by words in `name`; `place` is where the setting stands in a file, `owner` who answers for it.
     """
 
     rule: str
@@ -55,6 +75,10 @@ class Finding:
     fingerprint: str
     count: int = 1
     subjects: tuple[str, ...] = ()
+    name: str = ""
+    place: Place | None = None
+    setting: Setting | None = None
+    owner: str | None = None
 
 
 def fingerprint_of(rule: str, where: str) -> str:

@@ -1,0 +1,194 @@
+"""Effective configuration: what a topic or a broker really runs with, and where each value comes from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafkakit.core.findings import Place
+from kafkakit.rules.config_defs import ConfigTable, Scope
+
+UNLIMITED = 2**63 - 1
+
+
+class Source(StrEnum):
+    """Which layer a value comes from, strongest first, in the words of `DescribeConfigs`."""
+
+    TOPIC = "topic"
+    DYNAMIC_BROKER = "dynamic broker"
+    DYNAMIC_DEFAULT = "dynamic default"
+    STATIC = "static"
+    DEFAULT = "default"
+
+
+class Declared(NamedTuple):
+    """A value as written; `place` is None for a value read from a cluster."""
+
+    text: str
+    source: Source
+    place: Place | None = None
+
+
+class InputMissing(Exception):  # noqa: N818  not an error: the rule is listed as skipped
+    """A rule needs something that was not given; `needed` says what, in the words of the report."""
+
+    def __init__(self, needed: str) -> None:
+        super().__init__(needed)
+        self.needed = needed
+
+
+Configs = Mapping[str, Declared]
+NO_CONFIGS: Configs = {}
+
+# Forms of one setting, strongest first, with the factor to milliseconds (KafkaConfig, ServerTopicConfigSynonyms).
+TIME_FORMS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    ),
+    "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
+    "log.roll.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
+    "log.flush.interval.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """One broker's configuration in its three layers; `is_known` is False where no file and no cluster showed it."""
+
+    table: ConfigTable
+    static: Configs = NO_CONFIGS
+    dynamic_default: Configs = NO_CONFIGS
+    dynamic: Configs = NO_CONFIGS
+    is_known: bool = True
+
+    def declared(self, key: str) -> Declared | None:
+        """The strongest value that was set for exactly this key."""
+        return self.dynamic.get(key) or self.dynamic_default.get(key) or self.static.get(key)
+
+    def value(self, key: str) -> Declared:
+        """The effective value of a broker key; of a time with several forms in milliseconds.
+
+        The text is empty where the key has no value (null), or does not exist in this version.
+        """
+        for form, factor in TIME_FORMS.get(key, ((key, 1),)):
+            found = self.declared(form)
+            if found is not None and found.text != "":
+                return found if factor == 1 else found._replace(text=_times(found.text, factor))
+        for form, factor in TIME_FORMS.get(key, ((key, 1),)):
+            definition = self.table.broker.get(form)
+            if definition is not None and definition.default is not None:
+                return Declared(_times(definition.default, factor), Source.DEFAULT)
+        return Declared("", Source.DEFAULT)
+
+    def text(self, key: str) -> str:
+        """The effective value as text."""
+        return self.value(key).text
+
+    def number(self, key: str) -> int | None:
+        """The effective value as a whole number; None when it has none or does not parse (KKV002)."""
+        return to_int(self.value(key).text)
+
+    def is_true(self, key: str) -> bool:
+        """True when the effective value is `true`."""
+        return self.value(key).text.strip().lower() == "true"
+
+    def items(self, key: str) -> tuple[str, ...]:
+        """The effective value of a list key."""
+        return to_items(self.value(key).text)
+
+    def all_declared(self) -> Iterator[tuple[str, Declared]]:
+        """Every value that was set in any layer, with its key."""
+        for layer in (self.static, self.dynamic_default, self.dynamic):
+            yield from layer.items()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic's overrides over what it inherits from a broker."""
+
+    overrides: Configs
+    broker: BrokerConfig
+    inherited: dict[str, Declared] = field(default_factory=dict)
+    """Cache of inherited values, shared by the topics of a cluster."""
+
+    def value(self, key: str) -> Declared:
+        """The effective value: override, dynamic broker, dynamic default, static, default; empty text where none."""
+        found = self.overrides.get(key)
+        if found is not None:
+            return found
+        found = self.inherited.get(key)
+        if found is None:
+            found = self.inherited[key] = self._inherit(key)
+        return found
+
+    def _inherit(self, key: str) -> Declared:
+        definition = self.broker.table.topic.get(key)
+        if definition is None:
+            return Declared("", Source.DEFAULT)
+        for synonym in definition.synonyms[:1]:
+            found = self.broker.value(synonym)
+            if found.source is not Source.DEFAULT:
+                return found
+        return Declared(definition.default or "", Source.DEFAULT)
+
+    def is_set(self, key: str) -> bool:
+        """True when the topic, or a broker, sets the key: it does not come from Kafka's defaults."""
+        return self.value(key).source is not Source.DEFAULT
+
+    def is_sure(self, key: str) -> bool:
+        """True when the value cannot depend on a broker's configuration that was not given."""
+        return key in self.overrides or self.broker.is_known
+
+    def text(self, key: str) -> str:
+        """The effective value as text."""
+        return self.value(key).text
+
+    def number(self, key: str) -> int | None:
+        """The effective value as a whole number; None when it has none or does not parse (KKV002)."""
+        return to_int(self.value(key).text)
+
+    def sure_number(self, key: str) -> int | None:
+        """As `number`; `InputMissing` when a broker's configuration decides and was not given."""
+        if not self.is_sure(key):
+            raise InputMissing("broker configuration")
+        return self.number(key)
+
+    def is_true(self, key: str) -> bool:
+        """True when the effective value is `true`."""
+        return self.value(key).text.strip().lower() == "true"
+
+    def items(self, key: str) -> tuple[str, ...]:
+        """The effective value of a list key."""
+        return to_items(self.value(key).text)
+
+    def all_declared(self) -> Iterator[tuple[str, Declared]]:
+        """The topic's own overrides, with their keys."""
+        yield from self.overrides.items()
+
+
+def to_int(text: str) -> int | None:
+    """A whole number as Kafka parses it (blanks around it are allowed), or None."""
+    text = text.strip()
+    if len(text) > 25:
+        return None
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+def to_items(text: str) -> tuple[str, ...]:
+    """A list value as Kafka parses it: split at commas, blanks around items dropped; none for an empty text."""
+    return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
+
+
+def _times(text: str, factor: int) -> str:
+    number = to_int(text)
+    if number is None or factor == 1:
+        return text
+    return str(number * factor if number >= 0 else -1)
+
+
+def scope_of(config: BrokerConfig | TopicConfig) -> Scope:
+    """Which table a configuration's keys stand in."""
+    return Scope.TOPIC if isinstance(config, TopicConfig) else Scope.BROKER

@@ -1,0 +1,130 @@
+"""Runs rules over an estate: every subject of every rule, findings in a stable order, skipped rules listed."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkakit.core.findings import Finding, Place, Setting, Severity
+from kafkakit.rules.config_defs import ConfigDef, Scope
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig
+from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
+from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
+
+HIDDEN = "[hidden]"
+_ORDER = tuple(Severity)
+AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | Estate
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A finding with the rule that made it and the edits that would fix it."""
+
+    finding: Finding
+    rule: LintRule
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """All findings, by path, line, column and rule; and for each rule that was skipped, for want of what, how often."""
+
+    checked: tuple[Checked, ...]
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def check_estate(estate: Estate, rules: Sequence[LintRule], limits: Limits) -> Outcome:
+    """Run every rule on each of its subjects; linear in rules x subjects."""
+    found: list[Checked] = []
+    skipped: dict[str, Counter[str]] = {}
+    for rule in rules:
+        for subject, arguments, cluster in _subjects(estate, rule.subject):
+            try:
+                found.extend(checked(rule, v, subject, cluster) for v in rule.check(*arguments, limits))
+            except InputMissing as missing:
+                skipped.setdefault(rule.code, Counter())[missing.needed] += 1
+    return Outcome(checked=in_file_order(found), skipped={code: dict(needs) for code, needs in sorted(skipped.items())})
+
+
+def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:
+    """By path, line, column, rule and place; findings without a file last."""
+    return tuple(sorted(checked_, key=lambda c: _position(c.finding)))
+
+
+def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: LintCluster | None) -> Checked:
+    """A violation as a finding; values of secret settings are hidden."""
+    declared, definition = _declared(subject, violation.key)
+    hidden = definition is not None and definition.is_sensitive
+    observed = violation.observed if violation.observed is not None or declared is None else declared.text
+    setting = None
+    if violation.key is not None:
+        setting = Setting(
+            key=violation.key,
+            observed=HIDDEN if hidden and observed else observed,
+            source=declared.source.value if declared is not None else None,
+            expected=violation.expected,
+        )
+    where = violation.where or (subject.where if not isinstance(subject, Estate) else "estate")
+    if cluster is not None and not isinstance(subject, LintCluster):
+        where = f"{where} of {cluster.name}" if cluster.name else where
+    place = violation.place or (declared.place if declared is not None else None)
+    return Checked(
+        Finding(
+            rule=rule.code,
+            name=rule.name,
+            severity=violation.severity or rule.severity,
+            message=violation.message,
+            where=where,
+            hint=violation.hint,
+            fingerprint=lint_fingerprint(rule.code, where, violation.key or "", violation.subject),
+            place=place or getattr(subject, "place", None),
+            setting=setting,
+            owner=getattr(subject, "owner", None),
+        ),
+        rule,
+        violation.edits,
+    )
+
+
+def lint_fingerprint(code: str, where: str, key: str, subject: str = "") -> str:
+    """What identifies a finding between runs: SHA-256 over rule, resource and key, never over line or value."""
+    text = "\n".join((code, where, key, subject))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _subjects(estate: Estate, kind: Subject) -> Iterator[tuple[AnySubject, tuple[object, ...], LintCluster | None]]:
+    match kind:
+        case Subject.ESTATE:
+            yield estate, (estate,), None
+        case Subject.AGENT:
+            yield from ((agent, (agent,), None) for agent in estate.agents)
+        case Subject.CONNECTOR:
+            yield from ((connector, (connector,), None) for connector in estate.connectors)
+        case Subject.CLUSTER:
+            yield from ((cluster, (cluster,), cluster) for cluster in estate.clusters)
+        case Subject.BROKER:
+            yield from ((b, (b, c), c) for c in estate.clusters for b in c.brokers)
+        case Subject.TOPIC:
+            yield from ((t, (t, c), c) for c in estate.clusters for t in c.topics)
+        case Subject.FILE:
+            return
+
+
+def _declared(subject: AnySubject, key: str | None) -> tuple[Declared | None, ConfigDef | None]:
+    if key is None:
+        return None, None
+    if isinstance(subject, LintTopic | LintBroker):
+        config: TopicConfig | BrokerConfig = subject.config
+        table = config.broker.table if isinstance(config, TopicConfig) else config.table
+        scope = Scope.TOPIC if isinstance(config, TopicConfig) else Scope.BROKER
+        set_here = config.overrides.get(key) if isinstance(config, TopicConfig) else config.declared(key)
+        return set_here or config.value(key), table.find(scope, key)
+    if isinstance(subject, LintConnector | LintAgent):
+        values: Configs = subject.config if isinstance(subject, LintConnector) else subject.settings
+        return values.get(key), None
+    return None, None
+
+
+def _position(finding: Finding) -> tuple[object, ...]:
+    place = finding.place or Place("\U0010ffff", 0)
+    return (*place, finding.rule, finding.where, finding.setting.key if finding.setting else "", finding.message)

@@ -1,0 +1,1 @@
+"""R: rules of retention and segments."""

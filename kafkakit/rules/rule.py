@@ -1,0 +1,167 @@
+"""Rules as pure functions: a decorator gives each its code, severity, inputs and fix; the docstring is its page.
+
+    @topic_rule("KKR202", WARNING, CORE, fix=Fix.UNSAFE)
+    def roll_slower_than_retention(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+        '''A segment may stay open for longer than the topic keeps its data.
+
+        Why: a record is deleted with its segment, and a segment that is not rolled ...
+        Source: Kafka, `LogSegment.shouldRoll`.
+
+        Bad:
+            topics:
+              - name: orders
+                config: {retention.ms: "86400000"}
+
+        Good:
+            ...
+        '''
+
+The name of a rule is that of its function with hyphens; the decorated name is bound to the `LintRule`. Examples are
+documents of the kind `kafkakit` (see `docs/lint.md`), and the tests lint them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafkakit.core.findings import Place, Severity
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+CORE, STRICT = True, False
+
+
+class Needs(StrEnum):
+    """What a rule looks at beyond declared configuration."""
+
+    FILE = "files"
+    LIVE = "live cluster"
+    METRICS = "metrics"
+    SEGMENTS = "segment audit"
+    HOST = "host limits"
+    PLAN = "a change to compare with"
+
+
+class Fix(StrEnum):
+    """Whether a rule's findings can be fixed by editing files: `safe` keeps the effective configuration."""
+
+    NONE = "none"
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+class Subject(StrEnum):
+    """What a rule is called with."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+    CLUSTER = "cluster"
+    AGENT = "agent"
+    CONNECTOR = "connector"
+    ESTATE = "estate"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one key where it is written: `value` None deletes the key, `rename` gives it another name."""
+
+    key: str
+    value: str | None = None
+    rename: str | None = None
+    is_safe: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """What a rule holds against its subject.
+
+    The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
+    without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
+    `subject` tells several violations of one rule and key at one subject apart.
+    """
+
+    message: str
+    key: str | None = None
+    place: Place | None = None
+    observed: str | None = None
+    expected: str | None = None
+    severity: Severity | None = None
+    hint: str = ""
+    edits: tuple[Edit, ...] = ()
+    subject: str = ""
+    where: str | None = None
+
+
+Violations = Iterator[Violation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Thresholds that an organisation may set, with the defaults of the rules' pages."""
+
+    overshoot_ratio: float = 0.5
+    target_replication_factor: int = 3
+    min_isr_margin: int = 1
+    freshness_s: float = 86_400.0
+    partitions_per_broker: int = 4_000
+    large_message_bytes: int = 10 * 2**20
+    consumer_memory_bytes: int = 256 * 2**20
+    consumer_fetch_bytes: int = 52_428_800
+    consumer_partition_fetch_bytes: int = 2**20
+    receive_message_bytes: int = 100_000_000
+    recovery_s: float = 7_200.0
+    strict: bool = False
+    """Report what only the profile `strict` reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintRule:
+    """One rule: what identifies it, when it runs, and the function that checks one subject."""
+
+    code: str
+    name: str
+    severity: Severity
+    subject: Subject
+    is_core: bool
+    needs: tuple[Needs, ...]
+    fix: Fix
+    check: Callable[..., Violations] = field(compare=False)
+
+    @property
+    def page(self) -> str:
+        """The rule's documentation: the docstring of its function."""
+        return self.check.__doc__ or ""
+
+    @property
+    def family(self) -> str:
+        """The letter of the code, with the prefix: `KKR`."""
+        return self.code[:3]
+
+
+def _rule(subject: Subject) -> Callable[..., Callable[[Callable[..., Violations]], LintRule]]:
+    def decorate(
+        code: str, severity: Severity, is_core: bool, *needs: Needs, fix: Fix = Fix.NONE
+    ) -> Callable[[Callable[..., Violations]], LintRule]:
+        def make(check: Callable[..., Violations]) -> LintRule:
+            name = check.__name__.replace("_", "-")
+            return LintRule(code, name, severity, subject, is_core, needs or (Needs.FILE,), fix, check)
+
+        return make
+
+    return decorate
+
+
+topic_rule = _rule(Subject.TOPIC)
+"""For `check(topic: LintTopic, cluster: LintCluster, limits: Limits)`."""
+broker_rule = _rule(Subject.BROKER)
+"""For `check(broker: LintBroker, cluster: LintCluster, limits: Limits)`."""
+cluster_rule = _rule(Subject.CLUSTER)
+"""For `check(cluster: LintCluster, limits: Limits)`."""
+agent_rule = _rule(Subject.AGENT)
+"""For `check(agent: LintAgent, limits: Limits)`."""
+connector_rule = _rule(Subject.CONNECTOR)
+"""For `check(connector: LintConnector, limits: Limits)`."""
+estate_rule = _rule(Subject.ESTATE)
+"""For `check(estate: Estate, limits: Limits)`."""
+file_rule = _rule(Subject.FILE)
+"""For rules that the reader of files carries out itself; `check` is not called."""

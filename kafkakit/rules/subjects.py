@@ -1,0 +1,304 @@
+"""What rules look at: clusters with brokers and topics, agent and connector files, each with what is known of it.
+
+Everything that may be unknown is None (or empty, where said); rules call `known` for it, which lists the rule as
+skipped instead of passing silently.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kafkakit.core.findings import Place
+from kafkakit.rules.config_defs import ConfigTable
+from kafkakit.rules.effective import NO_CONFIGS, BrokerConfig, Configs, Declared, InputMissing, TopicConfig
+
+T = TypeVar("T")
+
+
+def known(value: T | None, needed: str) -> T:
+    """The value; `InputMissing` naming what is needed where it is None."""
+    if value is None:
+        raise InputMissing(needed)
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """Limits and sizes of a broker's machine."""
+
+    open_files: int | None = None
+    max_map_count: int | None = None
+    memory_bytes: int | None = None
+    heap_bytes: int | None = None
+    connections: int | None = None
+    write_bytes_s: float | None = None
+    platform: str | None = None
+    """A managed service's broker size, such as `msk:m7g.xlarge`."""
+
+
+NO_HOST = HostFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirFacts:
+    """One log dir of a broker, in bytes."""
+
+    path: str
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintBroker:
+    """A broker, or a controller where `roles` holds no `broker`. `id` is None in a template for many brokers."""
+
+    config: BrokerConfig
+    id: int | None = None
+    rack: str | None = None
+    roles: tuple[str, ...] = ("broker",)
+    host: HostFacts = NO_HOST
+    log_dirs: tuple[LogDirFacts, ...] = ()
+    version: str | None = None
+    is_alive: bool = True
+    count: int = 1
+    """How many brokers this one stands for (replicas of a node pool)."""
+    place: Place | None = None
+    owner: str | None = None
+
+    @property
+    def is_broker(self) -> bool:
+        """True for a node that holds partitions."""
+        return "broker" in self.roles
+
+    @property
+    def where(self) -> str:
+        """The broker in a finding."""
+        kind = "broker" if self.is_broker else "controller"
+        return f"{kind} {self.id}" if self.id is not None else f"{kind}s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """One partition: replicas in preference order, and what is known of them."""
+
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...] | None = None
+    leader: int | None = None
+    """-1 for none."""
+    replica_bytes: Mapping[int, int] = field(default_factory=dict)
+    bytes_s: float | None = None
+    segments: int | None = None
+    """Segments of one copy, counted in its log dir."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFacts:
+    """A batch that a segment audit found worth looking at."""
+
+    partition: int
+    offset: int
+    compressed_bytes: int
+    decompressed_bytes: int
+    content_size: int | None = None
+    codec: str = "zstd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What metrics and segment audits know of a topic."""
+
+    age_s: float | None = None
+    idle_s: float | None = None
+    codec: str | None = None
+    """The codec of the producers' batches."""
+    compression_ratio: float | None = None
+    """Decompressed over compressed bytes, 99.9th percentile."""
+    keyless_records: int | None = None
+    dirty_unique_keys: int | None = None
+    timestamp_skew_s: float | None = None
+    batches: tuple[BatchFacts, ...] | None = None
+
+
+NO_FACTS = TopicFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintTopic:
+    """A topic; `partition_facts` is None where only its declaration is known.
+
+    `current` holds the values that the cluster has now, where the declared ones are a change to make.
+    """
+
+    name: str
+    config: TopicConfig
+    partitions: int | None = None
+    replication_factor: int | None = None
+    partition_facts: tuple[PartitionFacts, ...] | None = None
+    facts: TopicFacts = NO_FACTS
+    labels: frozenset[str] = frozenset()
+    current: Mapping[str, str] | None = None
+    place: Place | None = None
+    owner: str | None = None
+
+    @property
+    def where(self) -> str:
+        """The topic in a finding."""
+        return f"topic {self.name}"
+
+    @property
+    def is_internal(self) -> bool:
+        """True for Kafka's own topics."""
+        return self.name.startswith("__")
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The cleanup policies."""
+        return self.config.items("cleanup.policy")
+
+    def rates_bytes_s(self) -> tuple[float, float] | None:
+        """The lowest and highest append rate of its partitions in bytes/s, None where none is known."""
+        rates = [p.bytes_s for p in self.partition_facts or () if p.bytes_s is not None]
+        return (min(rates), max(rates)) if rates else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """A consumer group; lags of the partitions that it reads."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+    members: int | None = None
+    time_lag_s: Mapping[str, float] = field(default_factory=dict)
+    """The greatest lag in seconds of each topic."""
+    byte_lag: Mapping[str, int] = field(default_factory=dict)
+    metadata_p99_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutFacts:
+    """ISR changes after a configuration change, against the same hours before."""
+
+    isr_changes_per_min: float
+    baseline_mean: float
+    baseline_deviation: float
+    unclean_elections: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintCluster:
+    """A cluster as its files or its live state show it.
+
+    `table` is the version it runs, `target` the one to upgrade to. `groups`, `features`, `moves_running` and
+    `rack_count` are None where unknown. `racks` are distinct racks of brokers.
+    """
+
+    name: str
+    table: ConfigTable
+    target: ConfigTable | None = None
+    env: str = "prod"
+    brokers: tuple[LintBroker, ...] = ()
+    topics: tuple[LintTopic, ...] = ()
+    groups: tuple[GroupFacts, ...] | None = None
+    features: Mapping[str, int] | None = None
+    metadata_behind_days: float | None = None
+    moves_running: bool | None = None
+    is_live: bool = False
+    broker_count: int | None = None
+    """Given where brokers are not listed."""
+    rack_count: int | None = None
+    labels: frozenset[str] = frozenset()
+    rollout: RolloutFacts | None = None
+    peers: Mapping[str, tuple[str, ...]] | None = None
+    """Values of the clusters of the same label, by key."""
+    place: Place | None = None
+
+    @property
+    def where(self) -> str:
+        """The cluster in a finding."""
+        return f"cluster {self.name}"
+
+    @property
+    def is_prod(self) -> bool:
+        """True unless the cluster is said to be of another environment."""
+        return self.env == "prod"
+
+    @property
+    def data_brokers(self) -> tuple[LintBroker, ...]:
+        """The nodes that hold partitions."""
+        return tuple(b for b in self.brokers if b.is_broker)
+
+    @property
+    def broker_number(self) -> int:
+        """How many brokers there are; `InputMissing` where no file tells."""
+        if self.broker_count is not None:
+            return self.broker_count
+        if not self.data_brokers:
+            raise InputMissing("the number of brokers")
+        return sum(b.count for b in self.data_brokers)
+
+    @property
+    def rack_number(self) -> int:
+        """How many racks there are; `InputMissing` where no broker names one."""
+        racks = {b.rack for b in self.data_brokers if b.rack}
+        if self.rack_count is not None:
+            return self.rack_count
+        if not racks:
+            raise InputMissing("racks of brokers")
+        return len(racks)
+
+    def reference_broker(self) -> BrokerConfig:
+        """The configuration that topics inherit from: that of the first broker, or Kafka's defaults."""
+        for broker in self.data_brokers:
+            return broker.config
+        return BrokerConfig(self.table, is_known=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintAgent:
+    """One instance of a Datadog agent's `kafka_consumer.d/conf.yaml` (or `kafka.d`)."""
+
+    settings: Mapping[str, Declared]
+    """Scalars by key; lists with commas."""
+    groups: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None
+    """Listed groups, their topics and partitions."""
+    kind: str = "kafka_consumer"
+    index: int = 0
+    place: Place | None = None
+    cluster: LintCluster | None = None
+
+    @property
+    def where(self) -> str:
+        """The instance in a finding."""
+        return f"agent instance {self.index + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintConnector:
+    """A Kafka Connect connector, or a worker where `is_worker`."""
+
+    name: str
+    config: Configs = NO_CONFIGS
+    is_worker: bool = False
+    place: Place | None = None
+    owner: str | None = None
+    cluster: LintCluster | None = None
+
+    @property
+    def where(self) -> str:
+        """The connector in a finding."""
+        return f"{'connect worker' if self.is_worker else 'connector'} {self.name}"
+
+    def text(self, key: str) -> str | None:
+        """A value as text, None where it is not set."""
+        found = self.config.get(key)
+        return None if found is None else found.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estate:
+    """Everything of one run: clusters, agents' instances, connectors."""
+
+    clusters: tuple[LintCluster, ...] = ()
+    agents: tuple[LintAgent, ...] = ()
+    connectors: tuple[LintConnector, ...] = ()
