@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: venv demo test check bench docs
+.PHONY: venv demo test check bench docs config-tables
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -54,3 +54,7 @@ docs: $(STAMP)
 	$(BIN)/python -c 'import sys; from kafkakit.cli import command_reference, root; \
 	sys.stdout.write(command_reference.reference_markdown(root.build_root()))' > docs/commands.md.part
 	mv docs/commands.md.part docs/commands.md
+
+# The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
+config-tables: $(STAMP)
+	$(BIN)/python -m tests.rigs.config_tables

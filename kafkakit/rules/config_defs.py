@@ -1,7 +1,7 @@
 """Kafka's configuration definitions by minor version: types, ranges, defaults, synonyms and deprecations.
 
-The tables are `tables/kafka-MINOR.json`, generated from the jars' own `ConfigDef` and from a broker's
-`DescribeConfigs`; a test compares them with real brokers.
+The tables are `tables/kafka-MINOR.json`, generated from the jars' own `ConfigDef` (`make config-tables`); a test
+compares them with the `DescribeConfigs` of real brokers.
 """
 
 import json
@@ -52,8 +52,10 @@ class ConfigDef:
     """One key of one version.
 
     `default` is the text that `DescribeConfigs` shows, None for null. `minimum` and `maximum` are inclusive;
-    `one_of` holds the accepted texts (of each item, for a list). `rule` names a validator that neither describes:
-    `throttled-replicas`, `non-empty`, `non-null`, `no-duplicates`, `non-empty-list`, `metadata-version`.
+    `one_of` holds the accepted texts (of each item, for a list). `rules` name what these do not describe:
+    `required` (no default), `any-case` and `or-minus-one` (accepted besides), `non-empty`, `non-null`,
+    `no-duplicates`, `non-empty-list`, `throttled-replicas`, `metadata-version`, `quorum-voters`,
+    `quorum-bootstrap-servers`, and `dynamic-only` for a broker key that stands in no file.
     `synonyms` are the broker keys that a topic key inherits from, strongest first.
     """
 
@@ -93,7 +95,7 @@ class ConfigTable:
 def config_table(minor: str) -> ConfigTable:
     """The table of a minor version (`4.3`); `UsageError` for one that is not known.
 
-    Reads about 60 kB once for each version.
+    Reads about 40 kB once for each version.
     """
     if minor not in MINORS:
         raise UsageError(f"no configuration table for Kafka {minor!r:.40}", hint=f"known: {', '.join(MINORS)}")
