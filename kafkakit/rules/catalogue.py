@@ -3,10 +3,10 @@
 from functools import cache
 from types import ModuleType
 
-from kafkakit.rules.families import durability, retention
+from kafkakit.rules.families import durability, files, retention
 from kafkakit.rules.rule import LintRule
 
-FAMILIES: tuple[ModuleType, ...] = (durability, retention)
+FAMILIES: tuple[ModuleType, ...] = (durability, files, retention)
 
 
 @cache

@@ -58,9 +58,9 @@ class BrokerConfig:
     """One broker's configuration in its three layers; `is_known` is False where no file and no cluster showed it."""
 
     table: ConfigTable
-    static: Configs = NO_CONFIGS
-    dynamic_default: Configs = NO_CONFIGS
-    dynamic: Configs = NO_CONFIGS
+    static: Configs = field(default_factory=dict)
+    dynamic_default: Configs = field(default_factory=dict)
+    dynamic: Configs = field(default_factory=dict)
     is_known: bool = True
 
     def declared(self, key: str) -> Declared | None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.config_defs import ConfigTable
-from kafkakit.rules.effective import NO_CONFIGS, BrokerConfig, Configs, Declared, InputMissing, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ class LintConnector:
     """A Kafka Connect connector, or a worker where `is_worker`."""
 
     name: str
-    config: Configs = NO_CONFIGS
+    config: Configs = field(default_factory=dict)
     is_worker: bool = False
     place: Place | None = None
     owner: str | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Place
-from kafkakit.rules.effective import NO_CONFIGS, Configs
+from kafkakit.rules.effective import Configs
 from kafkakit.rules.subjects import (
     NO_FACTS,
     NO_HOST,
@@ -30,7 +30,7 @@ class TopicPiece:
     name: str
     place: Place | None
     cluster: str | None = None
-    configs: Configs = NO_CONFIGS
+    configs: Configs = field(default_factory=dict)
     partitions: int | None = None
     replication_factor: int | None = None
     partition_facts: tuple[PartitionFacts, ...] | None = None
@@ -38,6 +38,8 @@ class TopicPiece:
     labels: frozenset[str] = frozenset()
     owner: str | None = None
     ignored: Mapping[str, str] = field(default_factory=dict)
+    current: Mapping[str, str] | None = None
+    """The values that the cluster has now, where the file is a change to make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +51,8 @@ class BrokerPiece:
     id: int | None = None
     rack: str | None = None
     roles: tuple[str, ...] = ("broker",)
-    static: Configs = NO_CONFIGS
-    dynamic: Configs = NO_CONFIGS
+    static: Configs = field(default_factory=dict)
+    dynamic: Configs = field(default_factory=dict)
     host: HostFacts = NO_HOST
     log_dirs: tuple[LogDirFacts, ...] = ()
     version: str | None = None
@@ -58,6 +60,8 @@ class BrokerPiece:
     count: int = 1
     owner: str | None = None
     ignored: Mapping[str, str] = field(default_factory=dict)
+    is_known: bool = True
+    """False for a broker that is listed without its configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +72,7 @@ class ClusterPiece:
     name: str | None = None
     version: str | None = None
     env: str | None = None
-    dynamic_default: Configs = NO_CONFIGS
+    dynamic_default: Configs = field(default_factory=dict)
     broker_count: int | None = None
     rack_count: int | None = None
     groups: tuple[GroupFacts, ...] | None = None

@@ -1,0 +1,249 @@
+"""Puts the pieces of all files together into clusters, with the effective configuration of each broker and topic."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_of
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
+from kafkakit.rules.subjects import NO_FACTS, Estate, LintBroker, LintCluster, LintTopic, PartitionFacts, TopicFacts
+
+T = TypeVar("T")
+DEFAULT_ENV = "prod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssemblyOptions:
+    """What the files do not tell: the version that clusters run and the one to upgrade to, environment, name.
+
+    A file's own version, environment and cluster name count before these.
+    """
+
+    kafka_version: str | None = None
+    target_version: str | None = None
+    env: str | None = None
+    cluster: str | None = None
+
+
+@dataclass(slots=True)
+class _Parts:
+    clusters: list[ClusterPiece] = field(default_factory=list)
+    brokers: list[BrokerPiece] = field(default_factory=list)
+    topics: list[TopicPiece] = field(default_factory=list)
+    assignments: list[AssignmentPiece] = field(default_factory=list)
+
+
+def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
+    """The estate of all files: parts of one cluster name are one cluster; what names none joins the only one.
+
+    Linear in the number of pieces.
+    """
+    files = list(pieces)
+    by_name = _by_cluster(files, options)
+    clusters = tuple(_cluster(name, parts, options) for name, parts in by_name.items())
+    only = clusters[0] if len(clusters) == 1 else None
+    return Estate(
+        clusters=clusters,
+        agents=tuple(replace(agent, cluster=agent.cluster or only) for file in files for agent in file.agents),
+        connectors=tuple(replace(c, cluster=c.cluster or only) for file in files for c in file.connectors),
+    )
+
+
+def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, _Parts]:
+    named: dict[str, None] = {}
+    for file in files:
+        for cluster in file.clusters:
+            if cluster.name is not None:
+                named[cluster.name] = None
+        located: tuple[BrokerPiece | TopicPiece | AssignmentPiece, ...]
+        located = (*file.brokers, *file.topics, *file.assignments)
+        named.update(dict.fromkeys(piece.cluster for piece in located if piece.cluster is not None))
+    nameless = options.cluster or (next(iter(named)) if len(named) == 1 else "")
+    found: dict[str, _Parts] = {}
+
+    def parts(name: str | None) -> _Parts:
+        return found.setdefault(nameless if name is None else name, _Parts())
+
+    for file in files:
+        for cluster in file.clusters:
+            parts(cluster.name).clusters.append(cluster)
+        for broker in file.brokers:
+            parts(broker.cluster).brokers.append(broker)
+        for topic in file.topics:
+            parts(topic.cluster).topics.append(topic)
+        for assignment in file.assignments:
+            parts(assignment.cluster).assignments.append(assignment)
+    return dict(sorted(found.items()))
+
+
+def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
+    given = parts.clusters
+    version = (
+        _first(c.version for c in given) or _first(b.version for b in parts.brokers) or options.kafka_version or NEWEST
+    )
+    table = config_table(minor_of(version))
+    defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
+    brokers = tuple(_broker(b, table, defaults) for b in _merged_brokers(parts.brokers))
+    groups = [c.groups for c in given if c.groups is not None]
+    return LintCluster(
+        name=name,
+        table=table,
+        target=config_table(minor_of(options.target_version)) if options.target_version else None,
+        env=_first(c.env for c in given) or options.env or DEFAULT_ENV,
+        brokers=brokers,
+        topics=_topics(parts, inherited_config(brokers, table, defaults)),
+        groups=tuple(group for some in groups for group in some) if groups else None,
+        features=_first(c.features for c in given),
+        metadata_behind_days=_first(c.metadata_behind_days for c in given),
+        moves_running=_first(c.moves_running for c in given),
+        is_live=any(c.is_live for c in given),
+        broker_count=_first(c.broker_count for c in given),
+        rack_count=_first(c.rack_count for c in given),
+        labels=frozenset().union(*(c.labels for c in given)),
+        rollout=_first(c.rollout for c in given),
+        peers=_first(c.peers for c in given),
+        place=_first(c.place for c in given),
+    )
+
+
+def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs) -> BrokerConfig:
+    """The broker configuration that topics inherit: that of the first broker whose configuration is known."""
+    data = [b for b in brokers if b.is_broker]
+    known = [b.config for b in data if b.config.is_known]
+    if known:
+        return known[0]
+    if data:
+        return data[0].config
+    return BrokerConfig(table, dynamic_default=defaults, is_known=False)
+
+
+def _merged_brokers(pieces: Sequence[BrokerPiece]) -> list[BrokerPiece]:
+    """Brokers of one id are one, whichever file holds which part."""
+    found: dict[object, BrokerPiece] = {}
+    for piece in pieces:
+        key: object = piece.id if piece.id is not None else ("no id", len(found))
+        before = found.get(key)
+        found[key] = piece if before is None else _merge_broker(before, piece)
+    return list(found.values())
+
+
+def _merge_broker(first: BrokerPiece, second: BrokerPiece) -> BrokerPiece:
+    return replace(
+        first,
+        rack=first.rack or second.rack,
+        static={**second.static, **first.static},
+        dynamic={**second.dynamic, **first.dynamic},
+        host=first.host if first.host != BrokerPiece(place=None).host else second.host,
+        log_dirs=first.log_dirs or second.log_dirs,
+        version=first.version or second.version,
+        is_alive=first.is_alive and second.is_alive,
+        owner=first.owner or second.owner,
+        ignored={**second.ignored, **first.ignored},
+        is_known=first.is_known or second.is_known,
+    )
+
+
+def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBroker:
+    rack = piece.rack
+    if rack is None and "broker.rack" in piece.static:
+        rack = piece.static["broker.rack"].text or None
+    return LintBroker(
+        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known),
+        id=piece.id,
+        rack=rack,
+        roles=piece.roles,
+        host=piece.host,
+        log_dirs=piece.log_dirs,
+        version=piece.version,
+        is_alive=piece.is_alive,
+        count=piece.count,
+        place=piece.place,
+        owner=piece.owner,
+    )
+
+
+def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
+    inherited: dict[str, Declared] = {}
+    found: dict[str, TopicPiece] = {}
+    for piece in parts.topics:
+        before = found.get(piece.name)
+        found[piece.name] = piece if before is None else _merge_topic(before, piece)
+    targets: dict[str, dict[int, AssignmentPiece]] = {}
+    for assignment in parts.assignments:
+        targets.setdefault(assignment.topic, {})[assignment.partition] = assignment
+    topics = [_topic(piece, targets.pop(piece.name, {}), broker, inherited) for piece in found.values()]
+    unseen = replace(broker, is_known=False)
+    for name, wanted in targets.items():
+        piece = TopicPiece(name=name, place=min(a.place for a in wanted.values()))
+        topics.append(_topic(piece, wanted, unseen, {}))
+    return tuple(topics)
+
+
+def _topic(
+    piece: TopicPiece, targets: Mapping[int, AssignmentPiece], broker: BrokerConfig, inherited: dict[str, Declared]
+) -> LintTopic:
+    facts = piece.partition_facts
+    if targets:
+        facts = _after_assignment(facts or (), targets)
+    replicas = {len(p.replicas) for p in facts or () if p.replicas}
+    factor = piece.replication_factor if not targets or piece.replication_factor is None else None
+    return LintTopic(
+        name=piece.name,
+        config=TopicConfig(piece.configs, broker, inherited),
+        partitions=piece.partitions
+        if piece.partitions is not None or piece.partition_facts is None
+        else len(piece.partition_facts),
+        replication_factor=factor or (min(replicas) if replicas else piece.replication_factor),
+        partition_facts=facts,
+        facts=piece.facts,
+        labels=piece.labels,
+        current=piece.current,
+        place=piece.place,
+        owner=piece.owner,
+    )
+
+
+def _after_assignment(
+    facts: Iterable[PartitionFacts], targets: Mapping[int, AssignmentPiece]
+) -> tuple[PartitionFacts, ...]:
+    """The partitions as they are after the reassignment; ISR and leader of those that move are not known."""
+    after = {p.partition: p for p in facts}
+    for number, target in targets.items():
+        before = after.get(number) or PartitionFacts(partition=number, replicas=())
+        after[number] = replace(before, replicas=target.replicas, isr=None, leader=None)
+    return tuple(after[number] for number in sorted(after))
+
+
+def _merge_topic(first: TopicPiece, second: TopicPiece) -> TopicPiece:
+    """One topic out of two files: what the first declares counts, the other fills what it leaves open.
+
+    Where both set a key to different values, the one from a snapshot or a live cluster is the current value.
+    """
+    declared, seen = (second, first) if first.partition_facts and not second.partition_facts else (first, second)
+    current = declared.current
+    if current is None and seen.partition_facts is not None and declared.partition_facts is None:
+        current = {key: value.text for key, value in seen.configs.items()}
+    return replace(
+        declared,
+        configs={**seen.configs, **declared.configs},
+        partitions=_first((declared.partitions, seen.partitions)),
+        replication_factor=_first((declared.replication_factor, seen.replication_factor)),
+        partition_facts=_first((declared.partition_facts, seen.partition_facts)),
+        facts=_merge_facts(declared.facts, seen.facts),
+        labels=declared.labels | seen.labels,
+        owner=declared.owner or seen.owner,
+        ignored={**seen.ignored, **declared.ignored},
+        current=current,
+    )
+
+
+def _merge_facts(first: TopicFacts, second: TopicFacts) -> TopicFacts:
+    if NO_FACTS in (first, second):
+        return second if first == NO_FACTS else first
+    names = TopicFacts.__dataclass_fields__
+    return TopicFacts(**{name: _first((getattr(first, name), getattr(second, name))) for name in names})
+
+
+def _first(values: Iterable[T | None]) -> T | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,168 @@
+"""The kit's own format: a cluster, or a part of one, as YAML (`docs/lint.md`, `lint-cluster.schema.json`)."""
+
+from dataclasses import dataclass
+
+from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Sequence
+from kafkakit.lint.decide.kinds.kafkakit_facts import (
+    cluster_facts,
+    host_facts,
+    log_dirs,
+    partition_facts,
+    topic_facts,
+)
+from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.rules.effective import Configs, Source
+
+CLUSTER_KEYS = (
+    "kafkakit", "schema", "cluster", "version", "env", "labels", "defaults", "config", "broker_count", "rack_count",
+    "brokers", "topics", "observed", "owner", "x-anchors",
+)  # fmt: skip
+BROKER_KEYS = (
+    "id", "rack", "roles", "config", "dynamic", "count", "version", "owner", "alive", "host", "log_dirs", "lint",
+)  # fmt: skip
+TOPIC_KEYS = ("name", "partitions", "replication_factor", "config", "labels", "owner", "lint", "observed")
+ENVS = ("prod", "staging", "dev")
+
+
+def is_kafkakit_cluster(root: Node) -> bool:
+    """True for the header `kafkakit: cluster`, or for parts of a cluster in the shape of this format alone."""
+    if not isinstance(root, Mapping):
+        return False
+    if "kafkakit" in root.entries:
+        return root.text("kafkakit") == "cluster"
+    if not root.entries.keys() <= frozenset(CLUSTER_KEYS):
+        return False
+    has_list = any(isinstance(root.get(key), Sequence) for key in ("brokers", "topics"))
+    return has_list or not root.entries.keys().isdisjoint(("cluster", "defaults", "config", "broker_count", "observed"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What a file says for all its brokers and topics."""
+
+    cluster: str | None
+    config: Configs
+    has_config: bool
+    owner: str | None
+
+
+def _read_one(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    reader.known_keys(root, CLUSTER_KEYS, "a cluster")
+    shared = _Shared(
+        cluster=reader.text(root, "cluster"),
+        config=reader.configs(reader.mapping(root, "config"), Source.STATIC),
+        has_config="config" in root.entries,
+        owner=reader.text(root, "owner"),
+    )
+    brokers = tuple(_broker(reader, node, shared) for node in reader.mappings(root, "brokers"))
+    broker_count = reader.integer(root, "broker_count", 1)
+    if not brokers and shared.has_config:
+        brokers = (
+            BrokerPiece(
+                place=reader.place(root),
+                cluster=shared.cluster,
+                static=shared.config,
+                count=broker_count or 1,
+                owner=shared.owner,
+            ),
+        )
+    return Pieces(
+        clusters=(_cluster(reader, root, shared, broker_count),),
+        brokers=brokers,
+        topics=tuple(
+            piece for node in reader.mappings(root, "topics") if (piece := _topic(reader, node, shared)) is not None
+        ),
+        problems=tuple(reader.problems),
+    )
+
+
+def _cluster(reader: Reader, root: Mapping, shared: _Shared, broker_count: int | None) -> ClusterPiece:
+    env = reader.text(root, "env")
+    if env is not None and env not in ENVS:
+        reader.problem(root.entries["env"].value, f"env must be one of {', '.join(ENVS)}", "env")
+        env = None
+    facts = cluster_facts(reader, reader.mapping(root, "observed"))
+    return ClusterPiece(
+        place=reader.place(root),
+        name=shared.cluster,
+        version=reader.text(root, "version"),
+        env=env,
+        dynamic_default=reader.configs(reader.mapping(root, "defaults"), Source.DYNAMIC_DEFAULT),
+        broker_count=broker_count,
+        rack_count=reader.integer(root, "rack_count", 1),
+        labels=frozenset(reader.texts(root, "labels")),
+        groups=facts.groups,
+        features=facts.features,
+        metadata_behind_days=facts.metadata_behind_days,
+        moves_running=facts.moves_running,
+        is_live=facts.is_live,
+        rollout=facts.rollout,
+        peers=facts.peers,
+    )
+
+
+def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
+    reader.known_keys(node, BROKER_KEYS, "a broker")
+    own = reader.configs(reader.mapping(node, "config"), Source.STATIC)
+    alive = reader.flag(node, "alive")
+    return BrokerPiece(
+        place=reader.place(node),
+        cluster=shared.cluster,
+        id=reader.integer(node, "id"),
+        rack=reader.text(node, "rack"),
+        roles=reader.texts(node, "roles") or ("broker",),
+        static={**shared.config, **own} if shared.config and own else own or shared.config,
+        dynamic=reader.configs(reader.mapping(node, "dynamic"), Source.DYNAMIC_BROKER),
+        host=host_facts(reader, reader.mapping(node, "host")),
+        log_dirs=log_dirs(reader, node),
+        version=reader.text(node, "version"),
+        is_alive=alive is not False,
+        count=reader.integer(node, "count", 1) or 1,
+        owner=reader.text(node, "owner") or shared.owner,
+        ignored=_ignored(reader, node),
+        is_known=shared.has_config or "config" in node.entries,
+    )
+
+
+def _topic(reader: Reader, node: Mapping, shared: _Shared) -> TopicPiece | None:
+    reader.known_keys(node, TOPIC_KEYS, "a topic")
+    name = reader.text(node, "name")
+    if name is None:
+        reader.problem(node, "a topic needs a name", "name")
+        return None
+    observed = reader.mapping(node, "observed")
+    return TopicPiece(
+        name=name,
+        place=reader.place(node),
+        cluster=shared.cluster,
+        configs=reader.configs(reader.mapping(node, "config"), Source.TOPIC),
+        partitions=reader.integer(node, "partitions", 1),
+        replication_factor=reader.integer(node, "replication_factor", 1),
+        partition_facts=partition_facts(reader, observed),
+        facts=topic_facts(reader, observed),
+        labels=frozenset(reader.texts(node, "labels")),
+        owner=reader.text(node, "owner") or shared.owner,
+        ignored=_ignored(reader, node),
+        current=reader.plain_texts(observed.mapping("current")) if observed and observed.get("current") else None,
+    )
+
+
+def _ignored(reader: Reader, node: Mapping) -> dict[str, str]:
+    return reader.plain_texts(node.mapping("lint", "ignore"))
+
+
+def read_kafkakit(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    """The pieces of a file of this kind; every document of it is a part of a cluster."""
+    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
+
+
+KIND = Kind(
+    name="kafkakit",
+    about="kafkakit cluster and topic YAML",
+    formats=("yaml", "json"),
+    recognise=is_kafkakit_cluster,
+    read=read_kafkakit,
+)

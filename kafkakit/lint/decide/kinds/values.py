@@ -1,0 +1,148 @@
+"""Reading values out of located trees: numbers, names and configurations, with a problem for each wrong shape."""
+
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass, field
+
+from kafkakit.core.findings import Place
+from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.pieces import FileProblem
+from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
+TRUE_WORDS = frozenset({"true", "yes", "on"})
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads values of one document and keeps the problems it meets."""
+
+    document: Document
+    problems: list[FileProblem] = field(default_factory=list)
+
+    def place(self, node: Node) -> Place:
+        """Where a value begins."""
+        return self.document.place(node.start)
+
+    def problem(self, node: Node, message: str, key: str | None = None) -> None:
+        """Keep a problem of shape."""
+        self.problems.append(FileProblem(rule=UNPARSABLE, message=message, place=self.place(node), key=key))
+
+    def known_keys(self, node: Mapping, known: Iterable[str], what: str) -> None:
+        """Keep a problem for every key that is not known."""
+        allowed = frozenset(known)
+        for entry in node.entries.values():
+            if entry.key.text not in allowed:
+                self.problem(entry.key, f"{what} has no field {entry.key.text!r:.60}", entry.key.text)
+
+    def mapping(self, node: Mapping, key: str) -> Mapping | None:
+        """The mapping at a key; a problem for another shape."""
+        found = node.get(key)
+        if found is not None and not isinstance(found, Mapping):
+            self.problem(found, f"{key} must be a mapping of keys to values", key)
+            return None
+        return found
+
+    def mappings(self, node: Mapping, key: str) -> tuple[Mapping, ...]:
+        """The mappings in the list at a key; a problem for each other shape."""
+        found = node.get(key)
+        if found is None:
+            return ()
+        if not isinstance(found, Sequence):
+            self.problem(found, f"{key} must be a list", key)
+            return ()
+        for item in found.items:
+            if not isinstance(item, Mapping):
+                self.problem(item, f"an item of {key} must be a mapping of keys to values", key)
+        return tuple(item for item in found.items if isinstance(item, Mapping))
+
+    def text(self, node: Mapping, key: str) -> str | None:
+        """The text at a key."""
+        found = node.get(key)
+        if found is not None and not isinstance(found, Scalar):
+            self.problem(found, f"{key} must be a text", key)
+            return None
+        return None if found is None else found.text
+
+    def texts(self, node: Mapping, key: str) -> tuple[str, ...]:
+        """The texts in the list at a key; one text counts as a list of one."""
+        found = node.get(key)
+        if isinstance(found, Scalar):
+            return (found.text,)
+        return tuple(item.text for item in node.sequence(key) if isinstance(item, Scalar))
+
+    def integer(self, node: Mapping, key: str, minimum: int = 0) -> int | None:
+        """The whole number at a key; a problem for another text, or one below the minimum."""
+        found = node.get(key)
+        if found is None:
+            return None
+        number = to_int(whole(found.text)) if isinstance(found, Scalar) else None
+        if number is None or number < minimum:
+            self.problem(found, f"{key} must be a whole number, {minimum} or more", key)
+            return None
+        return number
+
+    def number(self, node: Mapping, key: str) -> float | None:
+        """The number at a key."""
+        found = node.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, Scalar) or not _NUMBER.fullmatch(found.text):
+            self.problem(found, f"{key} must be a number", key)
+            return None
+        return float(found.text)
+
+    def integers(self, node: Mapping, key: str) -> tuple[int, ...] | None:
+        """The whole numbers in the list at a key."""
+        found = node.get(key)
+        if found is None:
+            return None
+        items = found.items if isinstance(found, Sequence) else [found]
+        numbers = [to_int(item.text) if isinstance(item, Scalar) else None for item in items]
+        if any(number is None for number in numbers):
+            self.problem(found, f"{key} must be a list of whole numbers", key)
+            return None
+        return tuple(number for number in numbers if number is not None)
+
+    def flag(self, node: Mapping, key: str) -> bool | None:
+        """True or false at a key."""
+        found = node.get(key)
+        if found is None:
+            return None
+        return isinstance(found, Scalar) and found.text.lower() in TRUE_WORDS
+
+    def configs(self, node: Mapping | None, source: Source) -> Configs:
+        """A mapping of configuration keys as values with their places: those of the keys."""
+        if node is None or not node.entries:
+            return NO_CONFIGS
+        place = self.document.place
+        found: dict[str, Declared] = {}
+        for key, (at, value) in node.entries.items():
+            if type(value) is Scalar:
+                if not value.is_null:
+                    found[key] = Declared(value.text, source, place(at.start))
+            elif isinstance(value, Sequence) and all(isinstance(item, Scalar) for item in value.items):
+                text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
+                found[key] = Declared(text, source, place(at.start))
+            else:
+                self.problem(value, f"the value of {key:.100} must be a text or a number", key)
+        return found
+
+    def plain_texts(self, node: Mapping | None) -> dict[str, str]:
+        """A mapping of texts."""
+        entries = node.entries.values() if node is not None else ()
+        return {e.key.text: e.value.text for e in entries if isinstance(e.value, Scalar)}
+
+    def numbers(self, node: Mapping, key: str) -> MappingABC[str, float]:
+        """A mapping of numbers at a key."""
+        found = self.mapping(node, key)
+        read = {name: self.number(found, name) for name in found.entries} if found is not None else {}
+        return {name: number for name, number in read.items() if number is not None}
+
+
+def whole(text: str) -> str:
+    """A number as JSON tools may write a whole one: `12.0` is `12`."""
+    found = _WHOLE_FLOAT.fullmatch(text)
+    return found.group(1) if found else text

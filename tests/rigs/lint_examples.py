@@ -1,0 +1,62 @@
+"""Linting of texts in memory: examples of rules' pages, and files of tests."""
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
+from kafkakit.lint.decide.kinds.registry import read_text
+from kafkakit.lint.decide.problems import check_problems
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.engine import Outcome, check_estate, in_file_order
+from kafkakit.rules.rule import Limits, LintRule
+from kafkakit.rules.subjects import Estate
+
+EXAMPLE_FILE = "example.yaml"
+_PART = re.compile(r"^(Why|Source|Options|Bad|Good):[ \t]*", re.MULTILINE)
+_FILE = re.compile(r"^--- (\S+)\n", re.MULTILINE)
+
+
+def estate_of(texts: Mapping[str, str], options: AssemblyOptions | None = None) -> Estate:
+    """The estate of some files."""
+    readings = [read_text(path, text, is_named=True) for path, text in texts.items()]
+    return assemble([reading.pieces for reading in readings], options or AssemblyOptions())
+
+
+def outcome_of(
+    texts: Mapping[str, str],
+    *,
+    rules: Sequence[LintRule] | None = None,
+    limits: Limits | None = None,
+    options: AssemblyOptions | None = None,
+) -> Outcome:
+    """What all rules, or the given ones, find in some files, each given by its name."""
+    chosen = all_rules() if rules is None else rules
+    readings = [read_text(path, text, is_named=True) for path, text in texts.items()]
+    pieces = [reading.pieces for reading in readings]
+    found = check_estate(assemble(pieces, options or AssemblyOptions()), chosen, limits or Limits())
+    problems = [problem for piece in pieces for problem in piece.problems]
+    of_files = check_problems(problems, {rule.code: rule for rule in chosen})
+    return replace(found, checked=in_file_order((*found.checked, *of_files)))
+
+
+def codes_of(outcome: Outcome) -> set[str]:
+    """The codes of the rules that found something."""
+    return {checked.rule.code for checked in outcome.checked}
+
+
+def page_parts(page: str) -> dict[str, str]:
+    """The parts of a rule's page by their titles, dedented; the first sentence is the part `""`."""
+    text = textwrap.dedent("    " + page) if not page.startswith(("\n", " ")) else textwrap.dedent(page)
+    pieces = _PART.split(text)
+    return {"": pieces[0].strip()} | {
+        title: textwrap.dedent(body).strip("\n") for title, body in zip(pieces[1::2], pieces[2::2], strict=True)
+    }
+
+
+def files_of(example: str) -> dict[str, str]:
+    """The files of an example: what stands before the first `--- path` line is a file of the kind `kafkakit`."""
+    pieces = _FILE.split(example + "\n")
+    named = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    return {EXAMPLE_FILE: pieces[0], **named} if pieces[0].strip() else named
