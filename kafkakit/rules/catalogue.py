@@ -3,10 +3,36 @@
 from functools import cache
 from types import ModuleType
 
-from kafkakit.rules.families import durability, files, retention
+from kafkakit.rules.families import (
+    brokers,
+    drift,
+    drift_load,
+    durability,
+    files,
+    groups,
+    messages,
+    messages_data,
+    placement,
+    placement_use,
+    retention,
+    security,
+)
 from kafkakit.rules.rule import LintRule
 
-FAMILIES: tuple[ModuleType, ...] = (durability, files, retention)
+FAMILIES: tuple[ModuleType, ...] = (
+    brokers,
+    drift,
+    drift_load,
+    durability,
+    files,
+    groups,
+    messages,
+    messages_data,
+    placement,
+    placement_use,
+    retention,
+    security,
+)
 
 
 @cache

@@ -63,6 +63,12 @@ class BrokerConfig:
     dynamic: Configs = field(default_factory=dict)
     is_known: bool = True
 
+    def given(self) -> "BrokerConfig":
+        """This configuration; `InputMissing` when no file and no cluster showed it."""
+        if not self.is_known:
+            raise InputMissing("broker configuration")
+        return self
+
     def declared(self, key: str) -> Declared | None:
         """The strongest value that was set for exactly this key."""
         return self.dynamic.get(key) or self.dynamic_default.get(key) or self.static.get(key)
@@ -148,6 +154,12 @@ class TopicConfig:
     def number(self, key: str) -> int | None:
         """The effective value as a whole number; None when it has none or does not parse (KKV002)."""
         return to_int(self.value(key).text)
+
+    def sure_text(self, key: str) -> str:
+        """As `text`; `InputMissing` when a broker's configuration decides and was not given."""
+        if not self.is_sure(key):
+            raise InputMissing("broker configuration")
+        return self.text(key)
 
     def sure_number(self, key: str) -> int | None:
         """As `number`; `InputMissing` when a broker's configuration decides and was not given."""

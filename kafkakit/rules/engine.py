@@ -9,9 +9,9 @@ from kafkakit.core.findings import Finding, Place, Setting, Severity
 from kafkakit.rules.config_defs import ConfigDef, Scope
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig
 from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
+from kafkakit.rules.secrets import HIDDEN, is_secret_key
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
 
-HIDDEN = "[hidden]"
 _ORDER = tuple(Severity)
 AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | Estate
 
@@ -54,7 +54,7 @@ def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:
 def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: LintCluster | None) -> Checked:
     """A violation as a finding; values of secret settings are hidden."""
     declared, definition = _declared(subject, violation.key)
-    hidden = definition is not None and definition.is_sensitive
+    hidden = (definition is not None and definition.is_sensitive) or is_secret_key(violation.key or "")
     observed = violation.observed if violation.observed is not None or declared is None else declared.text
     setting = None
     if violation.key is not None:
@@ -66,7 +66,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
         )
     where = violation.where or (subject.where if not isinstance(subject, Estate) else "estate")
     if cluster is not None and not isinstance(subject, LintCluster):
-        where = f"{where} of {cluster.name}" if cluster.name else where
+        where = cluster.within(where)
     place = violation.place or (declared.place if declared is not None else None)
     return Checked(
         Finding(

@@ -110,6 +110,12 @@ class Limits:
     consumer_partition_fetch_bytes: int = 2**20
     receive_message_bytes: int = 100_000_000
     recovery_s: float = 7_200.0
+    recovery_bytes_s: float = 100e6
+    """The throttle for replacing a broker, where the brokers have none set."""
+    timestamp_skew_s: float = 3_600.0
+    stale_override_days: float = 30.0
+    mirror_may_differ: tuple[str, ...] = ()
+    """Topic keys that a mirror may set otherwise."""
     strict: bool = False
     """Report what only the profile `strict` reports."""
 

@@ -46,6 +46,8 @@ class LogDirFacts:
     path: str
     total_bytes: int | None = None
     usable_bytes: int | None = None
+    daily_used_bytes: tuple[int, ...] | None = None
+    """The most that was used on each of the last days, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class LintBroker:
     is_alive: bool = True
     count: int = 1
     """How many brokers this one stands for (replicas of a node pool)."""
+    override_age_s: Mapping[str, float] | None = None
+    """How long ago each dynamic override was set, by key."""
     place: Place | None = None
     owner: str | None = None
 
@@ -118,6 +122,8 @@ class TopicFacts:
     dirty_unique_keys: int | None = None
     timestamp_skew_s: float | None = None
     batches: tuple[BatchFacts, ...] | None = None
+    override_age_s: Mapping[str, float] | None = None
+    """How long ago each override was set in the cluster, by key."""
 
 
 NO_FACTS = TopicFacts()
@@ -209,6 +215,8 @@ class LintCluster:
     rack_count: int | None = None
     labels: frozenset[str] = frozenset()
     rollout: RolloutFacts | None = None
+    versions_differ_days: float | None = None
+    """Since when the brokers have run different versions."""
     peers: Mapping[str, tuple[str, ...]] | None = None
     """Values of the clusters of the same label, by key."""
     place: Place | None = None
@@ -217,6 +225,10 @@ class LintCluster:
     def where(self) -> str:
         """The cluster in a finding."""
         return f"cluster {self.name}"
+
+    def within(self, where: str) -> str:
+        """Something in this cluster, as findings name it."""
+        return f"{where} of {self.name}" if self.name else where
 
     @property
     def is_prod(self) -> bool:

@@ -103,6 +103,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
         labels=frozenset().union(*(c.labels for c in given)),
         rollout=_first(c.rollout for c in given),
         peers=_first(c.peers for c in given),
+        versions_differ_days=_first(c.versions_differ_days for c in given),
         place=_first(c.place for c in given),
     )
 

@@ -83,6 +83,7 @@ class ClusterPiece:
     labels: frozenset[str] = frozenset()
     rollout: RolloutFacts | None = None
     peers: Mapping[str, tuple[str, ...]] | None = None
+    versions_differ_days: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,6 +101,7 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared, broker_count: int |
         is_live=facts.is_live,
         rollout=facts.rollout,
         peers=facts.peers,
+        versions_differ_days=facts.versions_differ_days,
     )
 
 

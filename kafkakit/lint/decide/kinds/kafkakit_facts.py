@@ -29,6 +29,7 @@ class ObservedCluster:
     is_live: bool = False
     rollout: RolloutFacts | None = None
     peers: dict[str, tuple[str, ...]] | None = None
+    versions_differ_days: float | None = None
 
 
 def cluster_facts(reader: Reader, node: Mapping | None) -> ObservedCluster:
@@ -37,7 +38,16 @@ def cluster_facts(reader: Reader, node: Mapping | None) -> ObservedCluster:
         return ObservedCluster()
     reader.known_keys(
         node,
-        ("groups", "features", "metadata_behind_days", "moves_running", "live", "rollout", "peers"),
+        (
+            "groups",
+            "features",
+            "metadata_behind_days",
+            "moves_running",
+            "live",
+            "rollout",
+            "peers",
+            "versions_differ_days",
+        ),
         "what is observed of a cluster",
     )
     features = reader.mapping(node, "features")
@@ -53,6 +63,7 @@ def cluster_facts(reader: Reader, node: Mapping | None) -> ObservedCluster:
         is_live=bool(reader.flag(node, "live")),
         rollout=None if rollout is None else _rollout(reader, rollout),
         peers=None if peers is None else {key: reader.texts(peers, key) for key in peers.entries},
+        versions_differ_days=reader.number(node, "versions_differ_days"),
     )
 
 
@@ -99,6 +110,7 @@ def log_dirs(reader: Reader, node: Mapping) -> tuple[LogDirFacts, ...]:
             path=reader.text(part, "path") or "",
             total_bytes=reader.integer(part, "total_bytes"),
             usable_bytes=reader.integer(part, "usable_bytes"),
+            daily_used_bytes=reader.integers(part, "daily_used_bytes"),
         )
         for part in reader.mappings(node, "log_dirs")
     )
@@ -143,6 +155,7 @@ def topic_facts(reader: Reader, node: Mapping | None) -> TopicFacts:
         batches=None
         if node.get("batches") is None
         else tuple(_batch(reader, b) for b in reader.mappings(node, "batches")),
+        override_age_s=None if node.get("override_age_s") is None else reader.numbers(node, "override_age_s"),
     )
 
 

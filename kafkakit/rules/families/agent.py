@@ -1,0 +1,271 @@
+"""A: rules of the Datadog agent's `kafka_consumer.d/conf.yaml`."""
+
+from collections.abc import Iterator
+
+from kafkakit.core.findings import shown
+from kafkakit.core.quantities import counted
+from kafkakit.rules.effective import InputMissing, to_items
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    agent_rule,
+)
+from kafkakit.rules.subjects import LintAgent, LintCluster, known
+
+KIND = "kafka_consumer"
+CONNECT = "kafka_connect_str"
+SELECTORS = (
+    "consumer_groups",
+    "consumer_groups_regex",
+    "monitor_unlisted_consumer_groups",
+    "enable_cluster_monitoring",
+)
+PARTITION_LIMIT = 500
+
+
+@agent_rule("KKA951", WARNING, CORE)
+def default_connect_str(agent: LintAgent, limits: Limits) -> Violations:
+    """The agent connects to `localhost:9092`, or to a single broker.
+
+    Why: `localhost` is right only for an agent on a broker's own machine. With one endpoint the check fails whenever
+    that broker restarts; the specification recommends several.
+    Source: DataDog integrations-core, `kafka_consumer/assets/configuration/spec.yaml`.
+
+    Bad:
+        --- kafka_consumer.d/conf.yaml
+        init_config: {}
+        instances:
+          - kafka_connect_str: localhost:9092
+            monitor_unlisted_consumer_groups: true
+
+    Good:
+        --- kafka_consumer.d/conf.yaml
+        init_config: {}
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            monitor_unlisted_consumer_groups: true
+    """
+    del limits
+    if agent.kind != KIND:
+        return
+    declared = agent.settings.get(CONNECT)
+    endpoints = to_items(declared.text) if declared is not None else ("localhost:9092",)
+    if any("%%" in e for e in endpoints):
+        return  # a template of the agent's autodiscovery
+    local = [e for e in endpoints if e.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]")]
+    if local:
+        where = f"connects to {local[0]}" + ("" if declared is not None else f", the default without {CONNECT}")
+        yield Violation(message=f"the agent {where}: right only on a broker's own machine", key=CONNECT)
+    elif len(endpoints) == 1:
+        yield Violation(
+            message=f"{endpoints[0]} is the only endpoint: nothing is collected while that broker is away", key=CONNECT
+        )
+
+
+@agent_rule("KKA952", ERROR, CORE)
+def no_groups_selected(agent: LintAgent, limits: Limits) -> Violations:
+    """The agent's instance selects no consumer groups, so it collects nothing.
+
+    Why: one of consumer_groups, consumer_groups_regex, monitor_unlisted_consumer_groups and
+    enable_cluster_monitoring is required; without one the check runs and sends no lag.
+    Source: DataDog integrations-core, `kafka_consumer/assets/configuration/spec.yaml`.
+
+    Bad:
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+
+    Good:
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            monitor_unlisted_consumer_groups: true
+    """
+    del limits
+    if agent.kind == KIND and not _lists_groups(agent) and not any(_is_true(agent, key) for key in SELECTORS[2:]):
+        yield Violation(
+            message=f"none of {', '.join(SELECTORS)} is set: nothing is collected",
+            hint="set monitor_unlisted_consumer_groups: true, or list groups",
+        )
+
+
+@agent_rule("KKA953", WARNING, CORE, fix=Fix.SAFE)
+def ignored_group_list(agent: LintAgent, limits: Limits) -> Violations:
+    """Groups are listed beside `monitor_unlisted_consumer_groups: true`, which ignores the lists.
+
+    Why: all groups are collected, up to the limit of 500 partitions, so the listed ones may be among those dropped.
+    Source: DataDog integrations-core, `kafka_consumer/assets/configuration/spec.yaml`.
+
+    Bad:
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            monitor_unlisted_consumer_groups: true
+            consumer_groups:
+              billing: {}
+
+    Good:
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            consumer_groups:
+              billing: {}
+    """
+    del limits
+    if agent.kind != KIND or not _is_true(agent, "monitor_unlisted_consumer_groups"):
+        return
+    lists = [key for key in SELECTORS[:2] if key in agent.settings]
+    if agent.groups and "consumer_groups" not in lists:
+        lists.insert(0, "consumer_groups")
+    for key in lists:
+        yield Violation(
+            message=f"{key} is ignored: monitor_unlisted_consumer_groups is true",
+            key=key,
+            edits=(Edit(key, is_safe=True),),
+        )
+
+
+@agent_rule("KKA954", WARNING, CORE, Needs.FILE, Needs.LIVE)
+def partition_limit(agent: LintAgent, limits: Limits) -> Violations:
+    """The agent's instance asks for more than 500 partitions.
+
+    Why: the check collects metrics for at most 500 partitions (each group counts its own) and drops the others,
+    which ones is not defined.
+    Source: Datadog documentation, "Kafka consumer", limits.
+
+    Bad:
+        --- cluster.yaml
+        topics: [{name: orders, partitions: 300}]
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            consumer_groups:
+              billing: {orders: []}
+              search: {orders: []}
+
+    Good:
+        --- cluster.yaml
+        topics: [{name: orders, partitions: 100}]
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            consumer_groups:
+              billing: {orders: []}
+              search: {orders: []}
+    """
+    del limits
+    if agent.kind != KIND:
+        return
+    own = agent.settings.get("max_partition_contexts")
+    limit = int(own.text) if own is not None and own.text.isdigit() else PARTITION_LIMIT
+    number = sum(_asked_for(agent))
+    if number > limit:
+        yield Violation(
+            message=f"{counted(number, 'partition')} are asked for, the agent collects {limit} and drops others",
+            key=next((key for key in SELECTORS if key in agent.settings), None),
+            hint="list the groups and topics that matter, or use several instances",
+        )
+
+
+@agent_rule("KKA955", NOTE, STRICT, Needs.FILE, Needs.LIVE)
+def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
+    """A listed group, topic or partition is not in the cluster.
+
+    Why: the agent asks for it at every run and sends nothing; an alert on its lag never fires.
+    Source: DataDog integrations-core, `kafka_consumer`.
+
+    Bad:
+        --- cluster.yaml
+        topics: [{name: orders, partitions: 3}]
+        observed: {groups: [{name: billing, topics: [orders]}]}
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            consumer_groups:
+              biling: {orders: []}
+
+    Good:
+        --- cluster.yaml
+        topics: [{name: orders, partitions: 3}]
+        observed: {groups: [{name: billing, topics: [orders]}]}
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            consumer_groups:
+              billing: {orders: []}
+    """
+    del limits
+    if agent.kind != KIND or not agent.groups:
+        return
+    cluster = known(agent.cluster, "the agent's cluster")
+    dead = list(_dead(agent, cluster))
+    if dead:
+        yield Violation(
+            message=f"{shown(dead)} {'is' if len(dead) == 1 else 'are'} not in the cluster", key="consumer_groups"
+        )
+
+
+def _dead(agent: LintAgent, cluster: LintCluster) -> Iterator[str]:
+    groups = {g.name for g in known(cluster.groups, "consumer groups")}
+    topics = _partitions_of(cluster)
+    for group, listed in (agent.groups or {}).items():
+        if group not in groups:
+            yield f"group {group}"
+            continue
+        for topic, partitions in listed.items():
+            number = topics.get(topic)
+            if topic not in topics:
+                yield f"topic {topic}"
+            elif number is not None:
+                yield from (f"partition {topic}-{p}" for p in partitions if p >= number)
+
+
+def _asked_for(agent: LintAgent) -> Iterator[int]:
+    """The partitions that each part of an instance asks for; `InputMissing` where the cluster has to tell."""
+    if _is_true(agent, "monitor_all_broker_highwatermarks"):
+        yield sum(_known_partitions(known(agent.cluster, "the agent's cluster")).values())
+    if _is_true(agent, "monitor_unlisted_consumer_groups"):
+        cluster = known(agent.cluster, "the agent's cluster")
+        numbers = _known_partitions(cluster)
+        for group in known(cluster.groups, "consumer groups"):
+            yield sum(numbers.get(name, 0) for name in group.topics)
+        return
+    if "consumer_groups_regex" in agent.settings and not agent.groups:
+        raise InputMissing("groups that a pattern selects")
+    for name, listed in (agent.groups or {}).items():
+        if not listed:
+            cluster = known(agent.cluster, "the agent's cluster")
+            numbers = _known_partitions(cluster)
+            read = next((g.topics for g in known(cluster.groups, "consumer groups") if g.name == name), ())
+            yield sum(numbers.get(topic, 0) for topic in read)
+        for topic, partitions in listed.items():
+            if partitions:
+                yield len(partitions)
+            else:
+                yield _known_partitions(known(agent.cluster, "the agent's cluster")).get(topic, 0)
+
+
+def _partitions_of(cluster: LintCluster) -> dict[str, int | None]:
+    return {t.name: t.partitions if t.partition_facts is None else len(t.partition_facts) for t in cluster.topics}
+
+
+def _known_partitions(cluster: LintCluster) -> dict[str, int]:
+    return {name: known(number, "partitions of topics") for name, number in _partitions_of(cluster).items()}
+
+
+def _lists_groups(agent: LintAgent) -> bool:
+    return bool(agent.groups) or any(key in agent.settings and agent.settings[key].text for key in SELECTORS[:2])
+
+
+def _is_true(agent: LintAgent, key: str) -> bool:
+    declared = agent.settings.get(key)
+    return declared is not None and declared.text.strip().lower() in ("true", "yes", "on")

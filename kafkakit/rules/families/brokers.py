@@ -1,0 +1,361 @@
+"""B: rules of brokers: partitions, log dirs, threads, throttles left behind, connections."""
+
+from kafkakit.core.findings import Severity
+from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.rules.effective import InputMissing
+from kafkakit.rules.placement_facts import declared_replicas, has_partitions, replicas_by_broker, with_brokers
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    broker_rule,
+    cluster_rule,
+)
+from kafkakit.rules.subjects import LintBroker, LintCluster, known
+
+PARTITIONS_A_DIR = 2_000
+CACHE_WINDOW_S = 30.0
+NO_LIMIT = 2**31 - 1
+CONNECTION_LIMITS = ("max.connections", "max.connections.per.ip", "max.connection.creation.rate")
+MSK_CEILING = 1.5
+MSK_PARTITIONS = {"small": 300, "medium": 1_000, "large": 1_000, "xlarge": 1_000, "2xlarge": 2_000}
+"""Replicas a broker for the sizes of Amazon MSK; larger ones hold `MSK_LARGEST`."""
+MSK_LARGEST = 4_000
+THROTTLE_RATES = (
+    "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+MEAN_ADVICE = "add brokers, or move replicas with `kafkakit topicmappr rebalance`"
+
+
+@cluster_rule("KKB504", WARNING, CORE, Needs.LIVE)
+def partitions_per_broker(cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker holds more replicas than it is known to bear.
+
+    Why: above about 4,000 replicas a broker's restart, its leader elections and its metadata requests take minutes.
+    Amazon MSK supports 300 replicas on small brokers, 1,000 on large and xlarge ones, 2,000 on 2xlarge and 4,000
+    above; at 1.5 times that it refuses updates of brokers (reported as an error). Without the live cluster the mean
+    of the declared replicas over the brokers is compared.
+    Source: AWS, "Best practices for Standard brokers".
+    Options: partitions_per_broker (4000), for brokers of no known platform.
+
+    Bad:
+        brokers: [{id: 1, host: {platform: "msk:kafka.t3.small"}}]
+        topics:
+          - {name: orders, partitions: 400, replication_factor: 1}
+
+    Good:
+        brokers: [{id: 1, host: {platform: "msk:kafka.m5.4xlarge"}}]
+        topics:
+          - {name: orders, observed: {partitions: [{partition: 0, replicas: [1]}]}}
+    """
+    if has_partitions(cluster):
+        for broker, number in with_brokers(replicas_by_broker(cluster), cluster):
+            most = _bearable(broker, limits)
+            if number > most:
+                yield Violation(
+                    message=f"the broker holds {counted(number, 'replica')}, {_above(broker, most)}",
+                    severity=_beyond(broker, number, most),
+                    where=cluster.within(broker.where),
+                    place=broker.place,
+                    hint=MEAN_ADVICE,
+                )
+        return
+    mean = declared_replicas(cluster) / cluster.broker_number
+    largest = max(cluster.data_brokers, key=lambda b: _bearable(b, limits), default=None)
+    most = limits.partitions_per_broker if largest is None else _bearable(largest, limits)
+    if mean <= most:
+        raise InputMissing("the live cluster's partitions")
+    yield Violation(
+        message=f"the declared topics make {mean:,.0f} replicas a broker in the mean, "
+        + (f"above {most:,}" if largest is None else _above(largest, most)),
+        severity=None if largest is None else _beyond(largest, mean, most),
+        hint=MEAN_ADVICE,
+    )
+
+
+@broker_rule("KKB505", ERROR, CORE)
+def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker keeps its data below `/tmp`, as it does when no log dir is set.
+
+    Why: Kafka's default is log.dir=/tmp/kafka-logs. The system deletes files in /tmp at a restart or after days
+    without access, and with them all partitions of the broker.
+    Source: Kafka documentation, `log.dir`, `log.dirs`.
+
+    Bad:
+        brokers: [{id: 1, config: {num.io.threads: "8"}}]
+
+    Good:
+        brokers: [{id: 1, config: {log.dirs: "/var/lib/kafka/a,/var/lib/kafka/b"}}]
+    """
+    del cluster, limits
+    if not broker.is_broker:
+        return
+    paths = log_dir_paths(broker)
+    lost = [path for path in paths if path == "/tmp" or path.startswith("/tmp/")]
+    if lost:
+        key = "log.dirs" if broker.config.text("log.dirs") else "log.dir"
+        is_set = broker.config.declared(key) is not None
+        yield Violation(
+            message=f"partitions are kept in {', '.join(lost)}, which the system empties"
+            + ("" if is_set else " (Kafka's default, no log dir is set)"),
+            key=key if is_set else "log.dirs",
+            observed=",".join(paths),
+            expected="a folder on a volume for data",
+        )
+
+
+@cluster_rule("KKB506", NOTE, STRICT, Needs.FILE, Needs.LIVE, fix=Fix.UNSAFE)
+def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
+    """Brokers with many partitions on a log dir recover them with one thread.
+
+    Why: after an unclean stop the broker reads the last segments of every partition of a log dir before it serves,
+    one after another for each thread. Kafka 4.0 raised the default of num.recovery.threads.per.data.dir from 1 to 2.
+    Source: KIP-1030.
+
+    Bad:
+        brokers: [{id: 1, config: {num.recovery.threads.per.data.dir: "1", log.dirs: /data/kafka}}]
+        topics: [{name: orders, partitions: 3000, replication_factor: 1}]
+
+    Good:
+        brokers: [{id: 1, config: {num.recovery.threads.per.data.dir: "4", log.dirs: /data/kafka}}]
+        topics: [{name: orders, partitions: 3000, replication_factor: 1}]
+    """
+    del limits
+    key = "num.recovery.threads.per.data.dir"
+    slow = [b for b in cluster.data_brokers if b.config.given().number(key) == 1]
+    if not slow:
+        return
+    counts = replicas_by_broker(cluster) if has_partitions(cluster) else None
+    mean = 0.0 if counts is not None else declared_replicas(cluster) / cluster.broker_number
+    for broker in slow:
+        number = mean if counts is None else float(counts[known(broker.id, "ids of brokers")])
+        dirs = len(log_dir_paths(broker))
+        if number <= PARTITIONS_A_DIR * dirs:
+            continue
+        declared = broker.config.declared(key)
+        yield Violation(
+            message=f"one thread a log dir recovers {number / dirs:,.0f} partitions after an unclean stop",
+            key=key,
+            observed="1",
+            expected="4",
+            where=cluster.within(broker.where),
+            place=declared.place if declared else broker.place,
+            edits=(Edit(key, "4"),),
+        )
+
+
+@broker_rule("KKB507", NOTE, STRICT, Needs.FILE, Needs.HOST, fix=Fix.UNSAFE)
+def io_threads_vs_disks(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker has fewer I/O threads than log dirs.
+
+    Why: each of num.io.threads works on one disk at a time, so some disks always wait.
+    Source: kafkacfg; Strimzi, "Broker configuration tuning".
+
+    Bad:
+        brokers: [{id: 1, config: {num.io.threads: "2", log.dirs: "/d1,/d2,/d3"}}]
+
+    Good:
+        brokers: [{id: 1, config: {num.io.threads: "8", log.dirs: "/d1,/d2,/d3"}}]
+    """
+    del cluster, limits
+    if not broker.is_broker:
+        return
+    threads = broker.config.given().number("num.io.threads")
+    dirs = len(log_dir_paths(broker))
+    if threads is not None and threads < dirs:
+        yield Violation(
+            message=f"{counted(threads, 'thread')} for input and output must serve {dirs} log dirs",
+            key="num.io.threads",
+            expected=f"at least {dirs}",
+            edits=(Edit("num.io.threads", str(max(8, dirs))),),
+        )
+
+
+@cluster_rule("KKB510", WARNING, CORE, Needs.LIVE, fix=Fix.UNSAFE)
+def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
+    """A throttle of replication is set while no partition moves.
+
+    Why: a throttle that a finished reassignment left behind slows every replica that has to catch up later, after a
+    restart or a failed disk, and keeps partitions out of sync for hours.
+    Source: topicctl, "throttles clear"; Kafka, KIP-73.
+
+    Bad:
+        brokers: [{id: 1, dynamic: {follower.replication.throttled.rate: "10000000"}}]
+        observed: {moves_running: false}
+
+    Good:
+        brokers: [{id: 1, dynamic: {follower.replication.throttled.rate: "10000000"}}]
+        observed: {moves_running: true}
+    """
+    del limits
+    if known(cluster.moves_running, "whether partitions move"):
+        return
+    hint = "remove it with `kafkakit reassign cleanup`"
+    for broker in cluster.brokers:
+        for key in THROTTLE_RATES:
+            declared = broker.config.dynamic.get(key) or broker.config.dynamic_default.get(key)
+            if declared is None or not declared.text.strip().isdigit():
+                continue
+            yield Violation(
+                message=f"{key} is {format_rate(int(declared.text))}, and no partition moves",
+                key=key,
+                observed=declared.text,
+                where=cluster.within(broker.where),
+                place=declared.place or broker.place,
+                hint=hint,
+                edits=(Edit(key),),
+            )
+    for topic in cluster.topics:
+        for key in THROTTLED_REPLICAS:
+            override = topic.config.overrides.get(key)
+            if override is None or not override.text.strip():
+                continue
+            yield Violation(
+                message=f"{key} is set, and no partition moves",
+                key=key,
+                observed=override.text,
+                where=cluster.within(topic.where),
+                place=override.place or topic.place,
+                hint=hint,
+                edits=(Edit(key),),
+            )
+
+
+@broker_rule("KKB511", NOTE, STRICT, Needs.METRICS, Needs.HOST)
+def page_cache_window(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker's page cache holds less than 30 seconds of its writes.
+
+    Why: consumers that keep up read from the page cache. Memory beyond the heap should hold at least 30 s of what the
+    broker writes, or they read from disk and disturb the writes.
+    Source: Kafka documentation, "Hardware and OS".
+
+    Bad:
+        brokers: [{id: 1, host: {memory_bytes: 8000000000, heap_bytes: 6000000000, write_bytes_s: 200000000.0}}]
+
+    Good:
+        brokers: [{id: 1, host: {memory_bytes: 64000000000, heap_bytes: 6000000000, write_bytes_s: 200000000.0}}]
+    """
+    del cluster, limits
+    if not broker.is_broker:
+        return
+    memory = known(broker.host.memory_bytes, "memory of brokers")
+    heap = known(broker.host.heap_bytes, "heap sizes of brokers")
+    rate = known(broker.host.write_bytes_s, "write rates of brokers")
+    if memory - heap < CACHE_WINDOW_S * rate:
+        yield Violation(
+            message=f"{format_bytes(memory - heap)} beside the heap hold {(memory - heap) / rate:.0f} s of "
+            f"{format_rate(rate)}, less than {CACHE_WINDOW_S:.0f} s",
+            hint="give the broker more memory or fewer leaders; a heap above 6 GiB is seldom needed",
+        )
+
+
+@broker_rule("KKB512", NOTE, STRICT, fix=Fix.UNSAFE)
+def unbounded_connections(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Brokers of a cluster labelled `multi_tenant` accept connections without any limit.
+
+    Why: one client that reconnects in a loop occupies the acceptor and the TLS handshakes of all tenants, and takes
+    a file descriptor for each connection.
+    Source: KIP-402, KIP-612.
+
+    Bad:
+        labels: [multi_tenant]
+        brokers: [{id: 1, config: {max.connections: "2147483647"}}]
+
+    Good:
+        labels: [multi_tenant]
+        brokers: [{id: 1, config: {max.connection.creation.rate: "100"}}]
+    """
+    del limits
+    if "multi_tenant" not in cluster.labels or not broker.is_broker:
+        return
+    config = broker.config.given()
+    if all(config.number(key) == NO_LIMIT for key in CONNECTION_LIMITS):
+        key = CONNECTION_LIMITS[-1]
+        yield Violation(
+            message="many tenants share the cluster, and neither the number of connections nor the rate of new ones "
+            "has a limit",
+            key=key,
+            expected="100",
+            edits=(Edit(key, "100"),),
+        )
+
+
+@cluster_rule("KKB513", NOTE, STRICT, Needs.FILE, Needs.METRICS, fix=Fix.UNSAFE)
+def fetch_session_cache(cluster: LintCluster, limits: Limits) -> Violations:
+    """The cache of fetch sessions is smaller than the number of followers and consumers.
+
+    Why: a fetcher without a session sends all of its partitions in each request instead of what changed, and evicts
+    the session of another one.
+    Source: KIP-227.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {max.incremental.fetch.session.cache.slots: "100"}}
+          - {id: 2, config: {max.incremental.fetch.session.cache.slots: "100"}}
+        observed: {groups: [{name: billing, topics: [orders], members: 400}]}
+
+    Good:
+        brokers: [{id: 1, config: {max.incremental.fetch.session.cache.slots: "1000"}}]
+        observed: {groups: [{name: billing, topics: [orders], members: 400}]}
+    """
+    del limits
+    key = "max.incremental.fetch.session.cache.slots"
+    groups = known(cluster.groups, "consumer groups")
+    consumers = sum(known(g.members, "members of groups") for g in groups)
+    followers = cluster.broker_number - 1
+    for broker in cluster.data_brokers:
+        config = broker.config.given()
+        slots, fetchers = config.number(key), config.number("num.replica.fetchers")
+        if slots is None or fetchers is None or slots >= (needed := followers * fetchers + consumers):
+            continue
+        declared = config.declared(key)
+        wanted = str(-(-needed // 1_000) * 1_000)
+        yield Violation(
+            message=f"{counted(slots, 'fetch session')} for {counted(followers * fetchers, 'fetcher')} of other "
+            f"brokers and {counted(consumers, 'consumer')}",
+            key=key,
+            observed=str(slots),
+            expected=f"at least {needed}",
+            where=cluster.within(broker.where),
+            place=declared.place if declared else broker.place,
+            edits=(Edit(key, wanted),),
+        )
+
+
+def log_dir_paths(broker: LintBroker) -> tuple[str, ...]:
+    """The broker's log dirs: as observed, else by its configuration; `InputMissing` where neither is known."""
+    if broker.log_dirs:
+        return tuple(d.path for d in broker.log_dirs)
+    config = broker.config.given()
+    return config.items("log.dirs") or config.items("log.dir")
+
+
+def msk_partitions(platform: str | None) -> int | None:
+    """The replicas that a broker of Amazon MSK bears (`msk:kafka.m5.large`); None for other platforms."""
+    if platform is None or not platform.startswith("msk:"):
+        return None
+    return MSK_PARTITIONS.get(platform.rpartition(".")[2], MSK_LARGEST)
+
+
+def _bearable(broker: LintBroker, limits: Limits) -> int:
+    return msk_partitions(broker.host.platform) or limits.partitions_per_broker
+
+
+def _beyond(broker: LintBroker, number: float, most: int) -> Severity | None:
+    return ERROR if msk_partitions(broker.host.platform) and number > MSK_CEILING * most else None
+
+
+def _above(broker: LintBroker, most: int) -> str:
+    platform = broker.host.platform if msk_partitions(broker.host.platform) else None
+    return f"above {most:,}" + (f" of {platform}" if platform else "")

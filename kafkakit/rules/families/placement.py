@@ -1,0 +1,308 @@
+"""P: rules of partitions and where their replicas and leaders are."""
+
+from statistics import median
+
+from kafkakit.core.findings import shown
+from kafkakit.core.percent import format_percent
+from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.rules.effective import InputMissing
+from kafkakit.rules.placement_facts import (
+    all_partitions,
+    bytes_by_broker,
+    leaders_by_broker,
+    rack_of,
+    racks_by_id,
+    shares_rack,
+    with_brokers,
+)
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    cluster_rule,
+    topic_rule,
+)
+from kafkakit.rules.subjects import LintCluster, LintTopic, known
+
+HOT_BYTES_S = 1e6
+HOT_FACTOR = 4.0
+LARGE_PARTITIONS = 100
+LEADER_SKEW = 1.1
+STORAGE_SKEW = 1.2
+NOT_PREFERRED = 0.1
+
+
+@topic_rule("KKP601", WARNING, STRICT, Needs.LIVE, Needs.METRICS)
+def single_partition_hot_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic of one partition takes more than 1 MB/s.
+
+    Why: one broker leads it, one consumer of each group reads it, and adding partitions later changes the partition
+    of every key.
+    Source: superstream Kafka analyzer; Lenses audit rules.
+
+    Bad:
+        topics:
+          - {name: clicks, observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 4000000.0}]}}
+
+    Good:
+        topics:
+          - {name: clicks, observed: {partitions: [{partition: 0, replicas: [1], bytes_s: 40000.0}]}}
+    """
+    del cluster, limits
+    facts = topic.partition_facts
+    if known(len(facts) if facts is not None else topic.partitions, "partitions of topics") != 1:
+        return
+    rate = known(topic.rates_bytes_s(), "append rates")[1]
+    if rate > HOT_BYTES_S:
+        yield Violation(
+            message=f"the only partition takes {format_rate(rate)}: one broker and one consumer bear it all"
+        )
+
+
+@topic_rule("KKP602", NOTE, CORE, Needs.FILE, Needs.LIVE)
+def partitions_not_multiple(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """The number of partitions is no multiple of the racks (or, for 100 partitions and more, of the brokers).
+
+    Why: leaders cannot be spread evenly: with 4 partitions over 3 racks one rack leads twice as much as the others.
+    Topics with fewer partitions than racks, and Kafka's own, are left alone.
+    Source: topicctl, "leaders correct".
+
+    Bad:
+        rack_count: 3
+        topics: [{name: orders, partitions: 4}]
+
+    Good:
+        rack_count: 3
+        topics: [{name: orders, partitions: 6}]
+    """
+    del limits
+    if topic.is_internal:
+        return
+    facts = topic.partition_facts
+    number = known(len(facts) if facts is not None else topic.partitions, "partitions of topics")
+    racks = cluster.rack_number
+    if number < racks:
+        return
+    if number % racks:
+        over, what = racks, "racks"
+    elif number >= LARGE_PARTITIONS and number % cluster.broker_number:
+        over, what = cluster.broker_number, "brokers"
+    else:
+        return
+    yield Violation(
+        message=f"{counted(number, 'partition')} over {over} {what}: some lead {-(-number // over)}, "
+        f"others {number // over}",
+        expected=f"{-(-number // over) * over} partitions",
+    )
+
+
+@topic_rule("KKP603", ERROR, CORE, Needs.LIVE)
+def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Two replicas of a partition are in one rack, though there are racks enough for all.
+
+    Why: racks stand for what fails together, such as a zone; a rack that holds two of three replicas takes the
+    partition below min.insync.replicas alone. Brokers without a rack never conflict (see KKP604).
+    Source: Kafka, KIP-36.
+
+    Bad:
+        brokers: [{id: 1, rack: a}, {id: 2, rack: a}, {id: 3, rack: b}]
+        topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2]}]}}]
+
+    Good:
+        brokers: [{id: 1, rack: a}, {id: 2, rack: a}, {id: 3, rack: b}]
+        topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 3]}]}}]
+    """
+    del limits
+    partitions = known(topic.partition_facts, "the live cluster's partitions")
+    racks = racks_by_id(cluster)
+    number = len({rack for rack in racks.values() if rack})
+    if not number:
+        raise InputMissing("racks of brokers")
+    found = [p for p in partitions if number >= len(p.replicas) and shares_rack(p.replicas, racks)]
+    if found:
+        first = found[0]
+        names = ", ".join(f"{b} in {racks.get(b) or 'no rack'}" for b in first.replicas)
+        yield Violation(
+            message=f"{counted(len(found), 'partition')} of {len(partitions)} "
+            f"{'has' if len(found) == 1 else 'have'} two replicas in one rack, though there are {number} racks: "
+            f"{shown([p.partition for p in found])} (partition {first.partition}: {names})",
+            hint="plan the moves with `kafkakit topicmappr fix-racks`",
+        )
+
+
+@cluster_rule("KKP604", ERROR, CORE, Needs.FILE, Needs.LIVE)
+def partial_rack_labels(cluster: LintCluster, limits: Limits) -> Violations:
+    """`broker.rack` is set on some brokers and missing on others.
+
+    Why: placement by racks counts a broker without one as safe beside any other, Kafka refuses to create topics
+    rack-aware, and consumers that fetch from the nearest replica never choose it.
+    Source: Kafka, KIP-36 and KIP-392.
+
+    Bad:
+        brokers: [{id: 1, rack: a}, {id: 2, rack: b}, {id: 3}]
+
+    Good:
+        brokers: [{id: 1, rack: a}, {id: 2, rack: b}, {id: 3, rack: c}]
+    """
+    del limits
+    bare = [b for b in cluster.data_brokers if not rack_of(b)]
+    total = len(cluster.data_brokers)
+    if bare and len(bare) < total:
+        yield Violation(
+            message=f"{len(bare)} of {total} brokers {'has' if len(bare) == 1 else 'have'} no rack: "
+            f"{shown([b.id if b.id is not None else 'without an id' for b in bare])}",
+            key="broker.rack",
+            place=bare[0].place,
+        )
+
+
+@cluster_rule("KKP605", WARNING, STRICT, Needs.LIVE)
+def leader_skew(cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker leads more than 1.1 times the mean number of partitions.
+
+    Why: leaders do the work of producers and consumers; a broker that leads more saturates first.
+    Source: Cruise Control, `LeaderReplicaDistributionGoal`.
+
+    Bad:
+        brokers: [{id: 1}, {id: 2}]
+        topics:
+          - name: orders
+            observed:
+              partitions:
+                - {partition: 0, replicas: [1, 2], leader: 1}
+                - {partition: 1, replicas: [2, 1], leader: 1}
+
+    Good:
+        brokers: [{id: 1}, {id: 2}]
+        topics:
+          - name: orders
+            observed:
+              partitions:
+                - {partition: 0, replicas: [1, 2], leader: 1}
+                - {partition: 1, replicas: [2, 1], leader: 2}
+    """
+    del limits
+    leaders = with_brokers(leaders_by_broker(cluster), cluster)
+    if len(leaders) < 2:
+        return
+    mean = sum(number for _, number in leaders) / len(leaders)
+    broker, most = max(leaders, key=lambda pair: pair[1])
+    # One partition more than the mean rounded up is the least that another choice of leaders can mend.
+    if most > LEADER_SKEW * mean and most > -(-sum(n for _, n in leaders) // len(leaders)):
+        yield Violation(
+            message=f"broker {broker.id} leads {counted(most, 'partition')}, {most / mean:.2f} times the mean "
+            f"of {mean:.1f}",
+            place=broker.place,
+            hint="spread leaders with `kafkakit topicmappr leaders`",
+        )
+
+
+@cluster_rule("KKP606", WARNING, STRICT, Needs.LIVE)
+def not_preferred_leader(cluster: LintCluster, limits: Limits) -> Violations:
+    """More than a tenth of the partitions are not led by their first replica.
+
+    Why: the first replicas are the spread of leaders that was planned; after restarts the load stays on the others
+    until leaders are elected again.
+    Source: topicctl, "leaders correct".
+
+    Bad:
+        topics:
+          - {name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2], leader: 2}]}}
+
+    Good:
+        topics:
+          - {name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2], leader: 1}]}}
+    """
+    del limits
+    led = other = 0
+    for _, partition in all_partitions(cluster):
+        leader = known(partition.leader, "the live cluster's leaders")
+        if leader >= 0:
+            led += 1
+            other += leader != partition.replicas[0]
+    if led and other / led > NOT_PREFERRED:
+        yield Violation(
+            message=f"{other} of {counted(led, 'partition')} ({format_percent(other / led)}) "
+            f"{'is' if other == 1 else 'are'} not led by the first replica",
+            hint="run kafka-leader-election.sh --election-type preferred, or set auto.leader.rebalance.enable",
+        )
+
+
+@topic_rule("KKP607", WARNING, CORE, Needs.METRICS)
+def hot_partition(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """One partition of a topic takes more than 4 times the median of its partitions, and more than 1 MB/s.
+
+    Why: the hottest partition decides how fast its leader's disk and the slowest consumer must be; a skewed key is
+    the usual cause, and more partitions do not help.
+    Source: Datadog, hot spots in Kafka.
+
+    Bad:
+        topics:
+          - name: clicks
+            observed:
+              partitions:
+                - {partition: 0, replicas: [1], bytes_s: 200000.0}
+                - {partition: 1, replicas: [2], bytes_s: 200000.0}
+                - {partition: 2, replicas: [3], bytes_s: 5000000.0}
+
+    Good:
+        topics:
+          - name: clicks
+            observed:
+              partitions:
+                - {partition: 0, replicas: [1], bytes_s: 2000000.0}
+                - {partition: 1, replicas: [2], bytes_s: 3000000.0}
+    """
+    del cluster, limits
+    rates = [(p.bytes_s, p.partition) for p in topic.partition_facts or () if p.bytes_s is not None]
+    if not rates:
+        raise InputMissing("append rates")
+    hottest, number = max(rates)
+    if hottest <= HOT_BYTES_S:
+        return
+    middle = median(rate for rate, _ in rates)
+    if hottest > HOT_FACTOR * middle:
+        times = f"{hottest / middle:.1f} times the median of {format_rate(middle)}" if middle else "the others nothing"
+        yield Violation(
+            message=f"partition {number} takes {format_rate(hottest)}, {times}", hint="look for a key that dominates"
+        )
+
+
+@cluster_rule("KKP608", WARNING, CORE, Needs.LIVE)
+def storage_skew(cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker stores more than 1.2 times the mean of all brokers.
+
+    Why: the fullest broker's disk decides when the whole cluster needs another one.
+    Source: Cruise Control, `DiskUsageDistributionGoal`.
+
+    Bad:
+        brokers: [{id: 1}, {id: 2}]
+        topics:
+          - name: orders
+            observed: {partitions: [{partition: 0, replicas: [1, 2], bytes: {1: 9000000, 2: 3000000}}]}
+
+    Good:
+        brokers: [{id: 1}, {id: 2}]
+        topics:
+          - name: orders
+            observed: {partitions: [{partition: 0, replicas: [1, 2], bytes: {1: 9000000, 2: 9000000}}]}
+    """
+    del limits
+    sizes = with_brokers(bytes_by_broker(cluster), cluster)
+    if len(sizes) < 2:
+        return
+    mean = sum(size for _, size in sizes) / len(sizes)
+    broker, most = max(sizes, key=lambda pair: pair[1])
+    if most > STORAGE_SKEW * mean:
+        yield Violation(
+            message=f"broker {broker.id} stores {format_bytes(most)}, {most / mean:.2f} times the mean of "
+            f"{format_bytes(int(mean))}",
+            place=broker.place,
+            hint="plan the moves with `kafkakit topicmappr rebalance`",
+        )

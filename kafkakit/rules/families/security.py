@@ -1,0 +1,357 @@
+"""S: rules of security."""
+
+from collections.abc import Iterator
+
+from kafkakit.core.findings import shown
+from kafkakit.rules.config_defs import ValueType
+from kafkakit.rules.effective import BrokerConfig, Declared, to_items
+from kafkakit.rules.listeners import Listener, inter_broker_protocol, listener_items, listeners_of
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Violation,
+    Violations,
+    broker_rule,
+)
+from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
+from kafkakit.rules.subjects import LintBroker, LintCluster
+
+LEGACY_TLS = frozenset({"SSLv3", "TLSv1", "TLSv1.1"})
+ANYONE = frozenset({"User:ANONYMOUS", "User:*"})
+INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
+
+
+@broker_rule("KKS801", ERROR, CORE)
+def plaintext_listener(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A listener beyond loopback is not encrypted (production).
+
+    Why: whoever is on the network reads and changes records, and takes over sessions. Kafka's default is one
+    PLAINTEXT listener on port 9092 of all interfaces.
+    Source: Kafka documentation, "Security"; `listeners`.
+
+    Bad:
+        brokers: [{id: 1, config: {listeners: "PLAINTEXT://:9092"}}]
+
+    Good:
+        brokers: [{id: 1, config: {listeners: "SSL://:9093,PLAINTEXT://localhost:9092"}}]
+    """
+    del limits
+    if not cluster.is_prod:
+        return
+    plain = [x for x in listeners_of(broker.config.given()) if x.is_plain and not x.is_loopback]
+    if plain:
+        yield Violation(
+            message=f"{_names(plain)} {'carries' if len(plain) == 1 else 'carry'} records over the network in clear",
+            key="listeners",
+            expected="SSL or SASL_SSL",
+        )
+
+
+@broker_rule("KKS802", WARNING, STRICT)
+def plaintext_inter_broker(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Brokers replicate to each other without encryption (production).
+
+    Why: every record passes between brokers once for each follower.
+    Source: Kafka documentation, `security.inter.broker.protocol`.
+
+    Bad:
+        brokers: [{id: 1, config: {security.inter.broker.protocol: PLAINTEXT}}]
+
+    Good:
+        brokers: [{id: 1, config: {security.inter.broker.protocol: SSL}}]
+    """
+    del limits
+    if not cluster.is_prod or not broker.is_broker:
+        return
+    config = broker.config.given()
+    protocol = inter_broker_protocol(config)
+    if protocol in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        named = config.declared("inter.broker.listener.name") is not None
+        yield Violation(
+            message=f"brokers talk to each other by {protocol}: all records pass in clear between them",
+            key="inter.broker.listener.name" if named else "security.inter.broker.protocol",
+            expected="SSL or SASL_SSL",
+        )
+
+
+@broker_rule("KKS803", ERROR, CORE)
+def sasl_plain_without_tls(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A SASL_PLAINTEXT listener accepts the mechanism PLAIN.
+
+    Why: PLAIN sends the password as it is, so every connection shows it to the network.
+    Source: Kafka documentation, "Use of SASL/PLAIN in production".
+
+    Bad:
+        config: {sasl.enabled.mechanisms: PLAIN}
+        brokers: [{id: 1, config: {listeners: "SASL_PLAINTEXT://:9092"}}]
+
+    Good:
+        config: {sasl.enabled.mechanisms: PLAIN}
+        brokers: [{id: 1, config: {listeners: "SASL_SSL://:9092"}}]
+    """
+    del cluster, limits
+    config = broker.config.given()
+    open_ = [
+        x
+        for x in listeners_of(config)
+        if x.protocol == "SASL_PLAINTEXT" and "PLAIN" in listener_items(config, x.name, "sasl.enabled.mechanisms")
+    ]
+    if open_:
+        yield Violation(
+            message=f"{_names(open_)} {'takes' if len(open_) == 1 else 'take'} passwords (PLAIN) without encryption",
+            key="listeners",
+            expected="SASL_SSL, or SCRAM-SHA-512",
+        )
+
+
+@broker_rule("KKS804", ERROR, STRICT)
+def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Brokers authenticate to each other by a mechanism that they do not accept.
+
+    Why: a broker refuses to start: "sasl.mechanism.inter.broker.protocol must be included in
+    sasl.enabled.mechanisms when SASL is used for inter-broker communication".
+    Source: Kafka, `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - id: 1
+            config:
+              security.inter.broker.protocol: SASL_SSL
+              sasl.mechanism.inter.broker.protocol: PLAIN
+              sasl.enabled.mechanisms: SCRAM-SHA-512
+
+    Good:
+        brokers:
+          - id: 1
+            config:
+              security.inter.broker.protocol: SASL_SSL
+              sasl.mechanism.inter.broker.protocol: SCRAM-SHA-512
+              sasl.enabled.mechanisms: SCRAM-SHA-512
+    """
+    del cluster, limits
+    config = broker.config.given()
+    if not broker.is_broker or not inter_broker_protocol(config).startswith("SASL_"):
+        return
+    name = config.text("inter.broker.listener.name") or inter_broker_protocol(config)
+    enabled = listener_items(config, name, "sasl.enabled.mechanisms")
+    mechanism = config.text(INTER_BROKER_MECHANISM)
+    if mechanism and mechanism not in enabled:
+        yield Violation(
+            message=f"brokers use {mechanism} with each other, but accept {', '.join(enabled) or 'nothing'}: "
+            "they do not start",
+            key=INTER_BROKER_MECHANISM,
+            expected=f"one of {', '.join(enabled)}" if enabled else None,
+        )
+
+
+@broker_rule("KKS805", WARNING, CORE)
+def no_authorizer(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """No authorizer is set: every client may do everything (production).
+
+    Why: without authorizer.class.name ACLs are neither stored nor checked; any client deletes any topic.
+    Source: Kafka documentation, "Authorization and ACLs".
+
+    Bad:
+        brokers: [{id: 1, config: {num.io.threads: "8"}}]
+
+    Good:
+        config: {authorizer.class.name: org.apache.kafka.metadata.authorizer.StandardAuthorizer}
+        brokers: [{id: 1}]
+    """
+    del limits
+    if cluster.is_prod and not broker.config.given().text("authorizer.class.name").strip():
+        yield Violation(
+            message="every client that connects may read, write and delete everything",
+            key="authorizer.class.name",
+            expected="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        )
+
+
+@broker_rule("KKS806", WARNING, CORE, fix=Fix.UNSAFE)
+def allow_everyone(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Resources without an ACL are open to everyone.
+
+    Why: a new topic, or one whose last ACL was removed, may be read, written and deleted by all.
+    Source: Kafka, `StandardAuthorizer`, `allow.everyone.if.no.acl.found`.
+
+    Bad:
+        brokers: [{id: 1, config: {allow.everyone.if.no.acl.found: "true"}}]
+
+    Good:
+        brokers: [{id: 1, config: {allow.everyone.if.no.acl.found: "false"}}]
+    """
+    del cluster, limits
+    key = "allow.everyone.if.no.acl.found"
+    declared = broker.config.declared(key)
+    if declared is not None and declared.text.strip().lower() == "true":
+        yield Violation(
+            message="resources without an ACL are open to every client",
+            key=key,
+            expected="false",
+            edits=(Edit(key, "false"),),
+        )
+
+
+@broker_rule("KKS807", WARNING, STRICT, fix=Fix.UNSAFE)
+def no_hostname_verification(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The host name in a TLS certificate is not verified.
+
+    Why: with an empty ssl.endpoint.identification.algorithm a broker trusts any certificate of the authority as any
+    host: a machine between two brokers reads all of their traffic.
+    Source: Kafka documentation, `ssl.endpoint.identification.algorithm`.
+
+    Bad:
+        brokers: [{id: 1, config: {ssl.endpoint.identification.algorithm: ""}}]
+
+    Good:
+        brokers: [{id: 1, config: {ssl.endpoint.identification.algorithm: https}}]
+    """
+    del cluster, limits
+    for key, declared in _forms_of(broker.config, "ssl.endpoint.identification.algorithm"):
+        if not declared.text.strip():
+            yield Violation(
+                message="the name in a certificate is not compared with the host's",
+                key=key,
+                observed="",
+                expected="https",
+                edits=(Edit(key, "https"),),
+            )
+
+
+@broker_rule("KKS808", ERROR, CORE)
+def literal_secret(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A password or key is written out in a file.
+
+    Why: a secret in a repository is known to all who ever cloned it, and stays in its history. Kafka reads secrets
+    through configuration providers: `${file:/run/secrets/kafka.properties:keystore}`, `${env:KEYSTORE_PASSWORD}`.
+    The secret itself is printed in no report. Secrets among the options of `sasl.jaas.config` count too.
+    Source: KIP-297, KIP-421.
+
+    Bad:
+        brokers: [{id: 1, config: {ssl.keystore.password: hunter2}}]
+
+    Good:
+        brokers: [{id: 1, config: {ssl.keystore.password: "${file:/run/secrets/kafka.properties:keystore}"}}]
+    """
+    del cluster, limits
+    for key, declared in broker.config.all_declared():
+        if not _is_secret(broker.config, key) or not holds_literal_secret(key, declared.text):
+            continue
+        options = literal_jaas_options(declared.text) if key.endswith("sasl.jaas.config") else ()
+        yield Violation(
+            message=f"{key} holds a secret written out" + (f" ({', '.join(options)})" if options else ""),
+            key=key,
+            place=declared.place,
+            observed=HIDDEN,
+            expected="${provider:path:key}",
+            hint="replace the secret by a reference to a configuration provider, and change it: it is known",
+        )
+
+
+@broker_rule("KKS809", ERROR, STRICT)
+def anonymous_super_user(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Every client, or every one without a name, is a super user.
+
+    Why: super users pass all ACLs. User:ANONYMOUS is every client of a PLAINTEXT listener.
+    Source: Kafka documentation, "Authorization and ACLs".
+
+    Bad:
+        brokers: [{id: 1, config: {super.users: "User:admin;User:ANONYMOUS"}}]
+
+    Good:
+        brokers: [{id: 1, config: {super.users: "User:admin"}}]
+    """
+    del cluster, limits
+    declared = broker.config.declared("super.users")
+    found = ANYONE.intersection(u.strip() for u in declared.text.split(";")) if declared is not None else ()
+    if found:
+        yield Violation(message=f"{', '.join(sorted(found))} may do everything", key="super.users")
+
+
+@broker_rule("KKS810", ERROR, STRICT)
+def unroutable_advertised(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker tells its clients to connect to 0.0.0.0.
+
+    Why: a broker refuses to start: "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0". Without
+    advertised.listeners the addresses of `listeners` are the advertised ones.
+    Source: Kafka, `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers: [{id: 1, config: {listeners: "SSL://0.0.0.0:9093"}}]
+
+    Good:
+        brokers: [{id: 1, config: {listeners: "SSL://0.0.0.0:9093", advertised.listeners: "SSL://kafka-1:9093"}}]
+    """
+    del cluster, limits
+    if not broker.is_broker:
+        return
+    config = broker.config.given()
+    key = "advertised.listeners" if config.text("advertised.listeners") else "listeners"
+    controllers = {name.upper() for name in config.items("controller.listener.names")}
+    for listener in listeners_of(config, key):
+        if listener.host == "0.0.0.0" and listener.name.upper() not in controllers:
+            yield Violation(
+                message=f"listener {listener.name} is advertised as 0.0.0.0, which no client can connect to: "
+                "the broker does not start",
+                key=key,
+                expected="a name or address that clients reach",
+                subject=listener.name,
+            )
+
+
+@broker_rule("KKS811", ERROR, STRICT, fix=Fix.UNSAFE)
+def legacy_tls(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A version of TLS is enabled that is broken or withdrawn.
+
+    Why: SSLv3, TLS 1.0 and TLS 1.1 are prohibited (RFC 7568, RFC 8996): known attacks read what they protect.
+    Source: RFC 8996; Kafka documentation, `ssl.enabled.protocols`.
+
+    Bad:
+        brokers: [{id: 1, config: {ssl.enabled.protocols: "TLSv1.1,TLSv1.2"}}]
+
+    Good:
+        brokers: [{id: 1, config: {ssl.enabled.protocols: "TLSv1.2,TLSv1.3"}}]
+    """
+    del cluster, limits
+    for key, declared in _forms_of(broker.config, "ssl.enabled.protocols"):
+        items = to_items(declared.text)
+        legacy = [item for item in items if item in LEGACY_TLS]
+        if legacy:
+            kept = ",".join(item for item in items if item not in LEGACY_TLS) or "TLSv1.2,TLSv1.3"
+            yield Violation(
+                message=f"{', '.join(legacy)} {'is' if len(legacy) == 1 else 'are'} enabled",
+                key=key,
+                expected=kept,
+                edits=(Edit(key, kept),),
+            )
+
+
+def _forms_of(config: BrokerConfig, key: str) -> Iterator[tuple[str, Declared]]:
+    """The effective value of a key, and of each of its forms for a listener, where they are set."""
+    names = {name: None for name, _ in config.all_declared() if name == key or _is_form(name, key)}
+    for name in names:
+        declared = config.declared(name)
+        if declared is not None:
+            yield name, declared
+
+
+def _is_form(name: str, key: str) -> bool:
+    return name.startswith("listener.name.") and name.endswith(f".{key}")
+
+
+def _is_secret(config: BrokerConfig, key: str) -> bool:
+    if is_secret_key(key):
+        return True
+    definition = config.table.broker.get(key)
+    # Certificates are of Kafka's type PASSWORD, but public.
+    return definition is not None and definition.type is ValueType.PASSWORD and "certificate" not in key
+
+
+def _names(listeners: list[Listener]) -> str:
+    named = [f"{x.name}://{x.host}:{x.port}" for x in listeners]
+    return f"listener{'' if len(named) == 1 else 's'} {shown(named)}"

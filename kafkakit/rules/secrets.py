@@ -1,0 +1,47 @@
+"""Which settings hold secrets, and which of their values are secrets written out.
+
+No value of such a setting is printed anywhere.
+"""
+
+import re
+
+HIDDEN = "[hidden]"
+_SECRET_NAME = re.compile(
+    r"(?:^|[._-])(?:password|passwd|passphrase|secret|(?:secret|master)[._]key|api[._]key|api[._]secret|access[._]key|token"
+    r"|credentials?|private[._]key|basic\.auth\.user\.info|sasl\.jaas\.config|keystore\.key|storepass|keypass)$",
+    re.IGNORECASE,
+)
+_CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePass|KeyPass)$")
+_REFERENCE = re.compile(r"\$\{[^{}]+\}|\{\{.+\}\}|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|ENC\[.+\]", re.DOTALL)
+_JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
+_JAAS_USER = "user_"
+
+
+def is_secret_key(key: str) -> bool:
+    """True when a setting holds a secret by its name: Kafka's PASSWORD keys and those of connectors and agents."""
+    return _SECRET_NAME.search(key) is not None or _CAMEL_SECRET.search(key) is not None
+
+
+def is_reference(value: str) -> bool:
+    """True when a value only names where the secret is: `${provider:path:key}`, a template, a variable."""
+    return _REFERENCE.fullmatch(value.strip()) is not None
+
+
+def holds_literal_secret(key: str, value: str) -> bool:
+    """True when a secret setting's value is the secret itself, or, for JAAS, has one among its options."""
+    if not value.strip() or value.strip() == HIDDEN or is_reference(value):
+        return False
+    if key.endswith("sasl.jaas.config"):
+        return bool(literal_jaas_options(value))
+    return True
+
+
+def literal_jaas_options(value: str) -> tuple[str, ...]:
+    """The names of the options of a JAAS configuration that hold a secret written out."""
+    return tuple(
+        name
+        for name, double, single, bare in _JAAS_OPTION.findall(value)
+        if (is_secret_key(name) or name.startswith(_JAAS_USER))
+        and (secret := double or single or bare)
+        and not is_reference(secret)
+    )
