@@ -1,11 +1,18 @@
-"""Java properties files: the text format (java.util.Properties, method load) as keys and values."""
+"""Java properties files: the text format (java.util.Properties, method load) as keys and values, with positions."""
 
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 from kafkakit.core.errors import InputError
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANKS = " \t\f"
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_BAD_ESCAPE = "\\u must be followed by four hexadecimal digits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +22,52 @@ class Property:
     name: str
     value: str
     line: int
+
+
+class Range(NamedTuple):
+    """A half-open range of the text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedProperty:
+    """One entry as written: its line, and where its name and its value stand; `problem` tells what is wrong with it."""
+
+    name: str
+    value: str
+    line: int
+    name_at: Range
+    value_at: Range
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedProperties:
+    """All entries of a text in order, repeated ones too, and its comments."""
+
+    entries: tuple[LocatedProperty, ...]
+    comments: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _LogicalLine:
+    """One entry's text, joined from natural lines, each piece with its offset in the file."""
+
+    line: int
+    text: str
+    starts: tuple[int, ...]
+    """Index in the text at which each piece begins."""
+    offsets: tuple[int, ...]
+
+    def offset(self, index: int) -> int:
+        piece = bisect_right(self.starts, index) - 1
+        return self.offsets[piece] + index - self.starts[piece]
+
+    def range(self, start: int, end: int) -> Range:
+        first = self.offset(start)
+        return Range(first, self.offset(end - 1) + 1 if end > start else first)
 
 
 def parse_properties(data: bytes, source: str) -> tuple[Property, ...]:
@@ -29,40 +82,69 @@ def parse_properties(data: bytes, source: str) -> tuple[Property, ...]:
     if "\x00" in text:
         raise InputError(source, "contains a zero byte; is this a properties file?")
     found: dict[str, Property] = {}
-    for line, logical in _logical_lines(text):
-        raw_name, raw_value = _split(logical)
-        name = _unescape(raw_name, f"{source}:{line}")
-        found.pop(name, None)
-        found[name] = Property(name=name, value=_unescape(raw_value, f"{source}:{line}"), line=line)
+    for entry in locate_properties(text).entries:
+        if entry.problem is not None:
+            raise InputError(f"{source}:{entry.line}", entry.problem)
+        found.pop(entry.name, None)
+        found[entry.name] = Property(name=entry.name, value=entry.value, line=entry.line)
     return tuple(found.values())
 
 
-def _logical_lines(text: str) -> list[tuple[int, str]]:
-    lines: list[tuple[int, str]] = []
-    pending: list[str] = []
-    start = 0
-    natural = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for number, line in enumerate(natural, start=1):
-        content = line.lstrip(_BLANKS)
-        if not pending:
+def locate_properties(text: str) -> LocatedProperties:
+    """Every entry and comment of a text with its place; never raises."""
+    comments: list[Range] = []
+    entries = []
+    for logical in _logical_lines(text, comments):
+        name_end, value_start = _split(logical.text)
+        name, name_is_good = _unescape(logical.text[:name_end])
+        value, value_is_good = _unescape(logical.text[value_start:])
+        entries.append(
+            LocatedProperty(
+                name=name,
+                value=value,
+                line=logical.line,
+                name_at=logical.range(0, name_end),
+                value_at=logical.range(value_start, len(logical.text)),
+                problem=None if name_is_good and value_is_good else _BAD_ESCAPE,
+            )
+        )
+    return LocatedProperties(entries=tuple(entries), comments=tuple(comments))
+
+
+def _logical_lines(text: str, comments: list[Range]) -> Iterator[_LogicalLine]:
+    pieces: list[str] = []
+    offsets: list[int] = []
+    first = 0
+    for number, natural in enumerate(_LINE.finditer(text), start=1):
+        content = natural.group(1).lstrip(_BLANKS)
+        offset = natural.end(1) - len(content)
+        if not offsets:
+            if content[:1] in ("#", "!"):
+                comments.append(Range(offset, natural.end(1)))
             if not content or content[0] in "#!":
                 continue
-            start = number
+            first = number
         continues = _ends_with_odd_backslash(content)
-        pending.append(content[:-1] if continues else content)
+        pieces.append(content[:-1] if continues else content)
+        offsets.append(offset)
         if not continues:
-            lines.append((start, "".join(pending)))
-            pending = []
-    if pending:
-        lines.append((start, "".join(pending)))
-    return lines
+            yield _joined(first, pieces, offsets)
+            pieces, offsets = [], []
+    if offsets:
+        yield _joined(first, pieces, offsets)
+
+
+def _joined(line: int, pieces: list[str], offsets: list[int]) -> _LogicalLine:
+    starts = (0, *accumulate(len(piece) for piece in pieces[:-1]))
+    return _LogicalLine(line, "".join(pieces), starts, tuple(offsets))
 
 
 def _ends_with_odd_backslash(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _split(logical: str) -> tuple[str, str]:
+def _split(logical: str) -> tuple[int, int]:
+    """Where the name ends and where the value begins."""
     end = 0
     while end < len(logical):
         if logical[end] == "\\":
@@ -71,17 +153,26 @@ def _split(logical: str) -> tuple[str, str]:
         if logical[end] in "=:" + _BLANKS:
             break
         end += 1
-    rest = logical[end:].lstrip(_BLANKS)
-    if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip(_BLANKS)
-    return logical[:end], rest
+    end = min(end, len(logical))
+    start = _skip_blanks(logical, end)
+    if logical[start : start + 1] in ("=", ":"):
+        start = _skip_blanks(logical, start + 1)
+    return end, start
 
 
-def _unescape(text: str, where: str) -> str:
+def _skip_blanks(text: str, start: int) -> int:
+    while start < len(text) and text[start] in _BLANKS:
+        start += 1
+    return start
+
+
+def _unescape(text: str) -> tuple[str, bool]:
+    """The text that is meant, and whether all of its escapes are right."""
     if "\\" not in text:
-        return text
+        return text, True
     out: list[str] = []
     position = 0
+    is_good = True
     while position < len(text):
         char = text[position]
         position += 1
@@ -92,12 +183,13 @@ def _unescape(text: str, where: str) -> str:
         position += 1
         if escaped == "u":
             digits = text[position : position + 4]
-            if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
-                raise InputError(where, "\\u must be followed by four hexadecimal digits")
-            out.append(chr(int(digits, 16)))
-            position += 4
+            if len(digits) == 4 and all(digit in "0123456789abcdefABCDEF" for digit in digits):
+                out.append(chr(int(digits, 16)))
+                position += 4
+            else:
+                is_good = False
         else:
             out.append(_ESCAPES.get(escaped, escaped))
     # Java writes characters beyond the basic plane as two escapes; join them, and keep a lone half out.
     joined = "".join(out)
-    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return joined.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), is_good

@@ -63,7 +63,7 @@ class LintBroker:
     version: str | None = None
     is_alive: bool = True
     count: int = 1
-    """How many brokers this one stands for (replicas of a node pool)."""
+    """How many brokers this one stands for (replicas of a node pool), 0 where that is not known."""
     override_age_s: Mapping[str, float] | None = None
     """How long ago each dynamic override was set, by key."""
     place: Place | None = None
@@ -245,9 +245,14 @@ class LintCluster:
         """How many brokers there are; `InputMissing` where no file tells."""
         if self.broker_count is not None:
             return self.broker_count
-        if not self.data_brokers:
+        if not self._lists_brokers:
             raise InputMissing("the number of brokers")
         return sum(b.count for b in self.data_brokers)
+
+    @property
+    def _lists_brokers(self) -> bool:
+        """True when all brokers are known, not one or a template alone."""
+        return bool(self.data_brokers) and all(b.count for b in self.data_brokers)
 
     @property
     def rack_number(self) -> int:
@@ -255,7 +260,7 @@ class LintCluster:
         racks = {b.rack for b in self.data_brokers if b.rack}
         if self.rack_count is not None:
             return self.rack_count
-        if not racks:
+        if not racks or not self._lists_brokers:
             raise InputMissing("racks of brokers")
         return len(racks)
 

@@ -51,19 +51,17 @@ def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
 
 
 def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, _Parts]:
-    named: dict[str, None] = {}
-    for file in files:
-        for cluster in file.clusters:
-            if cluster.name is not None:
-                named[cluster.name] = None
-        located: tuple[BrokerPiece | TopicPiece | AssignmentPiece, ...]
-        located = (*file.brokers, *file.topics, *file.assignments)
-        named.update(dict.fromkeys(piece.cluster for piece in located if piece.cluster is not None))
-    nameless = options.cluster or (next(iter(named)) if len(named) == 1 else "")
+    names = _names(files)
+    ids = {c.name for file in files for c in file.clusters if c.is_name_an_id}
+    declared = [name for name in names if name not in ids]
+    # A snapshot knows its cluster by id alone: beside files of one cluster it shows that one.
+    same = dict.fromkeys(ids, declared[0]) if len(ids) == len(declared) == 1 else {}
+    only = {same.get(name, name) for name in names}
+    nameless = options.cluster or (next(iter(only)) if len(only) == 1 else "")
     found: dict[str, _Parts] = {}
 
     def parts(name: str | None) -> _Parts:
-        return found.setdefault(nameless if name is None else name, _Parts())
+        return found.setdefault(nameless if name is None else same.get(name, name), _Parts())
 
     for file in files:
         for cluster in file.clusters:
@@ -77,6 +75,16 @@ def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, 
     return dict(sorted(found.items()))
 
 
+def _names(files: Sequence[Pieces]) -> list[str]:
+    found: dict[str, None] = {}
+    for file in files:
+        found.update(dict.fromkeys(cluster.name for cluster in file.clusters if cluster.name is not None))
+        located: tuple[BrokerPiece | TopicPiece | AssignmentPiece, ...]
+        located = (*file.brokers, *file.topics, *file.assignments)
+        found.update(dict.fromkeys(piece.cluster for piece in located if piece.cluster is not None))
+    return list(found)
+
+
 def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     given = parts.clusters
     version = (
@@ -84,7 +92,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     )
     table = config_table(minor_of(version))
     defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
-    brokers = tuple(_broker(b, table, defaults) for b in _merged_brokers(parts.brokers))
+    brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))
     groups = [c.groups for c in given if c.groups is not None]
     return LintCluster(
         name=name,
@@ -119,6 +127,28 @@ def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults
     return BrokerConfig(table, dynamic_default=defaults, is_known=False)
 
 
+def _brokers(parts: _Parts) -> list[BrokerPiece]:
+    """The brokers with what they share; one that stands for all where only the shared configuration is known.
+
+    A single file of a broker does not tell how many there are; two and more are taken for all.
+    """
+    shared = [c for c in parts.clusters if c.static is not None]
+    static = {key: value for c in shared for key, value in (c.static or {}).items()}
+    found = _merged_brokers(parts.brokers)
+    if not any("broker" in b.roles for b in found) and shared:
+        found.append(BrokerPiece(place=shared[0].place, cluster=shared[0].name, count=0))
+    is_list = sum(1 for b in found if "broker" in b.roles and b.id is not None) > 1
+    return [
+        replace(
+            b,
+            static={**static, **b.static} if static else b.static,
+            is_known=b.is_known or bool(shared),
+            count=1 if b.count == 0 and b.id is not None and is_list else b.count,
+        )
+        for b in found
+    ]
+
+
 def _merged_brokers(pieces: Sequence[BrokerPiece]) -> list[BrokerPiece]:
     """Brokers of one id are one, whichever file holds which part."""
     found: dict[object, BrokerPiece] = {}
@@ -139,6 +169,7 @@ def _merge_broker(first: BrokerPiece, second: BrokerPiece) -> BrokerPiece:
         log_dirs=first.log_dirs or second.log_dirs,
         version=first.version or second.version,
         is_alive=first.is_alive and second.is_alive,
+        count=max(first.count, second.count),
         owner=first.owner or second.owner,
         ignored={**second.ignored, **first.ignored},
         is_known=first.is_known or second.is_known,

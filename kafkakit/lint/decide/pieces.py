@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.effective import Configs
+from kafkakit.rules.rule import Edit
 from kafkakit.rules.subjects import (
     NO_FACTS,
     NO_HOST,
@@ -58,6 +59,7 @@ class BrokerPiece:
     version: str | None = None
     is_alive: bool = True
     count: int = 1
+    """0 where the file does not tell how many there are."""
     owner: str | None = None
     ignored: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
@@ -70,9 +72,13 @@ class ClusterPiece:
 
     place: Place | None
     name: str | None = None
+    is_name_an_id: bool = False
+    """The name is the id that Kafka gave the cluster, which other files do not know."""
     version: str | None = None
     env: str | None = None
     dynamic_default: Configs = field(default_factory=dict)
+    static: Configs | None = None
+    """Static configuration that all brokers share, whichever file lists them; None where the file has none."""
     broker_count: int | None = None
     rack_count: int | None = None
     groups: tuple[GroupFacts, ...] | None = None
@@ -105,6 +111,7 @@ class FileProblem:
     message: str
     place: Place
     key: str | None = None
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

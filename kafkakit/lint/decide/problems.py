@@ -27,4 +27,5 @@ def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule
                 place=problem.place,
             ),
             rule,
+            problem.edits,
         )

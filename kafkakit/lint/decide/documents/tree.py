@@ -98,6 +98,8 @@ class Problem(NamedTuple):
     message: str
     at: int
     key: str | None = None
+    is_repeated_value: bool = False
+    """The repeated key has the same value as before, so that one of the two can go."""
 
 
 class Comment(NamedTuple):
@@ -118,12 +120,14 @@ class CommentAt(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """One file: its text, the trees in it (several for multi-document YAML), problems and comments."""
+    """One file: its text, the trees in it (several for multi-document YAML), problems and comments.
+
+    `format` is `yaml`, `json` or `properties`.
+    """
 
     path: str
     text: str
     format: str
-    """`yaml`, `json` or `properties`."""
     roots: tuple[Node, ...] = ()
     problems: tuple[Problem, ...] = ()
     comments_at: tuple[CommentAt, ...] = field(default=(), repr=False)
@@ -159,6 +163,13 @@ class Document:
             before = self.text[self.line_starts[line - 1] : start]
             found.append(Comment(self.text[start:end], line, column, not before.strip()))
         return tuple(found)
+
+
+def duplicate_key(key: Scalar, before: Node, value: Node) -> Problem:
+    """The problem of a key that stands in a mapping for the second time."""
+    same = isinstance(before, Scalar) and isinstance(value, Scalar) and before.text == value.text
+    how = "with the same value" if same else "and the last value counts"
+    return Problem(DUPLICATE_KEY, f"{key.text:.200} is set more than once, {how}", key.start, key.text, same)
 
 
 def mappings_of(document: Document) -> Iterator[Mapping]:

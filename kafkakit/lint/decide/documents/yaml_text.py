@@ -11,7 +11,6 @@ from typing import NoReturn, Protocol
 import yaml
 
 from kafkakit.lint.decide.documents.tree import (
-    DUPLICATE_KEY,
     MAX_ALIASED,
     MAX_DEPTH,
     MAX_VALUES,
@@ -24,6 +23,7 @@ from kafkakit.lint.decide.documents.tree import (
     Problem,
     Scalar,
     Sequence,
+    duplicate_key,
 )
 
 _COMMENT = re.compile(r"(?:^|(?<=[ \t]))#[^\r\n]*", re.MULTILINE)
@@ -194,8 +194,9 @@ class _Builder:
             return
         key = frame.key
         if type(owner) is Mapping and key is not None:
-            if key.text in owner.entries:
-                self.problems.append(duplicate_key(key))
+            before = owner.entries.get(key.text)
+            if before is not None:
+                self.problems.append(duplicate_key(key, before.value, node))
             owner.entries[key.text] = Entry(key, node)
         frame.key = None
 
@@ -220,11 +221,6 @@ class _Builder:
     def _stop(self, message: str, at: int) -> NoReturn:
         self.problems.append(Problem(UNPARSABLE, message, at))
         raise _StopError
-
-
-def duplicate_key(key: Scalar) -> Problem:
-    """The problem of a key that stands in a mapping for the second time."""
-    return Problem(DUPLICATE_KEY, f"{key.text:.200} is set more than once: the last value counts", key.start, key.text)
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:

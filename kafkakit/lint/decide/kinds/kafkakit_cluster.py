@@ -13,7 +13,7 @@ from kafkakit.lint.decide.kinds.kafkakit_facts import (
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.kinds.values import Reader
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
-from kafkakit.rules.effective import Configs, Source
+from kafkakit.rules.effective import Source
 
 CLUSTER_KEYS = (
     "kafkakit", "schema", "cluster", "version", "env", "labels", "defaults", "config", "broker_count", "rack_count",
@@ -43,55 +43,37 @@ class _Shared:
     """What a file says for all its brokers and topics."""
 
     cluster: str | None
-    config: Configs
-    has_config: bool
     owner: str | None
 
 
 def _read_one(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
     reader.known_keys(root, CLUSTER_KEYS, "a cluster")
-    shared = _Shared(
-        cluster=reader.text(root, "cluster"),
-        config=reader.configs(reader.mapping(root, "config"), Source.STATIC),
-        has_config="config" in root.entries,
-        owner=reader.text(root, "owner"),
-    )
-    brokers = tuple(_broker(reader, node, shared) for node in reader.mappings(root, "brokers"))
-    broker_count = reader.integer(root, "broker_count", 1)
-    if not brokers and shared.has_config:
-        brokers = (
-            BrokerPiece(
-                place=reader.place(root),
-                cluster=shared.cluster,
-                static=shared.config,
-                count=broker_count or 1,
-                owner=shared.owner,
-            ),
-        )
+    shared = _Shared(reader.text(root, "cluster"), reader.text(root, "owner"))
+    topics = [_topic(reader, node, shared) for node in reader.mappings(root, "topics")]
     return Pieces(
-        clusters=(_cluster(reader, root, shared, broker_count),),
-        brokers=brokers,
-        topics=tuple(
-            piece for node in reader.mappings(root, "topics") if (piece := _topic(reader, node, shared)) is not None
-        ),
+        clusters=(_cluster(reader, root, shared),),
+        brokers=tuple(_broker(reader, node, shared) for node in reader.mappings(root, "brokers")),
+        topics=tuple(piece for piece in topics if piece is not None),
         problems=tuple(reader.problems),
     )
 
 
-def _cluster(reader: Reader, root: Mapping, shared: _Shared, broker_count: int | None) -> ClusterPiece:
+def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
     env = reader.text(root, "env")
     if env is not None and env not in ENVS:
         reader.problem(root.entries["env"].value, f"env must be one of {', '.join(ENVS)}", "env")
         env = None
     facts = cluster_facts(reader, reader.mapping(root, "observed"))
+    has_config = "config" in root.entries
     return ClusterPiece(
         place=reader.place(root),
         name=shared.cluster,
-        version=reader.text(root, "version"),
+        version=reader.version(root, "version"),
         env=env,
         dynamic_default=reader.configs(reader.mapping(root, "defaults"), Source.DYNAMIC_DEFAULT),
-        broker_count=broker_count,
+        static=reader.configs(reader.mapping(root, "config"), Source.STATIC) if has_config else None,
+        broker_count=reader.integer(root, "broker_count", 1),
         rack_count=reader.integer(root, "rack_count", 1),
         labels=frozenset(reader.texts(root, "labels")),
         groups=facts.groups,
@@ -107,7 +89,6 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared, broker_count: int |
 
 def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
     reader.known_keys(node, BROKER_KEYS, "a broker")
-    own = reader.configs(reader.mapping(node, "config"), Source.STATIC)
     alive = reader.flag(node, "alive")
     return BrokerPiece(
         place=reader.place(node),
@@ -115,16 +96,16 @@ def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
         id=reader.integer(node, "id"),
         rack=reader.text(node, "rack"),
         roles=reader.texts(node, "roles") or ("broker",),
-        static={**shared.config, **own} if shared.config and own else own or shared.config,
+        static=reader.configs(reader.mapping(node, "config"), Source.STATIC),
         dynamic=reader.configs(reader.mapping(node, "dynamic"), Source.DYNAMIC_BROKER),
         host=host_facts(reader, reader.mapping(node, "host")),
         log_dirs=log_dirs(reader, node),
-        version=reader.text(node, "version"),
+        version=reader.version(node, "version"),
         is_alive=alive is not False,
         count=reader.integer(node, "count", 1) or 1,
         owner=reader.text(node, "owner") or shared.owner,
         ignored=_ignored(reader, node),
-        is_known=shared.has_config or "config" in node.entries,
+        is_known="config" in node.entries,
     )
 
 

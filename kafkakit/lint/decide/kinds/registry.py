@@ -1,20 +1,53 @@
 """The kinds of files: which one a file is of, and reading its text into pieces."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
+from kafkakit.lint.decide.documents.formats import read_document
 from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Node
 from kafkakit.lint.decide.documents.tree import Mapping as MappingNode
-from kafkakit.lint.decide.documents.yaml_text import read_yaml
-from kafkakit.lint.decide.kinds import kafkakit_cluster
+from kafkakit.lint.decide.kinds import (
+    connectors,
+    datadog_agent,
+    kafkakit_cluster,
+    reassignment,
+    server_properties,
+    snapshot,
+    strimzi,
+    terraform_plan,
+    topicctl,
+)
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.rules.rule import Edit
 
 UNKNOWN_KIND = "KKL007"
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (kafkakit_cluster.KIND,)}
+_TEMPLATE = re.compile(r"\{\{|\{%|<%")
+_TELLING = re.compile(
+    r"kafkakit: *cluster|kafka\.strimzi\.io/|kafka_connect_str|bootstrapAddrs|replicationFactor|replication_factor"
+    r"|retention\.ms|min\.insync\.replicas|process\.roles|log\.dirs|connector\.class|cluster-snapshot"
+)
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        kafkakit_cluster.KIND,
+        strimzi.KIND,
+        topicctl.KIND,
+        terraform_plan.KIND,
+        reassignment.KIND,
+        datadog_agent.CONSUMER_KIND,
+        datadog_agent.JMX_KIND,
+        connectors.CONNECTOR_KIND,
+        connectors.WORKER_KIND,
+        server_properties.KIND,
+        snapshot.KIND,
+    )
+}
+"""In the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +69,14 @@ def read_text(path: str, text: str, kind: str | None = None, is_named: bool = Fa
         is_named: The file was given by its name, so an unknown kind is a problem.
     """
     forced = kind_named(kind) if kind is not None else None
-    document = _document(path, text)
+    if forced is snapshot.KIND or (forced is None and snapshot.is_snapshot(text)):
+        whole = Document(path, text, "json")
+        return FileReading(document=whole, kinds=(snapshot.KIND.name,), pieces=snapshot.KIND.read(whole, ()))
+    document = read_document(path, text, forced.formats if forced is not None else ())
     by_kind = _by_kind(document, forced)
     pieces = [KINDS[name].read(document, tuple(roots)) for name, roots in by_kind.items()]
-    problems = _problems(document, bool(by_kind) or is_named or forced is not None or _looks_known(path))
+    is_concern = bool(by_kind) or is_named or forced is not None or _looks_known(path, text)
+    problems = _problems(document, is_concern)
     if not by_kind and is_named and not document.has_broken_syntax:
         problems = (*problems, _unknown(document))
     return FileReading(document=document, kinds=tuple(by_kind), pieces=joined([*pieces, Pieces(problems=problems)]))
@@ -51,10 +88,6 @@ def kind_named(name: str) -> Kind:
     if found is None:
         raise UsageError(f"no kind of file is called {name!r:.60}", hint=f"kinds: {', '.join(sorted(KINDS))}")
     return found
-
-
-def _document(path: str, text: str) -> Document:
-    return read_yaml(path, text)
 
 
 def _by_kind(document: Document, forced: Kind | None) -> dict[str, list[Node]]:
@@ -74,8 +107,11 @@ def _kind_of(document: Document, root: Node) -> Kind | None:
     return next((kind for kind in able if _matches(document.path, kind.patterns)), None)
 
 
-def _looks_known(path: str) -> bool:
-    return any(_matches(path, kind.patterns) for kind in KINDS.values())
+def _looks_known(path: str, text: str) -> bool:
+    """True for a file that would be of a known kind if it could be read; templates of other tools are not."""
+    if _TEMPLATE.search(text):
+        return False
+    return _TELLING.search(text) is not None or any(_matches(path, kind.patterns) for kind in KINDS.values())
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
@@ -87,7 +123,14 @@ def _problems(document: Document, is_concern: bool) -> tuple[FileProblem, ...]:
     if not is_concern:
         return ()
     return tuple(
-        FileProblem(rule=p.rule, message=p.message, place=document.place(p.at), key=p.key) for p in document.problems
+        FileProblem(
+            rule=p.rule,
+            message=p.message,
+            place=document.place(p.at),
+            key=p.key,
+            edits=(Edit(p.key, is_safe=True),) if p.key is not None and p.is_repeated_value else (),
+        )
+        for p in document.problems
     )
 
 
@@ -99,6 +142,8 @@ def _unknown(document: Document) -> FileProblem:
     )
 
 
-def file_problem(path: str, message: str) -> Pieces:
-    """The pieces of a file that could not be read at all."""
-    return Pieces(problems=(FileProblem(rule=UNPARSABLE, message=message, place=Place(path, 1)),))
+def unreadable(path: str, message: str, before: str = "") -> FileReading:
+    """The reading of a file that could not be read at all; `before` is the text up to where that shows."""
+    document = Document(path, before, "yaml")
+    problem = FileProblem(rule=UNPARSABLE, message=message, place=document.place(len(before)))
+    return FileReading(document=document, kinds=(), pieces=Pieces(problems=(problem,)))

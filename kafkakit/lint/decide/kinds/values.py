@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.kinds.secrets import without_secret
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
+_VERSION = re.compile(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})*(-[\w.-]*)?")
 TRUE_WORDS = frozenset({"true", "yes", "on"})
 
 
@@ -65,6 +67,14 @@ class Reader:
             self.problem(found, f"{key} must be a text", key)
             return None
         return None if found is None else found.text
+
+    def version(self, node: Mapping, key: str) -> str | None:
+        """The Kafka version at a key; a problem for a text that is none."""
+        found = self.text(node, key)
+        if found is not None and not _VERSION.fullmatch(found):
+            self.problem(node.entries[key].value, f"{key} must be a Kafka version, such as 4.3", key)
+            return None
+        return found
 
     def texts(self, node: Mapping, key: str) -> tuple[str, ...]:
         """The texts in the list at a key; one text counts as a list of one."""
@@ -122,7 +132,7 @@ class Reader:
         for key, (at, value) in node.entries.items():
             if type(value) is Scalar:
                 if not value.is_null:
-                    found[key] = Declared(value.text, source, place(at.start))
+                    found[key] = Declared(without_secret(key, value.text), source, place(at.start))
             elif isinstance(value, Sequence) and all(isinstance(item, Scalar) for item in value.items):
                 text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
                 found[key] = Declared(text, source, place(at.start))
@@ -146,3 +156,23 @@ def whole(text: str) -> str:
     """A number as JSON tools may write a whole one: `12.0` is `12`."""
     found = _WHOLE_FLOAT.fullmatch(text)
     return found.group(1) if found else text
+
+
+_ENVS = {
+    "prod": ("prod", "production", "prd", "live"),
+    "staging": ("staging", "stage", "stg", "preprod", "uat"),
+    "dev": ("dev", "development", "test", "testing", "local", "sandbox", "qa", "ci"),
+}
+OWNER_KEYS = ("owner", "team", "app.kubernetes.io/team", "kafkakit/owner")
+
+
+def environment_of(word: str | None) -> str | None:
+    """One of the kit's environments for the word of another tool, None where it is none of the usual ones."""
+    wanted = (word or "").lower()
+    return next((env for env, words in _ENVS.items() if wanted in words), None)
+
+
+def owner_in(*labels: Mapping | None) -> str | None:
+    """The owner that labels or annotations name."""
+    texts = (part.text(key) for part in labels if part is not None for key in OWNER_KEYS)
+    return next((text for text in texts if text), None)

@@ -1,0 +1,56 @@
+"""Reading the files to lint, with limits: what cannot be read is a finding of its file."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kafkakit.core.errors import InputError
+from kafkakit.lint.act.find_files import STDIN, FoundFile, find_files
+from kafkakit.lint.decide.documents.formats import LIMIT_BYTES
+from kafkakit.lint.decide.kinds.registry import FileReading, kind_named, read_text, unreadable
+
+ReadInput = Callable[[Path, int], bytes]
+
+
+def read_files(
+    paths: Sequence[str], kind: str | None, stdin_filename: str, read_input: ReadInput
+) -> tuple[FileReading, ...]:
+    """Find and read all files; those of folders that are no concern of lint are left out.
+
+    Args:
+        paths: Files, folders, and `-` for stdin.
+        kind: The kind that every file must be read as, None to detect it.
+        stdin_filename: The name that findings in stdin get, and that tells its format and kind.
+        read_input: Reads a file with a limit in bytes.
+
+    Raises `UsageError` for a path or a kind that does not exist.
+    """
+    if kind is not None:
+        kind_named(kind)
+    return tuple(_readings(find_files(paths), kind, stdin_filename, read_input))
+
+
+def _readings(
+    files: Sequence[FoundFile], kind: str | None, stdin_filename: str, read_input: ReadInput
+) -> Iterator[FileReading]:
+    for file in files:
+        name = stdin_filename if file.path == STDIN else file.path.replace("\\", "/")
+        reading = _read(file, name, kind, read_input)
+        if file.is_named or reading.kinds or reading.pieces.problems:
+            yield reading
+
+
+def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -> FileReading:
+    if file.problem is not None:
+        return unreadable(name, file.problem)
+    try:
+        data = read_input(Path(file.path), LIMIT_BYTES)
+    except InputError as error:
+        return unreadable(name, error.problem)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        start = data[:3] == b"\xef\xbb\xbf"
+        before = data[3 * start : error.start].decode("utf-8", "replace")
+        what = "a zero byte: this is no text file" if "\x00" in before else f"not valid UTF-8 text (byte {error.start})"
+        return unreadable(name, what, before)
+    return read_text(name, text, kind, is_named=file.is_named)

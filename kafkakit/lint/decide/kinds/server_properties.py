@@ -1,0 +1,58 @@
+"""`server.properties` and the properties of KRaft nodes: one broker or controller a file."""
+
+from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
+from kafkakit.lint.decide.kinds.kind import Kind, joined
+from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.pieces import BrokerPiece, Pieces
+from kafkakit.rules.effective import Configs, Source, to_int, to_items
+from kafkakit.rules.subjects import LogDirFacts
+
+_TELLING = (
+    "broker.id", "node.id", "process.roles", "zookeeper.connect", "log.dirs", "advertised.listeners",
+    "controller.quorum.voters", "controller.quorum.bootstrap.servers", "listener.security.protocol.map",
+    "num.network.threads", "inter.broker.listener.name", "log.retention.hours", "log.retention.ms",
+    "offsets.topic.replication.factor", "default.replication.factor", "auto.create.topics.enable",
+)  # fmt: skip
+
+
+def _is_server(root: Node) -> bool:
+    if not isinstance(root, Mapping) or "connector.class" in root.entries or "key.converter" in root.entries:
+        return False
+    return not root.entries.keys().isdisjoint(_TELLING)
+
+
+def _read_one(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    static = reader.configs(root, Source.STATIC)
+    number = _number(static, "node.id", "broker.id")
+    roles = to_items(static["process.roles"].text) if "process.roles" in static else ()
+    dirs = static.get("log.dirs") or static.get("log.dir")
+    broker = BrokerPiece(
+        place=reader.place(root),
+        id=number,
+        rack=static["broker.rack"].text or None if "broker.rack" in static else None,
+        roles=roles or ("broker",),
+        static=static,
+        log_dirs=tuple(LogDirFacts(path=path) for path in to_items(dirs.text)) if dirs is not None else (),
+        count=0,
+    )
+    return Pieces(brokers=(broker,), problems=tuple(reader.problems))
+
+
+def _number(static: Configs, *keys: str) -> int | None:
+    numbers = (to_int(static[key].text) for key in keys if key in static)
+    return next((number for number in numbers if number is not None and number >= 0), None)
+
+
+def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
+
+
+KIND = Kind(
+    name="server-properties",
+    about="server.properties of a broker, controller.properties and broker.properties of KRaft",
+    formats=("properties",),
+    recognise=_is_server,
+    read=_read,
+    patterns=("server*.properties", "broker*.properties", "controller*.properties", "kraft/*.properties"),
+)
