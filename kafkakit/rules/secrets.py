@@ -45,3 +45,15 @@ def literal_jaas_options(value: str) -> tuple[str, ...]:
         and (secret := double or single or bare)
         and not is_reference(secret)
     )
+
+
+def without_jaas_secrets(value: str, instead: str) -> str:
+    """A JAAS configuration with another text in place of each secret written out."""
+
+    def replaced(found: re.Match[str]) -> str:
+        name = found.group(1)
+        secret = found.group(2) or found.group(3) or found.group(4)
+        is_literal = bool(secret) and (is_secret_key(name) or name.startswith(_JAAS_USER)) and not is_reference(secret)
+        return f'{name}="{instead}"' if is_literal else found.group()
+
+    return _JAAS_OPTION.sub(replaced, value)
