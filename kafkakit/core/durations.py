@@ -38,6 +38,22 @@ def format_duration(seconds: float) -> str:
     return f"{milliseconds}ms"
 
 
+def format_span(seconds: float) -> str:
+    """Write a span of time for a sentence, as exact as matters: `45 s`, `10 min`, `36 h 05 min`, `7 d`, `12 d 4 h`."""
+    total = round(seconds)
+    if total < 60:
+        return f"{seconds:.3g} s"
+    if total < 3600:
+        return f"{total // 60} min" + (f" {total % 60} s" if total % 60 else "")
+    if total > 86_400 and total % 86_400 == 0:
+        return f"{total // 86_400} d"
+    if total < 864_000:
+        minutes = total % 3600 // 60
+        return f"{total // 3600} h" + (f" {minutes:02d} min" if minutes else "")
+    hours = total % 86_400 // 3600
+    return f"{total // 86_400} d" + (f" {hours} h" if hours else "")
+
+
 def epoch_ms(at: datetime) -> int:
     """A moment as milliseconds since the epoch, as Kafka's timestamps are."""
     return round(at.timestamp() * 1000)

@@ -53,6 +53,7 @@ def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:
 
 def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: LintCluster | None) -> Checked:
     """A violation as a finding; values of secret settings are hidden."""
+    subject = violation.about or subject
     declared, definition = _declared(subject, violation.key)
     hidden = (definition is not None and definition.is_sensitive) or is_secret_key(violation.key or "")
     observed = violation.observed if violation.observed is not None or declared is None else declared.text

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.findings import Place, Severity
+from kafkakit.rules.subjects import LintBroker, LintTopic
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 CORE, STRICT = True, False
@@ -77,7 +78,8 @@ class Violation:
 
     The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
     without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
-    `subject` tells several violations of one rule and key at one subject apart.
+    `subject` tells several violations of one rule and key at one subject apart. `about` is the topic or broker that a
+    rule over a whole cluster holds it against.
     """
 
     message: str
@@ -90,6 +92,7 @@ class Violation:
     edits: tuple[Edit, ...] = ()
     subject: str = ""
     where: str | None = None
+    about: LintTopic | LintBroker | None = None
 
 
 Violations = Iterator[Violation]

@@ -4,9 +4,9 @@ Everything that may be unknown is None (or empty, where said); rules call `known
 skipped instead of passing silently.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.config_defs import ConfigTable
@@ -146,6 +146,14 @@ class LintTopic:
     current: Mapping[str, str] | None = None
     place: Place | None = None
     owner: str | None = None
+    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def derive(self, compute: Callable[["LintTopic"], T]) -> T:
+        """What a function computes from the topic, computed once."""
+        if compute not in self.derived:
+            self.derived[compute] = compute(self)
+        found: T = self.derived[compute]
+        return found
 
     @property
     def where(self) -> str:
@@ -220,6 +228,14 @@ class LintCluster:
     peers: Mapping[str, tuple[str, ...]] | None = None
     """Values of the clusters of the same label, by key."""
     place: Place | None = None
+    derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def derive(self, compute: Callable[["LintCluster"], T]) -> T:
+        """What a function computes from the whole cluster, computed once."""
+        if compute not in self.derived:
+            self.derived[compute] = compute(self)
+        found: T = self.derived[compute]
+        return found
 
     @property
     def where(self) -> str:

@@ -1,0 +1,187 @@
+"""Arithmetic of segments and retention: when segments roll, how old data becomes, how much of it there may be.
+
+The formulas are bounds of what Kafka does (`LogSegment.shouldRoll`, `UnifiedLog.deletableSegments`,
+`LogConfig.maxSegmentMs`, `TimeIndex.isFull`), and a simulator of these in the tests confirms them. Rates are bytes/s
+appended to one partition as stored; None means unknown, and then a segment stays open as long as it may.
+"""
+
+from dataclasses import dataclass
+
+from kafkakit.rules.effective import UNLIMITED
+from kafkakit.rules.subjects import LintTopic
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+SHORTEST_SENSIBLE_ROLL_MS = 600_000
+SMALLEST_SEGMENT_BYTES = 2**20
+MAX_SEGMENTS_OF_PARTITION = 1_000
+_GREATEST_INT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSettings:
+    """What decides over the segments of a topic's partitions; the defaults are Kafka's."""
+
+    deletes: bool = True
+    compacts: bool = False
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = -1
+    segment_ms: int = 7 * DAY_MS
+    segment_bytes: int = 2**30
+    jitter_ms: int = 0
+    index_bytes: int = 10 * 2**20
+    index_interval_bytes: int = 4096
+    delete_delay_ms: int = 60_000
+    check_interval_ms: int = 300_000
+    max_compaction_lag_ms: int = UNLIMITED
+
+    @property
+    def roll_ms(self) -> int:
+        """M: after how long an append rolls the segment, without jitter (`LogConfig.maxSegmentMs`)."""
+        if self.compacts and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+    @property
+    def shortest_roll_ms(self) -> int:
+        """M less the greatest jitter that a segment can draw, not below 0."""
+        greatest = max(min(self.jitter_ms, self.segment_ms) - 1, 0)
+        return max(self.roll_ms - greatest, 0)
+
+    def capacity_bytes(self, batch_bytes: int = 1) -> int:
+        """How large a segment gets before it rolls for its size or a full time index, with batches of one size."""
+        return min(
+            self.segment_bytes, index_capacity_bytes(self.index_bytes, self.index_interval_bytes, max(batch_bytes, 1))
+        )
+
+    def span_ms(self, rate: float | None = None) -> float:
+        """T: the longest time between the first and the last record of a segment."""
+        return min(self.roll_ms, self._fill_ms(rate, self.capacity_bytes()))
+
+    def shortest_span_ms(self, rate: float | None = None, batch_bytes: int = 1) -> float:
+        """The shortest such time of a segment that rolled, with the greatest jitter."""
+        full = min(self.segment_bytes - batch_bytes + 1, self.capacity_bytes(batch_bytes))
+        return min(self.shortest_roll_ms, self._fill_ms(rate, max(full, 0)))
+
+    def _fill_ms(self, rate: float | None, capacity: int) -> float:
+        return 1000 * capacity / rate if rate else self.roll_ms
+
+    def age_limit_ms(self, rate: float | None = None) -> float | None:
+        """R + T + C: how old the oldest record can be when it disappears; None where time deletes nothing."""
+        if not self.deletes_by_time:
+            return None
+        return self.retention_ms + self.span_ms(rate) + self.check_interval_ms
+
+    def overshoot(self, rate: float | None = None) -> float | None:
+        """(T + C) / R: what data may live beyond retention, as a share of it; None where time deletes nothing."""
+        if not self.deletes_by_time or not self.retention_ms:
+            return None
+        return (self.span_ms(rate) + self.check_interval_ms) / self.retention_ms
+
+    @property
+    def deletes_by_time(self) -> bool:
+        """True when `retention.ms` limits the data."""
+        return self.deletes and self.retention_ms >= 0
+
+    @property
+    def deletes_by_size(self) -> bool:
+        """True when `retention.bytes` limits the data."""
+        return self.deletes and self.retention_bytes >= 0
+
+    def disk_limit_bytes(self, rate: float) -> float | None:
+        """The most that one copy of a partition holds before deleted files are unlinked; None without a limit."""
+        limits: list[float] = []
+        age = self.age_limit_ms(rate)
+        if age is not None:
+            limits.append(rate * age / 1000)
+        if self.deletes_by_size:
+            limits.append(self.retention_bytes + self.segment_bytes + rate * self.check_interval_ms / 1000)
+        return min(limits, default=None)
+
+    def disk_extra_bytes(self, rate: float) -> float:
+        """What comes on top: deleted files not yet unlinked, and the indexes of closed segments."""
+        closed = 20 / (self.index_interval_bytes + 1)
+        return rate * self.delete_delay_ms / 1000 + closed * (self.disk_limit_bytes(rate) or 0.0)
+
+    def segment_limit(self, rate: float | None = None, batch_bytes: int = 1) -> int | None:
+        """N: how many segments a partition has at most, the active one included; None without a limit.
+
+        With an unknown rate segments are taken to roll by time under `retention.ms`, and full under `retention.bytes`.
+        """
+        span = self.shortest_span_ms(rate, batch_bytes)
+        limits: list[int] = []
+        if self.deletes_by_time and span > 0:
+            limits.append(2 + int((self.retention_ms + self.check_interval_ms) // span))
+        if self.deletes_by_size:
+            size = self.segment_bytes if not rate else min(self.segment_bytes, rate * span / 1000)
+            kept = self.retention_bytes + (rate or 0) * self.check_interval_ms / 1000
+            if size > 0:
+                limits.append(2 + int(kept // size))
+        if not limits:
+            return None
+        return min(limits) if rate else max(limits)
+
+    def deleting_limit(self, rate: float | None = None) -> int:
+        """How many deleted segments wait for their files to be unlinked at most: ceil(D / T)."""
+        span = self.shortest_span_ms(rate)
+        return -int(-self.delete_delay_ms // span) if span > 0 else 0
+
+
+def index_capacity_bytes(index_bytes: int, interval_bytes: int, batch_bytes: int = 1) -> int:
+    """How much a segment holds when its time index is full; 0 for an index that is always full.
+
+    Kafka adds an entry at the first append after more than the interval was written, so entries lie a whole number of
+    batches apart; a time index counts as full one entry before its last.
+    """
+    entries = index_bytes // TIME_ENTRY_BYTES - 1
+    return max(entries, 0) * batch_bytes * (interval_bytes // batch_bytes + 1)
+
+
+def time_index_bytes(segment_bytes: int, interval_bytes: int) -> int:
+    """The smallest `segment.index.bytes` with which a segment of the smallest batches reaches its size."""
+    return TIME_ENTRY_BYTES * (-(-segment_bytes // (interval_bytes + 1)) + 1)
+
+
+def better_segment_ms(settings: SegmentSettings, tolerance: float) -> int | None:
+    """A `segment.ms` whose overshoot is within the tolerance (τ·R - C, at least 10 minutes); None where there is none."""
+    if not settings.deletes_by_time or not settings.retention_ms:
+        return None
+    wanted = max(int(tolerance * settings.retention_ms - settings.check_interval_ms), SHORTEST_SENSIBLE_ROLL_MS)
+    fits = wanted + settings.check_interval_ms <= tolerance * settings.retention_ms
+    return wanted if fits and wanted < settings.segment_ms else None
+
+
+def settings_of(topic: LintTopic) -> SegmentSettings:
+    """The effective settings of a topic, computed once; Kafka's defaults stand for what does not parse."""
+    return topic.derive(_settings)
+
+
+def _settings(topic: LintTopic) -> SegmentSettings:
+    policies = topic.policies
+
+    def number(key: str, otherwise: int) -> int:
+        found = topic.config.number(key)
+        return otherwise if found is None else found
+
+    check = topic.config.broker.number("log.retention.check.interval.ms")
+    return SegmentSettings(
+        deletes="delete" in policies,
+        compacts="compact" in policies,
+        retention_ms=number("retention.ms", 7 * DAY_MS),
+        retention_bytes=number("retention.bytes", -1),
+        segment_ms=number("segment.ms", 7 * DAY_MS),
+        segment_bytes=number("segment.bytes", 2**30),
+        jitter_ms=number("segment.jitter.ms", 0),
+        index_bytes=number("segment.index.bytes", 10 * 2**20),
+        index_interval_bytes=number("index.interval.bytes", 4096),
+        delete_delay_ms=number("file.delete.delay.ms", 60_000),
+        check_interval_ms=300_000 if check is None else check,
+        max_compaction_lag_ms=number("max.compaction.lag.ms", UNLIMITED),
+    )
+
+
+def fits_int(value: int) -> bool:
+    """True for a number that Kafka's type INT holds."""
+    return value <= _GREATEST_INT
