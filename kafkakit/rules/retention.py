@@ -56,9 +56,9 @@ class SegmentSettings:
             self.segment_bytes, index_capacity_bytes(self.index_bytes, self.index_interval_bytes, max(batch_bytes, 1))
         )
 
-    def span_ms(self, rate: float | None = None) -> float:
+    def span_ms(self, rate: float | None = None, batch_bytes: int = 1) -> float:
         """T: the longest time between the first and the last record of a segment."""
-        return min(self.roll_ms, self._fill_ms(rate, self.capacity_bytes()))
+        return min(self.roll_ms, self._fill_ms(rate, self.capacity_bytes(batch_bytes)))
 
     def shortest_span_ms(self, rate: float | None = None, batch_bytes: int = 1) -> float:
         """The shortest such time of a segment that rolled, with the greatest jitter."""
@@ -68,11 +68,11 @@ class SegmentSettings:
     def _fill_ms(self, rate: float | None, capacity: int) -> float:
         return 1000 * capacity / rate if rate else self.roll_ms
 
-    def age_limit_ms(self, rate: float | None = None) -> float | None:
+    def age_limit_ms(self, rate: float | None = None, batch_bytes: int = 1) -> float | None:
         """R + T + C: how old the oldest record can be when it disappears; None where time deletes nothing."""
         if not self.deletes_by_time:
             return None
-        return self.retention_ms + self.span_ms(rate) + self.check_interval_ms
+        return self.retention_ms + self.span_ms(rate, batch_bytes) + self.check_interval_ms
 
     def overshoot(self, rate: float | None = None) -> float | None:
         """(T + C) / R: what data may live beyond retention, as a share of it; None where time deletes nothing."""
@@ -90,10 +90,10 @@ class SegmentSettings:
         """True when `retention.bytes` limits the data."""
         return self.deletes and self.retention_bytes >= 0
 
-    def disk_limit_bytes(self, rate: float) -> float | None:
+    def disk_limit_bytes(self, rate: float, batch_bytes: int = 1) -> float | None:
         """The most that one copy of a partition holds before deleted files are unlinked; None without a limit."""
         limits: list[float] = []
-        age = self.age_limit_ms(rate)
+        age = self.age_limit_ms(rate, batch_bytes)
         if age is not None:
             limits.append(rate * age / 1000)
         if self.deletes_by_size:
@@ -145,7 +145,7 @@ def time_index_bytes(segment_bytes: int, interval_bytes: int) -> int:
 
 
 def better_segment_ms(settings: SegmentSettings, tolerance: float) -> int | None:
-    """A `segment.ms` whose overshoot is within the tolerance (τ·R - C, at least 10 minutes); None where there is none."""
+    """A shorter `segment.ms` whose overshoot is within the tolerance, at least 10 minutes; None where none is."""
     if not settings.deletes_by_time or not settings.retention_ms:
         return None
     wanted = max(int(tolerance * settings.retention_ms - settings.check_interval_ms), SHORTEST_SENSIBLE_ROLL_MS)

@@ -261,30 +261,36 @@ class LintCluster:
         """How many brokers there are; `InputMissing` where no file tells."""
         if self.broker_count is not None:
             return self.broker_count
-        if not self._lists_brokers:
+        number = self.derive(_listed_brokers)
+        if not number:
             raise InputMissing("the number of brokers")
-        return sum(b.count for b in self.data_brokers)
-
-    @property
-    def _lists_brokers(self) -> bool:
-        """True when all brokers are known, not one or a template alone."""
-        return bool(self.data_brokers) and all(b.count for b in self.data_brokers)
+        return number
 
     @property
     def rack_number(self) -> int:
         """How many racks there are; `InputMissing` where no broker names one."""
-        racks = {b.rack for b in self.data_brokers if b.rack}
         if self.rack_count is not None:
             return self.rack_count
-        if not racks or not self._lists_brokers:
+        racks = self.derive(_listed_racks)
+        if not racks or not self.derive(_listed_brokers):
             raise InputMissing("racks of brokers")
-        return len(racks)
+        return racks
 
     def reference_broker(self) -> BrokerConfig:
         """The configuration that topics inherit from: that of the first broker, or Kafka's defaults."""
         for broker in self.data_brokers:
             return broker.config
         return BrokerConfig(self.table, is_known=False)
+
+
+def _listed_brokers(cluster: LintCluster) -> int:
+    """How many brokers are listed; 0 where a template stands for an unknown number."""
+    brokers = cluster.data_brokers
+    return sum(b.count for b in brokers) if all(b.count for b in brokers) else 0
+
+
+def _listed_racks(cluster: LintCluster) -> int:
+    return len({b.rack for b in cluster.data_brokers if b.rack})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
