@@ -1,0 +1,38 @@
+"""What a run of lint found, after suppressions and the baseline."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafkakit.core.findings import Finding
+from kafkakit.rules.engine import Checked
+from kafkakit.rules.rule import Fix, LintRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintResult:
+    """Findings to report, in the order of files; `rules` are those that were selected.
+
+    `skipped` says for each code what was missing and how often; `suppressed` and `baselined` count findings that are
+    accepted. `resources` counts what was linted, by kind. `docs_url` is where the pages of the rules are published.
+    """
+
+    checked: tuple[Checked, ...]
+    rules: tuple[LintRule, ...]
+    files: tuple[str, ...] = ()
+    resources: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    suppressed: int = 0
+    baselined: int = 0
+    docs_url: str = ""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings alone."""
+        return tuple(c.finding for c in self.checked)
+
+
+def fix_of(checked: Checked) -> Fix:
+    """Whether this very finding can be fixed, and how safely."""
+    if not checked.edits or checked.finding.place is None:
+        return Fix.NONE
+    return Fix.SAFE if all(edit.is_safe for edit in checked.edits) else Fix.UNSAFE

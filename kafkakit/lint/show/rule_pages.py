@@ -1,0 +1,143 @@
+"""Pages of rules, read from their docstrings: for --explain, for the site that --docs writes, for SARIF."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from inspect import cleandoc
+
+from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import text_of
+from kafkakit.rules.rule import Fix, LintRule, Needs
+
+_HEADINGS = ("Why", "Source", "Options", "Bad", "Good", "Fix")
+_FIXES = {
+    Fix.NONE: "no automatic fix",
+    Fix.SAFE: "fixed by --fix",
+    Fix.UNSAFE: "fixed by --unsafe-fixes: the effective configuration changes",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulePage:
+    """A rule's documentation in parts; `examples` are the texts of `Bad` and `Good`."""
+
+    rule: LintRule
+    summary: str
+    parts: Mapping[str, str]
+
+    @property
+    def why(self) -> str:
+        """Why it is bad."""
+        return self.parts.get("Why", "")
+
+    @property
+    def title(self) -> str:
+        """Code and name."""
+        return f"{self.rule.code} {self.rule.name}"
+
+    @property
+    def facts(self) -> str:
+        """Severity, set, inputs and fix in one line."""
+        rule = self.rule
+        needs = ", ".join(need.value for need in rule.needs if need is not Needs.FILE) or "files alone"
+        return f"{rule.severity.value}; {'core' if rule.is_core else 'strict'}; needs {needs}; {_FIXES[rule.fix]}"
+
+    @property
+    def text(self) -> str:
+        """The page for a terminal."""
+        lines = [self.title, self.facts, "", self.summary]
+        for heading, body in self.parts.items():
+            lines += ["", f"{heading}:", *(f"  {line}" if line else "" for line in body.splitlines())]
+        return text_of(lines)
+
+    @property
+    def markdown(self) -> str:
+        """The page as Markdown."""
+        lines = [f"# {self.title}", "", f"*{self.facts}*", "", self.summary]
+        for heading, body in self.parts.items():
+            lines += ["", f"## {heading}", "", *(["```yaml", body, "```"] if heading in ("Bad", "Good") else [body])]
+        return text_of(lines)
+
+    @property
+    def html(self) -> str:
+        """The page as HTML that needs nothing else."""
+        body = [
+            f"<h1>{escape(self.title)}</h1>",
+            f"<p><em>{escape(self.facts)}</em></p>",
+            f"<p>{escape(self.summary)}</p>",
+        ]
+        for heading, part in self.parts.items():
+            tag = "pre" if heading in ("Bad", "Good") else "p"
+            body += [f"<h2>{heading}</h2>", f"<{tag}>{escape(part)}</{tag}>"]
+        return _html(self.title, body)
+
+
+def page_of(rule: LintRule) -> RulePage:
+    """A rule's page; parts in the order they stand in the docstring."""
+    summary, parts, heading = [], {}, ""
+    for line in cleandoc(rule.page).splitlines():
+        start, colon, rest = line.partition(":")
+        if colon and start in _HEADINGS:
+            heading = start
+            parts[heading] = [rest.strip()] if rest.strip() else []
+        elif heading:
+            parts[heading].append(line)
+        else:
+            summary.append(line)
+    return RulePage(
+        rule=rule,
+        summary=" ".join(summary).strip(),
+        parts={name: cleandoc("\n".join(["", *body])).strip("\n") for name, body in parts.items()},
+    )
+
+
+def rule_url(rule: LintRule, docs_url: str) -> str:
+    """Where the rule's page is published; empty where the site's address is not configured."""
+    return f"{docs_url.rstrip('/')}/{rule.code}.html" if docs_url else ""
+
+
+def site_files(rules: Sequence[LintRule]) -> dict[str, str]:
+    """The site: one HTML page a rule and an index, by file name."""
+    rows = "".join(
+        f'<tr><td><a href="{r.code}.html">{r.code}</a></td><td>{escape(r.name)}</td><td>{r.severity.value}</td>'
+        f"<td>{'core' if r.is_core else 'strict'}</td><td>{r.fix.value}</td>"
+        f"<td>{escape(page_of(r).summary)}</td></tr>\n"
+        for r in rules
+    )
+    head = "<tr><th>code</th><th>name</th><th>severity</th><th>set</th><th>fix</th><th>what it reports</th></tr>\n"
+    index = [f"<h1>Rules of kafkakit lint</h1><p>{len(rules)} rules.</p>", f"<table>\n{head}{rows}</table>"]
+    return {"index.html": _html("Rules of kafkakit lint", index)} | {f"{r.code}.html": page_of(r).html for r in rules}
+
+
+def rules_text(rules: Sequence[LintRule]) -> str:
+    """All rules as a table."""
+    return text_table(RULE_COLUMNS, rule_rows(rules))
+
+
+RULE_COLUMNS = ("code", "name", "severity", "set", "fix", "needs", "about")
+
+
+def rule_rows(rules: Sequence[LintRule]) -> tuple[tuple[object, ...], ...]:
+    """One row a rule."""
+    return tuple(
+        (
+            rule.code,
+            rule.name,
+            rule.severity.value,
+            "core" if rule.is_core else "strict",
+            rule.fix.value,
+            ", ".join(rule.needs),
+            page_of(rule).summary,
+        )
+        for rule in rules
+    )
+
+
+def _html(title: str, body: Sequence[str]) -> str:
+    style = (
+        "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+        "pre{background:#f4f4f4;padding:1rem;overflow-x:auto}"
+        "td,th{text-align:left;padding:.2rem .6rem;vertical-align:top}"
+    )
+    head = f'<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>{style}</style>'
+    return "\n".join(["<!doctype html>", head, *body, "</html>", ""])
