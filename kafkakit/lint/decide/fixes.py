@@ -1,0 +1,197 @@
+"""Fixes as edits of a file's text: only the entries named change; comments, order, quotes and line ends stay."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, Scalar
+from kafkakit.rules.engine import Checked
+from kafkakit.rules.rule import Edit
+
+_PLAIN = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./:,-]*")
+
+
+class TextEdit(NamedTuple):
+    """The half-open range of a text to replace."""
+
+    start: int
+    end: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """A file after its fixes, and the findings that they are for."""
+
+    path: str
+    before: str
+    after: str
+    applied: tuple[Checked, ...]
+
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        lines = difflib.unified_diff(
+            self.before.splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            f"a/{self.path}",
+            f"b/{self.path}",
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bool) -> Fixed:
+    """Apply the edits of findings in a file; of edits that overlap the first wins, and the others wait for a next pass.
+
+    A finding is fixed as a whole or not at all. Linear in the size of the document.
+    """
+    index = _entries_by_offset(document)
+    taken: list[TextEdit] = []
+    applied = []
+    for item in checked:
+        edits = list(text_edits(document, index, item, unsafe=unsafe))
+        if edits and not any(_overlap(one, other) for one in edits for other in taken):
+            taken += edits
+            applied.append(item)
+    text = document.text
+    for edit in sorted(set(taken), key=lambda e: (e.start, e.end), reverse=True):
+        text = text[: edit.start] + edit.new + text[edit.end :]
+    return Fixed(path=document.path, before=document.text, after=text, applied=tuple(applied))
+
+
+class Held(NamedTuple):
+    """An entry and the mapping that it stands in."""
+
+    parent: Mapping
+    entry: Entry
+
+
+def text_edits(document: Document, index: dict[int, Held], item: Checked, *, unsafe: bool) -> Iterator[TextEdit]:
+    """The edits of one finding as ranges of the text; none where one of them cannot be made."""
+    place, wanted = item.finding.place, item.edits
+    if place is None or not wanted or not (unsafe or all(edit.is_safe for edit in wanted)):
+        return
+    held = index.get(document.offset(place.line, place.column))
+    if held is None:
+        return
+    found = [_text_edit(document, held, edit) for edit in wanted]
+    if all(edit is not None for edit in found):
+        yield from (edit for edit in found if edit is not None)
+
+
+def _text_edit(document: Document, held: Held, edit: Edit) -> TextEdit | None:
+    parent = held.parent
+    entry = held.entry if held.entry.key.text == edit.key else parent.entries.get(edit.key)
+    if entry is None:
+        return None if edit.value is None else _insertion(document, held, edit.key, edit.value)
+    if not isinstance(entry.value, Scalar):
+        return None
+    if edit.rename is not None:
+        return TextEdit(entry.key.start, entry.key.end, _as(document, entry.key, edit.rename, parent))
+    if edit.value is None:
+        return _deletion(document, Held(parent, entry))
+    return TextEdit(entry.value.start, entry.value.end, _as(document, entry.value, edit.value, parent))
+
+
+def _as(document: Document, like: Scalar, text: str, parent: Mapping) -> str:
+    """A text written as the scalar that it replaces: with the same quotes, or more where it needs some."""
+    if document.format == "properties":
+        return _escaped(text)
+    quote = "" if like.is_plain else document.text[like.start : like.start + 1]
+    if document.format == "json":
+        return text if like.is_plain and re.fullmatch(r"-?\d+|true|false", text) else json.dumps(text)
+    if quote == "'":
+        return "'" + text.replace("'", "''") + "'"
+    if quote == '"' or _PLAIN.fullmatch(text) is None or (parent.is_flow and "," in text):
+        return json.dumps(text, ensure_ascii=False)
+    return text
+
+
+def _insertion(document: Document, held: Held, key: str, value: str) -> TextEdit | None:
+    """The new entry behind the one that is there, in the style of its neighbour."""
+    text, entry = document.text, held.entry
+    if not isinstance(entry.value, Scalar):
+        return None
+    new_key, new_value = _as(document, entry.key, key, held.parent), _as(document, entry.value, value, held.parent)
+    line_start = document.offset(document.place(entry.key.start).line)
+    before = text[line_start : entry.key.start]
+    end_of_line = "\r\n" if "\r\n" in text else "\n"
+    if held.parent.is_flow or document.format == "json":
+        gap = f",{end_of_line}{before}" if not before.strip() else ", "
+        return TextEdit(entry.value.end, entry.value.end, f"{gap}{new_key}: {new_value}")
+    at = _line_end(text, entry.value.end)
+    if document.format == "properties":
+        return TextEdit(at, at, f"{end_of_line}{new_key}={new_value}")
+    indent = re.sub(r"\S", " ", before)
+    return TextEdit(at, at, f"{end_of_line}{indent}{new_key}: {new_value}")
+
+
+def _deletion(document: Document, held: Held) -> TextEdit | None:
+    text, entry = document.text, held.entry
+    value_end = entry.value.end if isinstance(entry.value, Scalar) else entry.key.end
+    if held.parent.is_flow or document.format == "json":
+        return _deletion_in_flow(text, held, value_end)
+    line_start = document.offset(document.place(entry.key.start).line)
+    end = _line_end(text, value_end)
+    rest = text[value_end:end].strip()
+    if text[line_start : entry.key.start].strip() or (rest and not rest.startswith("#")):
+        return None  # `- key: value`: the line holds more than this entry
+    if len(held.parent.entries) == 1 and document.format == "yaml":
+        return None  # an empty block would mean null
+    return TextEdit(line_start, min(_after_line_end(text, end), len(text)), "")
+
+
+def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:
+    entries = list(held.parent.entries.values())
+    number = next(i for i, entry in enumerate(entries) if entry.key.start == held.entry.key.start)
+    if number + 1 < len(entries):
+        return TextEdit(held.entry.key.start, entries[number + 1].key.start, "")
+    start = held.entry.key.start
+    if number:
+        previous = entries[number - 1].value
+        if isinstance(previous, Scalar):
+            start = previous.end
+        else:
+            start = text.rindex(",", 0, start)
+    return TextEdit(start, value_end, "")
+
+
+def _entries_by_offset(document: Document) -> dict[int, Held]:
+    found: dict[int, Held] = {}
+    queue: list[Node] = list(document.roots)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, Mapping):
+            for entry in node.entries.values():
+                found[entry.key.start] = Held(node, entry)
+                if isinstance(entry.value, Scalar):
+                    found.setdefault(entry.value.start, Held(node, entry))
+                queue.append(entry.value)
+        elif not isinstance(node, Scalar):
+            queue += node.items
+    return found
+
+
+def _overlap(one: TextEdit, other: TextEdit) -> bool:
+    if one == other:
+        return one.start == one.end  # the same insertion twice
+    return one.start < other.end and other.start < one.end or (one.start == one.end == other.start == other.end)
+
+
+def _line_end(text: str, offset: int) -> int:
+    found = re.compile(r"[\r\n]").search(text, offset)
+    return found.start() if found else len(text)
+
+
+def _after_line_end(text: str, offset: int) -> int:
+    return offset + (2 if text[offset : offset + 2] == "\r\n" else 1)
+
+
+def _escaped(text: str) -> str:
+    special: Iterable[tuple[str, str]] = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+    for plain, escape in special:
+        text = text.replace(plain, escape)
+    return "\\" + text if text[:1] == " " else text
