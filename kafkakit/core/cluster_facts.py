@@ -71,6 +71,22 @@ class ResourceKind(StrEnum):
     BROKER = "broker"
 
 
+class ConfigLayer(StrEnum):
+    """Where a broker's value was set."""
+
+    DYNAMIC_BROKER = "dynamic broker"
+    DYNAMIC_DEFAULT = "dynamic default"
+    STATIC = "static"
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredValue:
+    """A value that is no default, and its layer; `value` is None where the broker hides it."""
+
+    value: str | None
+    layer: ConfigLayer
+
+
 class ConfigOp(StrEnum):
     """How an incremental change treats the value; APPEND and SUBTRACT are for list-typed keys."""
 

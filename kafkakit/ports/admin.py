@@ -9,6 +9,7 @@ from kafkakit.core.cluster_facts import (
     ClusterInfo,
     ConfigChange,
     ItemError,
+    LayeredValue,
     PartitionState,
     ResourceKind,
 )
@@ -58,6 +59,10 @@ class ClusterAdmin(Protocol):
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """Read the values in force (defaults too), one request a broker; unset keys and silent brokers are absent."""
+        ...
+
+    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+        """Read every value in force that is no default, with its layer; silent brokers are absent."""
         ...
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, PartitionState, ResourceKind
+from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, LayeredValue, PartitionState, ResourceKind
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 
@@ -43,6 +43,10 @@ class AdminReads:
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """See `ports.ClusterAdmin`."""
         return self._inner.broker_settings(brokers, keys)
+
+    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.broker_configs(brokers)
 
     def close(self) -> None:
         """Close the inner client."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigLayer, ConfigOp, ItemError, LayeredValue, ResourceKind
 from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
 
@@ -332,6 +332,20 @@ class AdminContract:
         assert set(found) == {a, b}
         assert all(set(values) == {"replica.fetch.backoff.ms", "min.insync.replicas"} for values in found.values())
         assert all(value.isdigit() for values in found.values() for value in values.values())
+
+    def test_configs_of_a_broker_come_with_their_layer_and_without_defaults(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        change = rate_change(a, LEADER_RATE, "654321")
+        assert rig.admin.alter_configs([change]) == {change: None}
+
+        def layers() -> list[LayeredValue | None]:
+            found = rig.admin.broker_configs([a, b, UNKNOWN_BROKER])
+            assert set(found) == {a, b}
+            return [found[broker].get(LEADER_RATE) for broker in (a, b)]
+
+        eventually(rig, lambda: layers() == [LayeredValue("654321", ConfigLayer.DYNAMIC_BROKER), None])
+        undo = rate_change(a, LEADER_RATE, None)
+        assert rig.admin.alter_configs([undo]) == {undo: None}
 
     def test_log_dirs_of_an_unknown_broker_do_not_spoil_the_rest(self, rig: Rig) -> None:
         a, b, _ = rig.brokers

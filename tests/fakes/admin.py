@@ -13,8 +13,10 @@ from kafkakit.core.cluster_facts import (
     BrokerLogDirs,
     ClusterInfo,
     ConfigChange,
+    ConfigLayer,
     ConfigOp,
     ItemError,
+    LayeredValue,
     LiveReplica,
     PartitionState,
     ResourceKind,
@@ -311,6 +313,16 @@ class FakeCluster:
             values = {**DEFAULT_SETTINGS, **self.static_settings, **self.brokers[broker].configs}
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
+
+    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+        self._read("broker_configs")
+        static = {k: LayeredValue(v, ConfigLayer.STATIC) for k, v in self.static_settings.items()}
+        own = {
+            b: {k: LayeredValue(v, ConfigLayer.DYNAMIC_BROKER) for k, v in self.brokers[b].configs.items()}
+            for b in sorted(set(brokers))
+            if self.replication.serving(b)
+        }
+        return {b: dict(sorted((static | values).items())) for b, values in own.items()}
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         def effect() -> dict[ConfigChange, ItemResult]:

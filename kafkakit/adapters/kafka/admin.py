@@ -17,6 +17,7 @@ from kafkakit.core.cluster_facts import (
     ClusterInfo,
     ConfigChange,
     ItemError,
+    LayeredValue,
     PartitionState,
     ResourceKind,
 )
@@ -128,6 +129,10 @@ class KafkaAdmin:
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
         """See `ports.ClusterAdmin`; side by side."""
         return resource_configs.read_settings(self._session, brokers, keys)
+
+    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+        """See `ports.ClusterAdmin`; one request a broker, side by side."""
+        return resource_configs.read_layers(self._session, brokers)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         """See `ports.ClusterAdmin`; changes of one resource succeed or fail together within a request."""

@@ -7,7 +7,7 @@ from kafkakit.adapters.kafka import admin_read as read
 from kafkakit.adapters.kafka import admin_write as write
 from kafkakit.adapters.kafka.errors import error_from
 from kafkakit.adapters.kafka.session import KafkaSession
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, LayeredValue, ResourceKind
 
 NAMES_PER_REQUEST = 500
 REFUSES_OVERGROWN = (4,)
@@ -50,6 +50,19 @@ def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collect
                 for entry in result.configs
                 if entry.name in names and entry.value is not None
             }
+    return found
+
+
+def read_layers(session: KafkaSession, brokers: Collection[int]) -> dict[int, dict[str, LayeredValue]]:
+    """Every value of each broker that is no default, with where it was set; absent: silent brokers."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    code = write.RESOURCE_CODE[ResourceKind.BROKER]
+    requests = {b: DescribeConfigsRequest(resources=[(code, str(b), None)]) for b in sorted(set(brokers))}
+    found: dict[int, dict[str, LayeredValue]] = {}
+    for broker, answer in (session.request_brokers(requests) if requests else {}).items():
+        if not isinstance(answer, Exception):
+            found[broker] = read.layers_of(answer.results)
     return found
 
 

@@ -4,7 +4,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafkakit.adapters.kafka.errors import CLUSTER_DENIED, TOPIC_DENIED, UNKNOWN_TOPIC, error_from, error_of, refused
-from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, LiveReplica, PartitionState, ResourceKind
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    ConfigLayer,
+    LayeredValue,
+    LiveReplica,
+    PartitionState,
+    ResourceKind,
+)
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import Broker, BrokerState, LogDir, Reassignment, TopicPartition
 
@@ -12,6 +20,7 @@ UNKNOWN_FAULT = -1
 NOT_TOLD = -(2**31)
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
+LAYERS = {2: ConfigLayer.DYNAMIC_BROKER, 3: ConfigLayer.DYNAMIC_DEFAULT, 4: ConfigLayer.STATIC}
 """`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
 
 OPERATIONS = {
@@ -173,6 +182,19 @@ def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str
         values = {c.name: c.value for c in result.configs if c.config_source == own and c.value is not None}
         found[result.resource_name] = dict(sorted(values.items()))
     return found
+
+
+def layers_of(results: Iterable[Any]) -> dict[str, LayeredValue]:
+    """One broker's DescribeConfigs results: what is no default, sorted by key. Missing rights raise."""
+    found: dict[str, LayeredValue] = {}
+    for result in results:
+        if result.error_code == CLUSTER_DENIED:
+            name = f"broker {result.resource_name}"
+            raise refused(f"read the configuration of {name}", "DESCRIBE_CONFIGS on the cluster")
+        if result.error_code == 0:
+            set_ones = [c for c in result.configs if c.config_source in LAYERS]
+            found |= {c.name: LayeredValue(c.value, LAYERS[c.config_source]) for c in set_ones}
+    return dict(sorted(found.items()))
 
 
 def _known(size: int | None) -> int | None:

@@ -152,10 +152,7 @@ def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:
     start = held.entry.key.start
     if number:
         previous = entries[number - 1].value
-        if isinstance(previous, Scalar):
-            start = previous.end
-        else:
-            start = text.rindex(",", 0, start)
+        start = previous.end if isinstance(previous, Scalar) else text.rindex(",", 0, start)
     return TextEdit(start, value_end, "")
 
 
@@ -178,7 +175,7 @@ def _entries_by_offset(document: Document) -> dict[int, Held]:
 def _overlap(one: TextEdit, other: TextEdit) -> bool:
     if one == other:
         return one.start == one.end  # the same insertion twice
-    return one.start < other.end and other.start < one.end or (one.start == one.end == other.start == other.end)
+    return (one.start < other.end and other.start < one.end) or (one.start == one.end == other.start == other.end)
 
 
 def _line_end(text: str, offset: int) -> int:

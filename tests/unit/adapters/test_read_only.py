@@ -20,6 +20,7 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "log_dirs": lambda a: a.log_dirs([1, 2], [TopicPartition("t", 0)]),
     "reassignments": lambda a: a.reassignments(),
     "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
+    "broker_configs": lambda a: a.broker_configs([1, 2]),
     "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
 }
 WRITES: dict[str, Callable[[ClusterAdmin], object]] = {

@@ -1,0 +1,167 @@
+"""A run of lint as a pure function: documents and live pieces in, findings out."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from fnmatch import translate
+from functools import cache
+
+from kafkakit.core.findings import Finding, Severity
+from kafkakit.lint.decide.assemble import AssembleOptions, assemble
+from kafkakit.lint.decide.baseline import Baseline, apply_baseline, stale_problems
+from kafkakit.lint.decide.documents.tree import Document
+from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.lint.decide.result import LintResult
+from kafkakit.lint.decide.selection import fits
+from kafkakit.lint.decide.suppressions import (
+    Suppression,
+    apply_suppressions,
+    parse_suppression,
+    resource_suppressions,
+)
+from kafkakit.rules.engine import Checked, check_estate, in_file_order, lint_fingerprint
+from kafkakit.rules.rule import Limits, LintRule, Subject
+from kafkakit.rules.subjects import Estate
+
+
+@dataclass(frozen=True, slots=True)
+class LintFile:
+    """One file: its document, and what its kind made of it."""
+
+    document: Document
+    pieces: Pieces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintRequest:
+    """What to check and what to accept. `rules` are those selected, `known` all that exist.
+
+    `per_file_ignores` are (pattern of paths, selectors); `severities` replace a rule's own by code.
+    """
+
+    rules: tuple[LintRule, ...]
+    known: tuple[LintRule, ...]
+    assemble: AssembleOptions
+    today: date
+    limits: Limits
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    baseline: Baseline | None = None
+    baseline_path: str = ""
+    docs_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linted:
+    """The result, and what it was made from: all findings before the baseline, and the estate."""
+
+    result: LintResult
+    unaccepted: tuple[Checked, ...]
+    estate: Estate
+
+
+def lint(files: Sequence[LintFile], live: Sequence[Pieces], request: LintRequest) -> Linted:
+    """Check files and what was read from clusters. Linear in resources x rules."""
+    estate = assemble([*(file.pieces for file in files), *live], request.assemble)
+    by_code = {rule.code: rule for rule in request.known}
+    chosen = {rule.code for rule in request.rules}
+    outcome = check_estate(estate, request.rules, request.limits)
+    problems = [problem for file in files for problem in file.pieces.problems]
+    checked = [*outcome.checked, *_file_findings(problems, by_code, chosen)]
+    checked = [_with_severity(item, request.severities) for item in checked if not _is_ignored(item, request)]
+    suppressions = [s for file in files for s in suppressions_of(file)]
+    kept = apply_suppressions(checked, suppressions, request.known, request.rules, request.today)
+    unaccepted = in_file_order([*kept.left, *_file_findings(kept.problems, by_code, chosen)])
+    left, baselined = unaccepted, 0
+    if request.baseline is not None:
+        accepted = apply_baseline(unaccepted, request.baseline)
+        stale = _file_findings(stale_problems(accepted, request.baseline_path), by_code, chosen)
+        left, baselined = in_file_order([*accepted.left, *stale]), accepted.accepted
+    return Linted(
+        result=LintResult(
+            checked=left,
+            rules=request.rules,
+            files=tuple(file.document.path for file in files),
+            resources=_resources(estate),
+            skipped=outcome.skipped,
+            suppressed=kept.accepted,
+            baselined=baselined,
+            docs_url=request.docs_url,
+        ),
+        unaccepted=unaccepted,
+        estate=estate,
+    )
+
+
+def suppressions_of(file: LintFile) -> Iterator[Suppression]:
+    """Every suppression of a file: its comments' and its resources'."""
+    document = file.document
+    comments = document.comments
+    alone = {comment.line for comment in comments if comment.own_line}
+    lines = document.line_count
+    for comment in comments:
+        line = comment.line
+        if comment.own_line:
+            line = next((n for n in range(line + 1, lines + 1) if n not in alone), line)
+        place = document.place(document.offset(comment.line, comment.column))
+        found = parse_suppression(comment.text, place, line)
+        if found is not None:
+            yield found
+    for topic in file.pieces.topics:
+        if topic.ignored and topic.place:
+            yield from resource_suppressions(topic.ignored, topic.place, f"topic {topic.name}")
+    for broker in file.pieces.brokers:
+        if broker.ignored and broker.place:
+            where = f"broker {broker.id}" if broker.id is not None else "brokers"
+            yield from resource_suppressions(broker.ignored, broker.place, where)
+
+
+def _file_findings(
+    problems: Sequence[FileProblem], by_code: Mapping[str, LintRule], chosen: set[str]
+) -> Iterator[Checked]:
+    for problem in problems:
+        rule = by_code[problem.rule]
+        if problem.rule in chosen:
+            where = f"file {problem.place.path}"
+            yield Checked(
+                Finding(
+                    rule=rule.code,
+                    name=rule.name,
+                    severity=rule.severity,
+                    message=problem.message,
+                    where=where,
+                    hint="",
+                    fingerprint=lint_fingerprint(rule.code, where, problem.key or problem.message),
+                    place=problem.place,
+                ),
+                rule,
+            )
+
+
+def _with_severity(item: Checked, severities: Mapping[str, Severity]) -> Checked:
+    severity = severities.get(item.rule.code)
+    return item if severity is None else replace(item, finding=replace(item.finding, severity=severity))
+
+
+def _is_ignored(item: Checked, request: LintRequest) -> bool:
+    place = item.finding.place
+    return place is not None and any(
+        _pattern(glob).fullmatch(place.path) and any(fits(item.rule, selector) for selector in selectors)
+        for glob, selectors in request.per_file_ignores
+    )
+
+
+@cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    return re.compile(translate(glob))
+
+
+def _resources(estate: Estate) -> dict[str, int]:
+    return {
+        "cluster": len(estate.clusters),
+        Subject.BROKER.value: sum(b.count for c in estate.clusters for b in c.brokers),
+        Subject.TOPIC.value: sum(len(c.topics) for c in estate.clusters),
+        Subject.AGENT.value: len(estate.agents),
+        Subject.CONNECTOR.value: len(estate.connectors),
+    }
