@@ -7,11 +7,12 @@ from datetime import date
 from fnmatch import translate
 from functools import cache
 
-from kafkakit.core.findings import Finding, Severity
-from kafkakit.lint.decide.assemble import AssembleOptions, assemble
+from kafkakit.core.findings import Severity
+from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
 from kafkakit.lint.decide.baseline import Baseline, apply_baseline, stale_problems
-from kafkakit.lint.decide.documents.tree import Document
+from kafkakit.lint.decide.kinds.registry import FileReading
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.lint.decide.problems import check_problems
 from kafkakit.lint.decide.result import LintResult
 from kafkakit.lint.decide.selection import fits
 from kafkakit.lint.decide.suppressions import (
@@ -20,17 +21,9 @@ from kafkakit.lint.decide.suppressions import (
     parse_suppression,
     resource_suppressions,
 )
-from kafkakit.rules.engine import Checked, check_estate, in_file_order, lint_fingerprint
+from kafkakit.rules.engine import Checked, check_estate, in_file_order
 from kafkakit.rules.rule import Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate
-
-
-@dataclass(frozen=True, slots=True)
-class LintFile:
-    """One file: its document, and what its kind made of it."""
-
-    document: Document
-    pieces: Pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +35,15 @@ class LintRequest:
 
     rules: tuple[LintRule, ...]
     known: tuple[LintRule, ...]
-    assemble: AssembleOptions
+    assemble: AssemblyOptions
     today: date
     limits: Limits
     severities: Mapping[str, Severity] = field(default_factory=dict)
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     baseline: Baseline | None = None
     baseline_path: str = ""
+    problems: tuple[FileProblem, ...] = ()
+    """Those of the lint configuration."""
     docs_url: str = ""
 
 
@@ -61,22 +56,21 @@ class Linted:
     estate: Estate
 
 
-def lint(files: Sequence[LintFile], live: Sequence[Pieces], request: LintRequest) -> Linted:
+def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> Linted:
     """Check files and what was read from clusters. Linear in resources x rules."""
     estate = assemble([*(file.pieces for file in files), *live], request.assemble)
-    by_code = {rule.code: rule for rule in request.known}
-    chosen = {rule.code for rule in request.rules}
+    chosen = {rule.code: rule for rule in request.rules}
     outcome = check_estate(estate, request.rules, request.limits)
-    problems = [problem for file in files for problem in file.pieces.problems]
-    checked = [*outcome.checked, *_file_findings(problems, by_code, chosen)]
+    problems = [problem for file in files for problem in file.pieces.problems] + list(request.problems)
+    checked = [*outcome.checked, *check_problems(problems, chosen)]
     checked = [_with_severity(item, request.severities) for item in checked if not _is_ignored(item, request)]
     suppressions = [s for file in files for s in suppressions_of(file)]
     kept = apply_suppressions(checked, suppressions, request.known, request.rules, request.today)
-    unaccepted = in_file_order([*kept.left, *_file_findings(kept.problems, by_code, chosen)])
+    unaccepted = in_file_order([*kept.left, *check_problems(kept.problems, chosen)])
     left, baselined = unaccepted, 0
     if request.baseline is not None:
         accepted = apply_baseline(unaccepted, request.baseline)
-        stale = _file_findings(stale_problems(accepted, request.baseline_path), by_code, chosen)
+        stale = check_problems(stale_problems(accepted, request.baseline_path), chosen)
         left, baselined = in_file_order([*accepted.left, *stale]), accepted.accepted
     return Linted(
         result=LintResult(
@@ -94,12 +88,12 @@ def lint(files: Sequence[LintFile], live: Sequence[Pieces], request: LintRequest
     )
 
 
-def suppressions_of(file: LintFile) -> Iterator[Suppression]:
+def suppressions_of(file: FileReading) -> Iterator[Suppression]:
     """Every suppression of a file: its comments' and its resources'."""
     document = file.document
     comments = document.comments
     alone = {comment.line for comment in comments if comment.own_line}
-    lines = document.line_count
+    lines = len(document.line_starts)
     for comment in comments:
         line = comment.line
         if comment.own_line:
@@ -115,28 +109,6 @@ def suppressions_of(file: LintFile) -> Iterator[Suppression]:
         if broker.ignored and broker.place:
             where = f"broker {broker.id}" if broker.id is not None else "brokers"
             yield from resource_suppressions(broker.ignored, broker.place, where)
-
-
-def _file_findings(
-    problems: Sequence[FileProblem], by_code: Mapping[str, LintRule], chosen: set[str]
-) -> Iterator[Checked]:
-    for problem in problems:
-        rule = by_code[problem.rule]
-        if problem.rule in chosen:
-            where = f"file {problem.place.path}"
-            yield Checked(
-                Finding(
-                    rule=rule.code,
-                    name=rule.name,
-                    severity=rule.severity,
-                    message=problem.message,
-                    where=where,
-                    hint="",
-                    fingerprint=lint_fingerprint(rule.code, where, problem.key or problem.message),
-                    place=problem.place,
-                ),
-                rule,
-            )
 
 
 def _with_severity(item: Checked, severities: Mapping[str, Severity]) -> Checked:

@@ -1,0 +1,189 @@
+"""The options of `kafkakit lint`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import FailOn
+from kafkakit.lint.decide.selection import RuleSet, Selection
+
+FORMATS_TITLE = "text, json, yaml, tsv, sarif, junit, github, gitlab, markdown"
+
+
+class LintFormat(StrEnum):
+    """Formats of the findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    TSV = "tsv"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintInputs:
+    """What is linted, and what the files do not tell."""
+
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="Read every file as this kind instead of detecting it.")
+    ] = None
+    stdin_filename: Annotated[
+        str, typer.Option("--stdin-filename", metavar="PATH", help="The name that findings give to what stdin holds.")
+    ] = "stdin"
+    live: Annotated[bool, typer.Option("--live", help="Lint the cluster of the profile, too; reads only.")] = False
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="DIR", help="With --live: compare the cluster with these files, both ways."),
+    ] = None
+    kafka_version: Annotated[
+        str | None,
+        typer.Option(
+            "--kafka-version", metavar="VERSION", help="Kafka's version where files do not tell; else the newest."
+        ),
+    ] = None
+    target_version: Annotated[
+        str | None,
+        typer.Option(
+            "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
+        ),
+    ] = None
+    env: Annotated[
+        str | None,
+        typer.Option("--env", metavar="NAME", help="Environment where files do not tell: prod, staging, dev."),
+    ] = None
+    lint_config: Annotated[
+        Path | None,
+        typer.Option("--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChoice:
+    """Which rules run."""
+
+    rules: Annotated[
+        RuleSet | None, typer.Option("--rules", help="Set of rules; core when neither this nor the configuration says.")
+    ] = None
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", metavar="RULE,...", help="Only these: codes, prefixes (KKR), names, ALL. Repeatable."),
+    ] = None
+    extend_select: Annotated[
+        list[str] | None, typer.Option("--extend-select", metavar="RULE,...", help="These, too. Repeatable.")
+    ] = None
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="RULE,...", help="None of these. Repeatable.")
+    ] = None
+
+    def selection(self, rule_set: RuleSet, extend: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
+        """The choice with that of the lint configuration."""
+        return Selection(
+            rule_set=rule_set,
+            select=_names(self.select),
+            extend=(*_names(self.extend_select), *extend),
+            ignore=(*_names(self.ignore), *ignore),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Which findings are accepted, and which fail the command."""
+
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse; warning by default."),
+    ] = None
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", metavar="FILE", help="Accept the findings of this file.")
+    ] = None
+    write_baseline: Annotated[
+        Path | None, typer.Option("--write-baseline", metavar="FILE", help="Accept today's findings: write them there.")
+    ] = None
+    prune_baseline: Annotated[
+        bool, typer.Option("--prune-baseline", help="Take out of the baseline what is not found any more.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixing:
+    """Whether files are changed."""
+
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Change files where the effective configuration stays the same.")
+    ] = False
+    unsafe_fixes: Annotated[
+        bool,
+        typer.Option("--unsafe-fixes", help="With --fix or --diff: also what changes the effective configuration."),
+    ] = False
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Print what --fix would change as a unified diff, and change nothing.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintOutput:
+    """How the result is written."""
+
+    output: Annotated[
+        LintFormat | None,
+        typer.Option(
+            "-o",
+            "--output",
+            "--format",
+            envvar="KAFKAKIT_OUTPUT",
+            help="Format of the result; text, or github in GitHub Actions.",
+        ),
+    ] = None
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also", metavar="FORMAT=FILE", help="Write the result in this format to a file, too. Repeatable."
+        ),
+    ] = None
+    statistics: Annotated[bool, typer.Option("--statistics", help="Print numbers of findings by rule.")] = False
+    upgrade_report: Annotated[
+        Path | None,
+        typer.Option(
+            "--upgrade-report",
+            metavar="FILE",
+            help="With --target-version: write one page on the upgrade (.md, .html).",
+        ),
+    ] = None
+
+    def extra(self) -> tuple[tuple[LintFormat, Path], ...]:
+        """The files to write besides; `UsageError` for what is not FORMAT=FILE."""
+        found = []
+        for text in self.also or ():
+            name, equals, path = text.partition("=")
+            if not equals or not path or name not in tuple(LintFormat):
+                raise UsageError(f"--also {text!r:.80} is not FORMAT=FILE", hint=f"formats: {FORMATS_TITLE}")
+            found.append((LintFormat(name), Path(path)))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleDocs:
+    """Instead of linting: the documentation of rules."""
+
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="RULE", help="Print a rule's page: what, why, examples, fix.")
+    ] = None
+    list_rules: Annotated[bool, typer.Option("--list-rules", help="Print all rules.")] = False
+    docs: Annotated[
+        Path | None,
+        typer.Option("--docs", metavar="DIR", help="Write one HTML page a rule and an index to this folder."),
+    ] = None
+
+
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for text in given or () for name in text.split(",") if name.strip())
