@@ -22,6 +22,12 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("broker", "kafkakit.broker.commands.app", "Drain, replace, decommission and rejoin brokers."),
     Entry("streams", "kafkakit.streams.commands", "Inspect and edit committed offsets, measure lag in time."),
+    Entry(
+        "lint",
+        "kafkakit.lint.commands.app",
+        "Find mistakes in Kafka's configuration, in files and live.",
+        is_group=False,
+    ),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
     Entry("sandbox", "kafkakit.sandbox.commands.app", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),

@@ -14,6 +14,7 @@ class Terminal:
     stdin_is_terminal: bool
     stderr_is_terminal: bool
     is_ci: bool
+    is_github_actions: bool
     is_dumb: bool
     no_color: bool
 
@@ -25,6 +26,7 @@ class Terminal:
             stdin_is_terminal=_is_terminal(sys.stdin),
             stderr_is_terminal=_is_terminal(sys.stderr),
             is_ci=environment.get("CI", "").lower() not in ("", "0", "false"),
+            is_github_actions=environment.get("GITHUB_ACTIONS", "") == "true",
             is_dumb=environment.get("TERM", "") == "dumb",
             no_color=environment.get("NO_COLOR", "") != "",
         )

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.kit import Kit as CliContext
+from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
-from kafkakit.lint.decide.selection import RuleSet, Selection
+from kafkakit.lint.decide.run_options import RunOptions
+from kafkakit.lint.decide.selection import RuleSet
 
-FORMATS_TITLE = "text, json, yaml, tsv, sarif, junit, github, gitlab, markdown"
+if TYPE_CHECKING:
+    from kafkakit.lint.decide.fixing import LintDone
+    from kafkakit.report.report import Report
 
 
 class LintFormat(StrEnum):
@@ -41,6 +47,10 @@ class LintInputs:
         str, typer.Option("--stdin-filename", metavar="PATH", help="The name that findings give to what stdin holds.")
     ] = "stdin"
     live: Annotated[bool, typer.Option("--live", help="Lint the cluster of the profile, too; reads only.")] = False
+    cluster_name: Annotated[
+        str | None,
+        typer.Option("--cluster-name", metavar="NAME", help="With --live: the name that files give to the cluster."),
+    ] = None
     against: Annotated[
         Path | None,
         typer.Option("--against", metavar="DIR", help="With --live: compare the cluster with these files, both ways."),
@@ -84,15 +94,6 @@ class RuleChoice:
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="RULE,...", help="None of these. Repeatable.")
     ] = None
-
-    def selection(self, rule_set: RuleSet, extend: tuple[str, ...], ignore: tuple[str, ...]) -> Selection:
-        """The choice with that of the lint configuration."""
-        return Selection(
-            rule_set=rule_set,
-            select=_names(self.select),
-            extend=(*_names(self.extend_select), *extend),
-            ignore=(*_names(self.ignore), *ignore),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +161,41 @@ class LintOutput:
         ),
     ] = None
 
-    def extra(self) -> tuple[tuple[LintFormat, Path], ...]:
-        """The files to write besides; `UsageError` for what is not FORMAT=FILE."""
+    def take_over(self, kit: CliContext) -> None:
+        """Let the kit write its own formats; the others are text to it."""
+        own = self.output is not None and self.output.value in tuple(OutputFormat)
+        kit.take("output", self.output.value if own and self.output is not None else OutputFormat.TEXT.value, "flag -o")
+
+    def text_format(self, in_github_actions: bool) -> str:
+        """The format of the text that is written; machine formats of the kit leave it to the report."""
+        if self.output is not None:
+            return self.output.value
+        if self.statistics:
+            return "statistics"
+        return LintFormat.GITHUB.value if in_github_actions else LintFormat.TEXT.value
+
+    def also_texts(self, done: LintDone, report: Report, version: str) -> list[tuple[Path, str]]:
+        """The files to write besides, with their texts."""
+        from kafkakit.lint.show.formats import rendered
+
+        return [
+            (
+                path,
+                format_result(report, OutputFormat(name))
+                if name in tuple(OutputFormat) and name != OutputFormat.TEXT
+                else rendered(done.run.linted.result, name, version),
+            )
+            for name, path in self.also_files()
+        ]
+
+    def also_files(self) -> tuple[tuple[str, Path], ...]:
+        """The further formats and their files; `UsageError` for what is not FORMAT=FILE."""
         found = []
         for text in self.also or ():
             name, equals, path = text.partition("=")
             if not equals or not path or name not in tuple(LintFormat):
-                raise UsageError(f"--also {text!r:.80} is not FORMAT=FILE", hint=f"formats: {FORMATS_TITLE}")
-            found.append((LintFormat(name), Path(path)))
+                raise UsageError(f"--also {text!r:.80} is not FORMAT=FILE", hint=f"formats: {', '.join(LintFormat)}")
+            found.append((name, Path(path)))
         return tuple(found)
 
 
@@ -183,6 +211,26 @@ class RuleDocs:
         Path | None,
         typer.Option("--docs", metavar="DIR", help="Write one HTML page a rule and an index to this folder."),
     ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """True when documentation was asked for instead of linting."""
+        return self.list_rules or self.explain is not None or self.docs is not None
+
+
+def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, today: date) -> RunOptions:
+    """The options of the command line as one value."""
+    return RunOptions(
+        today=today,
+        rule_set=choice.rules,
+        select=_names(choice.select),
+        extend=_names(choice.extend_select),
+        ignore=_names(choice.ignore),
+        fail_on=acceptance.fail_on,
+        kafka_version=inputs.kafka_version,
+        target_version=inputs.target_version,
+        env=inputs.env,
+    )
 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class LintConfig:
     settings: LintSettings
     rules: tuple[LintRule, ...]
     problems: tuple[FileProblem, ...] = ()
+    path: str | None = None
 
     def limits(self, rule_set: RuleSet) -> Limits:
         """The thresholds of a set of rules, with those of this configuration."""
@@ -117,7 +118,7 @@ def _without_unknown(document: Document, given: LintSettings, rules: tuple[LintR
         )
         for selector in sorted(unknown)
     ]
-    return LintConfig(settings=settings, rules=rules, problems=tuple(problems))
+    return LintConfig(settings=settings, rules=rules, problems=tuple(problems), path=document.path)
 
 
 def _place_of(document: Document, text: str) -> Place:

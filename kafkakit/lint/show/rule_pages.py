@@ -69,7 +69,7 @@ class RulePage:
         for heading, part in self.parts.items():
             tag = "pre" if heading in ("Bad", "Good") else "p"
             body += [f"<h2>{heading}</h2>", f"<{tag}>{escape(part)}</{tag}>"]
-        return _html(self.title, body)
+        return page_html(self.title, body)
 
 
 def page_of(rule: LintRule) -> RulePage:
@@ -106,7 +106,9 @@ def site_files(rules: Sequence[LintRule]) -> dict[str, str]:
     )
     head = "<tr><th>code</th><th>name</th><th>severity</th><th>set</th><th>fix</th><th>what it reports</th></tr>\n"
     index = [f"<h1>Rules of kafkakit lint</h1><p>{len(rules)} rules.</p>", f"<table>\n{head}{rows}</table>"]
-    return {"index.html": _html("Rules of kafkakit lint", index)} | {f"{r.code}.html": page_of(r).html for r in rules}
+    return {"index.html": page_html("Rules of kafkakit lint", index)} | {
+        f"{r.code}.html": page_of(r).html for r in rules
+    }
 
 
 def rules_text(rules: Sequence[LintRule]) -> str:
@@ -133,7 +135,7 @@ def rule_rows(rules: Sequence[LintRule]) -> tuple[tuple[object, ...], ...]:
     )
 
 
-def _html(title: str, body: Sequence[str]) -> str:
+def page_html(title: str, body: Sequence[str]) -> str:
     style = (
         "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
         "pre{background:#f4f4f4;padding:1rem;overflow-x:auto}"

@@ -1,0 +1,54 @@
+"""The rules of a run: those of the kit, of installed packages, and of the repository's lint configuration."""
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from kafkakit.core.errors import InputError
+from kafkakit.lint.decide.documents.yaml_text import read_yaml
+from kafkakit.lint.decide.lint_config import NAME, LintConfig, read_lint_config
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.rule import LintRule
+
+ENTRY_POINTS = "kafkakit.lint_rules"
+"""The group of entry points; each names a sequence of `LintRule`."""
+CONFIG_LIMIT_BYTES = 1 << 20
+
+
+def read_config(path: Path | None, start: Path, read_input: Callable[[Path, int], bytes]) -> LintConfig:
+    """The lint configuration: the given file, or the next `kafkakit-lint.yaml` above `start`, with all rules.
+
+    Only folders of the same repository are searched, and only `start` outside of one.
+    """
+    found = path or _above(start)
+    rules = (*all_rules(), *_of_packages())
+    if found is None:
+        return read_lint_config(None, rules)
+    data = read_input(found, CONFIG_LIMIT_BYTES)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(str(found), f"not valid UTF-8 text (byte {error.start})") from None
+    return read_lint_config(read_yaml(str(found), text), rules)
+
+
+def _above(start: Path) -> Path | None:
+    folders = [start]
+    for folder in (start, *start.parents):
+        if (folder / ".git").exists():
+            folders = [start, *(p for p in start.parents if p == folder or folder in p.parents)]
+            break
+    return next((folder / NAME for folder in folders if (folder / NAME).is_file()), None)
+
+
+def _of_packages() -> tuple[LintRule, ...]:
+    found: list[LintRule] = []
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            rules = tuple(entry.load())
+        except Exception as error:  # a package's own code, which may raise anything
+            raise InputError(f"package {entry.value}", f"its rules cannot be loaded: {error!r:.200}") from None
+        if not all(isinstance(rule, LintRule) for rule in rules):
+            raise InputError(f"package {entry.value}", "holds something that is no LintRule")
+        found += rules
+    return tuple(found)

@@ -1,0 +1,78 @@
+"""Linting and fixing until nothing is left to fix, in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkakit.core.findings import FailOn
+from kafkakit.lint.decide.decision import Linted, LintRequest, lint
+from kafkakit.lint.decide.fixes import Fixed, fixed_document
+from kafkakit.lint.decide.kinds.registry import FileReading, read_text
+from kafkakit.lint.decide.pieces import Pieces
+from kafkakit.rules.engine import Checked
+
+MOST_PASSES = 10
+GENERATED = frozenset({"cluster-snapshot", "terraform-plan"})
+"""Kinds that programs write: a fix there would be lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedRun:
+    """What is left after fixing, and each file that changed, from its first text to its last."""
+
+    linted: Linted
+    changed: tuple[Fixed, ...] = ()
+
+    @property
+    def fixed(self) -> int:
+        """How many findings were fixed."""
+        return sum(len(change.applied) for change in self.changed)
+
+    @property
+    def diff(self) -> str:
+        """All changes as one unified diff."""
+        return "".join(change.diff for change in self.changed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintDone:
+    """What a run found and changed, and from which severity on it fails."""
+
+    run: FixedRun
+    fail_on: FailOn
+
+
+def fix_all(
+    files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest, kind: str | None, *, unsafe: bool
+) -> FixedRun:
+    """Fix what can be fixed, look again, at most ten times; findings that are accepted are left alone."""
+    now = list(files)
+    applied: dict[str, list[Checked]] = {}
+    linted = lint(now, live, request)
+    for _ in range(MOST_PASSES):
+        by_path: dict[str, list[Checked]] = {}
+        for item in linted.result.checked:
+            if item.finding.place is not None:
+                by_path.setdefault(item.finding.place.path, []).append(item)
+        changed = False
+        for number, reading in enumerate(now):
+            path = reading.document.path
+            if path not in by_path or GENERATED.intersection(reading.kinds):
+                continue
+            fixed = fixed_document(reading.document, by_path[path], unsafe=unsafe)
+            if fixed.after != fixed.before:
+                applied.setdefault(path, []).extend(fixed.applied)
+                now[number] = read_text(path, fixed.after, kind, is_named=True)
+                changed = True
+        if not changed:
+            break
+        linted = lint(now, live, request)
+    first = {reading.document.path: reading.document.text for reading in files}
+    last = {reading.document.path: reading.document.text for reading in now}
+    return FixedRun(
+        linted=linted,
+        changed=tuple(
+            Fixed(path=path, before=first[path], after=last[path], applied=tuple(items))
+            for path, items in sorted(applied.items())
+            if first[path] != last[path]
+        ),
+    )

@@ -1,0 +1,43 @@
+"""A result of lint in any of its formats, and as the report that the command ends with."""
+
+from collections.abc import Callable, Mapping
+
+from kafkakit.core.findings import exit_code_of
+from kafkakit.lint.decide.fixing import LintDone
+from kafkakit.lint.decide.result import LintResult
+from kafkakit.lint.show.ci_formats import github, gitlab, markdown
+from kafkakit.lint.show.junit import junit
+from kafkakit.lint.show.sarif import sarif
+from kafkakit.lint.show.text import COLUMNS, lint_data, lint_rows, lint_text, statistics_text
+from kafkakit.report.report import Report
+
+COMMAND = "lint"
+
+
+def lint_report(done: LintDone, form: str, version: str) -> Report:
+    """The report of a run, with the text of a format, or `diff` for what fixing would change."""
+    result = done.run.linted.result
+    return Report(
+        command=COMMAND,
+        data=lint_data(result) | {"fixed": done.run.fixed, "diff": done.run.diff},
+        text=done.run.diff if form == "diff" else rendered(result, form, version),
+        columns=COLUMNS,
+        rows=lint_rows(result),
+        code=exit_code_of(result.findings, done.fail_on),
+    )
+
+
+def rendered(result: LintResult, name: str, version: str) -> str:
+    """The result in a format by its name."""
+    return _FORMATS.get(name, _FORMATS["text"])(result, version)
+
+
+_FORMATS: Mapping[str, Callable[[LintResult, str], str]] = {
+    "text": lambda result, _: lint_text(result),
+    "statistics": lambda result, _: statistics_text(result),
+    "sarif": sarif,
+    "junit": lambda result, _: junit(result),
+    "github": lambda result, _: github(result),
+    "gitlab": lambda result, _: gitlab(result),
+    "markdown": lambda result, _: markdown(result),
+}

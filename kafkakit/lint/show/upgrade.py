@@ -1,0 +1,86 @@
+"""The upgrade report: what breaks, what changes its default, what to set first, on one page."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from kafkakit.core.quantities import counted
+from kafkakit.lint.decide.result import LintResult
+from kafkakit.lint.show.rule_pages import page_html
+from kafkakit.lint.show.text import position
+from kafkakit.rules.engine import Checked
+from kafkakit.rules.rule import Edit
+
+BREAKS = frozenset({"KKV004", "KKV006", "KKV012", "KKD109", "KKQ855", "KKG708"})
+DEFAULTS = frozenset({"KKV007"})
+DEPRECATED = frozenset({"KKV005"})
+_SECTIONS = (
+    ("What breaks", BREAKS, "Change these before the first broker is upgraded."),
+    ("What changes its default", DEFAULTS, "Set the value of today first if the new default is not wanted."),
+    ("What is deprecated", DEPRECATED, "These still work in the target version."),
+)
+
+
+def upgrade_markdown(result: LintResult, target: str) -> str:
+    """The page as Markdown."""
+    lines = [f"# Upgrade to Kafka {target}", "", _summary(result), ""]
+    for title, codes, what_to_do in _SECTIONS:
+        found = _of(result, codes)
+        lines += [f"## {title} ({len(found)})", ""]
+        lines += (
+            [what_to_do, "", *(f"- `{position(c.finding)}` {c.rule.code}: {c.finding.message}" for c in found), ""]
+            if found
+            else ["Nothing.", ""]
+        )
+    lines += ["## What to set first", ""]
+    lines += [f"- `{where}`: {edit}" for where, edit in _first(result)] or ["Nothing."]
+    return "\n".join([*lines, ""])
+
+
+def upgrade_html(result: LintResult, target: str) -> str:
+    """The page as HTML that needs nothing else."""
+    body = []
+    for title, codes, what_to_do in _SECTIONS:
+        found = _of(result, codes)
+        body += [f"<h2>{title} ({len(found)})</h2>", f"<p>{what_to_do}</p>" if found else "<p>Nothing.</p>"]
+        body.append(_table([(position(c.finding), c.rule.code, c.finding.message) for c in found]))
+    body += ["<h2>What to set first</h2>", _table(list(_first(result)))]
+    return page_html(
+        f"Upgrade to Kafka {target}",
+        [f"<h1>Upgrade to Kafka {escape(target)}</h1>", f"<p>{escape(_summary(result))}</p>", *body],
+    )
+
+
+def _summary(result: LintResult) -> str:
+    numbers = [len(_of(result, codes)) for _, codes, _ in _SECTIONS]
+    return (
+        f"{counted(numbers[0], 'setting')} would break, {counted(numbers[1], 'default')} would change, "
+        f"{counted(numbers[2], 'setting')} are deprecated, in {counted(len(result.files), 'file')}."
+    )
+
+
+def _of(result: LintResult, codes: Iterable[str]) -> Sequence[Checked]:
+    wanted = set(codes)
+    return [checked for checked in result.checked if checked.rule.code in wanted]
+
+
+def _first(result: LintResult) -> Iterable[tuple[str, str]]:
+    seen = set()
+    for checked in _of(result, BREAKS | DEFAULTS):
+        for edit in checked.edits:
+            line = (position(checked.finding) if checked.rule.code in BREAKS else checked.finding.where, _words(edit))
+            if line not in seen:
+                seen.add(line)
+                yield line
+
+
+def _words(edit: Edit) -> str:
+    if edit.rename is not None:
+        return f"rename {edit.key} to {edit.rename}"
+    return f"delete {edit.key}" if edit.value is None else f"set {edit.key}={edit.value}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    if not rows:
+        return ""
+    cells = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
+    return f"<table>\n{cells}</table>"
