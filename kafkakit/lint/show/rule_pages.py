@@ -136,6 +136,7 @@ def rule_rows(rules: Sequence[LintRule]) -> tuple[tuple[object, ...], ...]:
 
 
 def page_html(title: str, body: Sequence[str]) -> str:
+    """An HTML page that needs nothing else; `body` is HTML already."""
     style = (
         "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
         "pre{background:#f4f4f4;padding:1rem;overflow-x:auto}"

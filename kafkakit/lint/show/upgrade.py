@@ -23,31 +23,22 @@ _SECTIONS = (
 def upgrade_markdown(result: LintResult, target: str) -> str:
     """The page as Markdown."""
     lines = [f"# Upgrade to Kafka {target}", "", _summary(result), ""]
-    for title, codes, what_to_do in _SECTIONS:
-        found = _of(result, codes)
-        lines += [f"## {title} ({len(found)})", ""]
-        lines += (
-            [what_to_do, "", *(f"- `{position(c.finding)}` {c.rule.code}: {c.finding.message}" for c in found), ""]
-            if found
-            else ["Nothing.", ""]
-        )
-    lines += ["## What to set first", ""]
-    lines += [f"- `{where}`: {edit}" for where, edit in _first(result)] or ["Nothing."]
-    return "\n".join([*lines, ""])
+    for heading, codes, what_to_do in _SECTIONS:
+        found = [f"- `{position(c.finding)}` {c.rule.code}: {c.finding.message}" for c in _of(result, codes)]
+        lines += [f"## {heading} ({len(found)})", "", *([what_to_do, "", *found] if found else ["Nothing."]), ""]
+    first = [f"- `{where}`: {edit}" for where, edit in _first(result)]
+    return "\n".join([*lines, "## What to set first", "", *(first or ["Nothing."]), ""])
 
 
 def upgrade_html(result: LintResult, target: str) -> str:
     """The page as HTML that needs nothing else."""
-    body = []
-    for title, codes, what_to_do in _SECTIONS:
-        found = _of(result, codes)
-        body += [f"<h2>{title} ({len(found)})</h2>", f"<p>{what_to_do}</p>" if found else "<p>Nothing.</p>"]
-        body.append(_table([(position(c.finding), c.rule.code, c.finding.message) for c in found]))
+    title = f"Upgrade to Kafka {target}"
+    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(_summary(result))}</p>"]
+    for heading, codes, what_to_do in _SECTIONS:
+        found = [(position(c.finding), c.rule.code, c.finding.message) for c in _of(result, codes)]
+        body += [f"<h2>{heading} ({len(found)})</h2>", f"<p>{what_to_do if found else 'Nothing.'}</p>", _table(found)]
     body += ["<h2>What to set first</h2>", _table(list(_first(result)))]
-    return page_html(
-        f"Upgrade to Kafka {target}",
-        [f"<h1>Upgrade to Kafka {escape(target)}</h1>", f"<p>{escape(_summary(result))}</p>", *body],
-    )
+    return page_html(title, body)
 
 
 def _summary(result: LintResult) -> str:
