@@ -1,0 +1,93 @@
+"""Suppressions and the baseline: what is accepted, and what is said of acceptances that are no good."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.core.errors import InputError
+from kafkakit.lint.decide.baseline import decode_baseline, encode_baseline, prune_baseline
+from tests.rigs.lint_runs import codes, linted
+
+TOPIC = "kafkakit: cluster\ntopics:\n- name: a\n  config:\n    retention.ms: '0'{comment}\n"
+ZERO = ["KKT002", "KKT001"]
+
+
+def found(comment: str = "", head: str = "", **changed: object) -> list[str]:
+    return sorted(codes(linted(head + TOPIC.format(comment=comment), **changed)))
+
+
+def test_without_a_suppression_both_rules_find_something() -> None:
+    assert found() == sorted(ZERO)
+
+
+@pytest.mark.parametrize(
+    ("comment", "left"),
+    [
+        ('  # kafkakit: ignore[KKT001, segments-of-a-day] reason="a test"', []),
+        ('  # kafkakit: ignore[KKT] reason="a test"', []),
+        ('  # kafkakit: ignore[KKT001] until=2026-11-22 reason="a test"', ["KKT002"]),
+        ('  # kafkakit: ignore[KKT001] until=2026-11-21 reason="a test"', ["KKL003", "KKT001", "KKT002"]),
+        ("  # kafkakit: ignore[KKT001]", ["KKL002", "KKT002"]),
+        ('  # kafkakit: ignore[KKT001] until=soon reason="x"', ["KKL003", "KKT002"]),
+        ('  # kafkakit: ignore[KKT999] reason="a test"', ["KKL004", "KKT001", "KKT002"]),
+        ('  # kafkakit: ignore[] reason="a test"', ["KKL004", "KKT001", "KKT002"]),
+        ('  # kafkakit: ignore[KKL006] reason="a test"', ["KKL001", "KKT001", "KKT002"]),
+        ("  # kafkakit is a fine tool", sorted(ZERO)),
+    ],
+)
+def test_a_comment_accepts_findings_of_its_line(comment: str, left: list[str]) -> None:
+    assert found(comment) == left
+
+
+def test_a_comment_on_its_own_line_is_about_the_next_line_that_is_none() -> None:
+    text = TOPIC.format(comment="").replace(
+        "    retention",
+        '    # kafkakit: ignore[KKT001] reason="a"\n    # kafkakit: ignore[KKT002] reason="b"\n    retention',
+    )
+    assert codes(linted(text)) == []
+
+
+def test_a_file_is_accepted_as_a_whole_and_resources_by_annotation() -> None:
+    assert found(head='# kafkakit: file-ignore[KKT001] reason="old"\n') == ["KKT002"]
+    annotated = TOPIC.format(comment="") + "  lint: {ignore: {KKT002: because}}\n"
+    assert codes(linted(annotated)) == ["KKT001"]
+    assert linted(annotated).result.suppressed == 1
+
+
+def test_a_suppression_of_a_rule_that_did_not_run_is_not_unused() -> None:
+    run = linted(TOPIC.format(comment='  # kafkakit: ignore[KKT002] reason="a"'), rules=())
+    assert codes(run) == []
+
+
+def test_the_baseline_accepts_what_was_there_and_reports_what_is_new_or_gone() -> None:
+    two = TOPIC.format(comment="") + "- name: b\n  config: {retention.ms: '0'}\n"
+    baseline = decode_baseline(encode_baseline(linted(TOPIC.format(comment="")).unaccepted), "b.json")
+    run = linted(two, baseline=baseline, baseline_path="b.json")
+    assert [(c.rule.code, c.finding.where) for c in run.result.checked] == [
+        ("KKT001", "topic b"),
+        ("KKT002", "topic b"),
+    ]
+    assert run.result.baselined == 2
+    gone = linted("kafkakit: cluster\ntopics: []\n", baseline=baseline, baseline_path="b.json")
+    assert codes(gone) == ["KKL005", "KKL005"]
+    assert {c.finding.place.path for c in gone.result.checked if c.finding.place} == {"b.json"}
+    pruned = decode_baseline(prune_baseline(baseline, gone.unaccepted), "b.json")
+    assert pruned.findings == []
+
+
+def test_a_baseline_survives_lines_that_move_and_values_that_change() -> None:
+    before = decode_baseline(encode_baseline(linted(TOPIC.format(comment="")).unaccepted), "b")
+    after = "# a comment\n\n" + TOPIC.format(comment="").replace("'0'", '"0"')
+    assert codes(linted(after, baseline=before)) == []
+
+
+@given(st.binary(max_size=200))
+def test_a_file_that_is_no_baseline_is_refused(data: bytes) -> None:
+    with pytest.raises(InputError):
+        decode_baseline(data, "b.json")
+
+
+def test_a_baseline_is_the_same_bytes_for_the_same_findings_with_one_entry_a_line() -> None:
+    data = encode_baseline(linted(TOPIC.format(comment="")).unaccepted)
+    assert data == encode_baseline(tuple(reversed(linted(TOPIC.format(comment="")).unaccepted)))
+    assert data.count(b"\n") == 4
