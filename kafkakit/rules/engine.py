@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Finding, Place, Setting, Severity
+from kafkakit.core.printable import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig
 from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
@@ -61,7 +62,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
     if violation.key is not None:
         setting = Setting(
             key=violation.key,
-            observed=HIDDEN if hidden and observed else observed,
+            observed=HIDDEN if hidden and observed else printable(observed) if observed else observed,
             source=declared.source.value if declared is not None else None,
             expected=violation.expected,
         )
@@ -74,8 +75,8 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
             rule=rule.code,
             name=rule.name,
             severity=violation.severity or rule.severity,
-            message=violation.message,
-            where=where,
+            message=printable(violation.message),
+            where=printable(where),
             hint=violation.hint,
             fingerprint=lint_fingerprint(rule.code, where, violation.key or "", violation.subject),
             place=place or getattr(subject, "place", None),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafkakit.core.findings import Finding
+from kafkakit.core.printable import printable
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.engine import Checked, lint_fingerprint
 from kafkakit.rules.rule import LintRule
@@ -14,13 +15,13 @@ def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule
         rule = rules.get(problem.rule)
         if rule is None:
             continue
-        where = f"file {problem.place.path}"
+        where = printable(f"file {problem.place.path}")
         yield Checked(
             Finding(
                 rule=rule.code,
                 name=rule.name,
                 severity=rule.severity,
-                message=problem.message,
+                message=printable(problem.message),
                 where=where,
                 hint="",
                 fingerprint=lint_fingerprint(rule.code, where, problem.key or ""),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from kafkakit.core.findings import Finding, Severity, totals
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.lint.decide.result import LintResult, fix_of
 from kafkakit.report.blocks import text_of
@@ -39,7 +40,7 @@ def lint_text(result: LintResult) -> str:
 def position(finding: Finding) -> str:
     """`path:line:column`, or the resource where no file has it."""
     place = finding.place
-    return f"{place.path}:{place.line}:{place.column}" if place else finding.where
+    return f"{printable(place.path)}:{place.line}:{place.column}" if place else finding.where
 
 
 def lint_data(result: LintResult) -> dict[str, object]:

@@ -1,16 +1,9 @@
-"""Text for terminals: ranges as people write them, and names from outside without anything that moves a cursor."""
+"""Text for terminals: ranges and amounts as people write them."""
 
 from kafkakit.core.quantities import counted
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 SHOWN_RANGES = 6
-
-
-def printable(text: str) -> str:
-    """The text with everything that does not print, escapes of terminals above all, written as `\\x1b`."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
 def ranges_text(ranges: OffsetRanges, shown: int = SHOWN_RANGES) -> str:
@@ -23,8 +16,3 @@ def ranges_text(ranges: OffsetRanges, shown: int = SHOWN_RANGES) -> str:
 def amount(number: int, noun: str) -> str:
     """A large count with its noun: `1 record`, `49,995 records`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -8,6 +8,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
 from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.ports.clock import Clock
@@ -23,7 +24,6 @@ from kafkakit.streams.commits.decide.editing.journal import (
     fold,
     opening_data,
 )
-from kafkakit.streams.formats.printable import printable
 
 SUFFIX = ".journal"
 OpenFile = Callable[[Path], LineFile]

@@ -13,6 +13,7 @@ from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
@@ -20,7 +21,6 @@ from kafkakit.streams.commits.decide.editing.observed import Observed, SeenParti
 from kafkakit.streams.commits.decide.record_time import time_at
 from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.printable import printable
 
 FETCH_BYTES = 8 << 20
 PARTITION_BYTES = 1 << 20

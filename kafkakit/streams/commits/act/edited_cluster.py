@@ -6,6 +6,7 @@ from shlex import quote
 
 from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError
+from kafkakit.core.printable import printable
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.groups import GroupAdmin
@@ -21,7 +22,6 @@ from kafkakit.streams.commits.decide.editing.outcome import EditOutcome
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
 from kafkakit.streams.commits.decide.editing.request import EditRequest, times_of
 from kafkakit.streams.commits.decide.editing.undoing import finish_plan, standings_after, undo_plan
-from kafkakit.streams.formats.printable import printable
 
 Confirm = Callable[[str], bool]
 

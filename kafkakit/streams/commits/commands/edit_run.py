@@ -68,8 +68,8 @@ def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> Edited
 
 def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, consent: EditConsent) -> None:
     """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
+    from kafkakit.core.printable import printable
     from kafkakit.streams.commits.act.edit_journals import short_name
-    from kafkakit.streams.formats.printable import printable
 
     if consent.apply:
         name = f"{opened.cluster_id}.commits-{short_name(group)}.lock"

@@ -8,9 +8,10 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.group_facts import GroupMember, GroupState, GroupType
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
 from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.printable import amount, printable
+from kafkakit.streams.formats.printable import amount
 
 NEAR_NAMES = 3
 

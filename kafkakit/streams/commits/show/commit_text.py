@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from textwrap import wrap
 
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.duplicates import Duplicates, duplicates_of
@@ -18,7 +19,7 @@ from kafkakit.streams.formats.commit import Mark, MarkState
 from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.dialects.registry import dialect_named
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import SHOWN_RANGES, printable, ranges_text
+from kafkakit.streams.formats.printable import SHOWN_RANGES, ranges_text
 
 LABEL_WIDTH = 14
 MIN_WRAP = 60

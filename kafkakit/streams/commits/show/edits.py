@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
@@ -12,7 +13,7 @@ from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.identity import topic_id_text
 from kafkakit.streams.formats.kkm1.text import utf16_units
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
-from kafkakit.streams.formats.printable import printable, ranges_text
+from kafkakit.streams.formats.printable import ranges_text
 
 COLUMNS = (
     "topic", "partition", "offset", "new_offset", "dialect", "new_dialect", "delivered_again", "passed", "forgotten",

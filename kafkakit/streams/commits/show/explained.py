@@ -2,11 +2,11 @@
 
 from shlex import quote
 
+from kafkakit.core.printable import printable
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.explanation import Explanation, OffsetStanding
 from kafkakit.streams.commits.show.data import time_data
 from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
-from kafkakit.streams.formats.printable import printable
 
 EXPLAINED_COLUMNS = ("offset", "standing", "sentence")
 _STUCK = (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED)

@@ -15,13 +15,13 @@ from kafkakit.core.findings import (
     fingerprint_of,
     in_order,
 )
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.commits.show.table import oldest_age_s
-from kafkakit.streams.formats.printable import printable
 
 ABOUT: dict[str, str] = {
     "burrow-misreads": "metadata is short enough for Burrow",

@@ -1,6 +1,7 @@
 """A look at a group as text, rows and JSON fields."""
 
 from kafkakit.core.findings import Severity
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.group_look import GroupLook
@@ -11,7 +12,6 @@ from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.commits.show.drawing import DrawingStyle
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row, commit_table
 from kafkakit.streams.formats.dialects.facts import CommitFacts
-from kafkakit.streams.formats.printable import printable
 
 IN_FULL = 8  # commits that are told in full beside the table
 TABLE_ROWS = 60

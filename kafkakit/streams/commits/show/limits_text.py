@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from kafkakit.core.printable import printable
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.headroom import LIMIT_KEY, Headroom, Limits, by_fullness, headroom_of
-from kafkakit.streams.formats.printable import printable
 
 HEADROOM_COLUMNS = (
     "group",

@@ -6,8 +6,8 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
-from kafkakit.streams.formats.printable import printable
 
 QUIET = (GroupState.EMPTY, GroupState.DEAD)
 UNSTABLE_NAMES = ("UnstableOffsetCommitError", "UNSTABLE_OFFSET_COMMIT")
