@@ -1,0 +1,206 @@
+"""`kafkakit lint` at a shell: exit codes, formats, fixes, acceptances, configuration, bad input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.rigs.command_line import Home, Ran
+
+BAD = "kafkakit: cluster\ntopics:\n- name: orders\n  partitions: 6\n  replication_factor: 2\n  config: {min.insync.replicas: '3'}\n"
+SOUND = BAD.replace("replication_factor: 2", "replication_factor: 3").replace("'3'", "'2'")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    return home
+
+
+def write(home: Home, name: str, text: str) -> Path:
+    path = home.work / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def lint(home: Home, *words: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+    return home.run("lint", *words, stdin=stdin, env=env)
+
+
+def test_a_finding_is_a_line_with_its_place_and_fails_the_command(home: Home) -> None:
+    write(home, "clusters/a.yaml", BAD)
+    ran = lint(home, "clusters")
+    assert ran.code == 1
+    assert "clusters/a.yaml:6:12: error KKD101 min-isr-above-rf: min.insync.replicas is 3" in ran.stdout
+    assert ran.stderr == ""
+
+
+def test_a_sound_file_passes_and_the_threshold_decides(home: Home) -> None:
+    write(home, "a.yaml", SOUND)
+    assert lint(home, "a.yaml").code == 0
+    write(home, "b.yaml", BAD)
+    assert lint(home, "b.yaml", "--fail-on", "never").code == 0
+    assert lint(home, "b.yaml", "--ignore", "KKD101,KKD105,KKD112").code == 0
+    assert lint(home, "b.yaml", "--select", "unclean-leader-election").code == 0
+
+
+def test_stdin_has_the_name_it_is_given(home: Home) -> None:
+    ran = lint(home, "-", "--stdin-filename", "topics/x.yaml", stdin=BAD)
+    assert ran.code == 1
+    assert ran.stdout.startswith("topics/x.yaml:")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing to lint"),
+        (("missing.yaml",), "missing.yaml"),
+        (("a.yaml", "--select", "KKD10O"), "no rule fits 'KKD10O'"),
+        (("a.yaml", "--select", "min-isr-above-fr"), "did you mean min-isr-above-rf?"),
+        (("a.yaml", "--kind", "nonsense"), "nonsense"),
+        (("a.yaml", "--kafka-version", "new"), "not a Kafka version"),
+        (("a.yaml", "--also", "sarif"), "not FORMAT=FILE"),
+        (("a.yaml", "--also", "pdf=x"), "not FORMAT=FILE"),
+        (("a.yaml", "--baseline", "none.json"), "none.json"),
+        (("a.yaml", "--prune-baseline"), "--prune-baseline needs a baseline"),
+        (("a.yaml", "--fix", "--diff"), "--diff only shows"),
+        (("a.yaml", "--lint-config", "none.yaml"), "none.yaml"),
+        (("--explain", "KKD10I"), "did you mean KKD101?"),
+        (("a.yaml", "--against", "a.yaml"), "--against needs --live"),
+    ],
+)
+def test_what_cannot_be_done_exits_2_with_one_line(home: Home, words: tuple[str, ...], said: str) -> None:
+    write(home, "a.yaml", BAD)
+    ran = lint(home, *words)
+    assert (ran.code, ran.stdout) == (2, "")
+    assert said in ran.stderr.splitlines()[0]
+
+
+def test_several_outputs_in_one_run(home: Home) -> None:
+    write(home, "a.yaml", BAD)
+    ran = lint(
+        home, "a.yaml", "--also", "sarif=x.sarif", "--also", "junit=x.xml", "--also", "json=x.json", "-o", "gitlab"
+    )
+    assert ran.code == 1
+    assert json.loads(ran.stdout)[0]["check_name"] == "kafkakit/KKD101"
+    assert json.loads((home.work / "x.sarif").read_text())["version"] == "2.1.0"
+    assert (home.work / "x.xml").read_text().startswith("<?xml")
+    assert json.loads((home.work / "x.json").read_text())["kafkakit"]["command"] == "lint"
+
+
+def test_json_names_key_value_source_and_what_was_not_checked(home: Home) -> None:
+    write(home, "a.yaml", BAD)
+    ran = lint(home, "a.yaml", "--format", "json")
+    found = next(f for f in ran.json["findings"] if f["rule"] == "KKD101")
+    assert (found["key"], found["observed"], found["source"], found["expected"]) == (
+        "min.insync.replicas",
+        "3",
+        "topic",
+        "1",
+    )
+    assert (found["path"], found["line"], found["column"], found["fix"]) == ("a.yaml", 6, 12, "unsafe")
+    assert "broker configuration" in {need for needs in ran.json["skipped"].values() for need in needs}
+
+
+def test_github_actions_get_annotations_unless_a_format_is_given(home: Home) -> None:
+    write(home, "a.yaml", BAD)
+    assert lint(home, "a.yaml", env={"GITHUB_ACTIONS": "true"}).stdout.startswith("::error file=a.yaml,line=6,col=12,")
+    assert lint(home, "a.yaml", "-o", "text", env={"GITHUB_ACTIONS": "true"}).stdout.startswith("a.yaml:6:12")
+
+
+def test_diff_shows_what_fix_then_writes_and_nothing_else_changes(home: Home) -> None:
+    path = write(home, "a.yaml", BAD.replace("\n", "\r\n"))
+    path.chmod(0o640)
+    shown = lint(home, "a.yaml", "--select", "KKD101", "--diff", "--unsafe-fixes")
+    assert path.read_bytes() == BAD.replace("\n", "\r\n").encode()
+    assert "-  config: {min.insync.replicas: '3'}" in shown.stdout
+    assert "+  config: {min.insync.replicas: '1'}" in shown.stdout
+    assert lint(home, "a.yaml", "--select", "KKD101", "--fix").code == 1
+    ran = lint(home, "a.yaml", "--select", "KKD101", "--fix", "--unsafe-fixes")
+    assert (ran.code, ran.stderr) == (0, "fixed 1 finding in 1 file\n")
+    assert path.read_bytes() == BAD.replace("'3'", "'1'").replace("\n", "\r\n").encode()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_baseline_is_written_used_and_pruned(home: Home) -> None:
+    path = write(home, "a.yaml", BAD)
+    ran = lint(home, "a.yaml", "--write-baseline", "base.json", "--fail-on", "never")
+    assert "wrote base.json" in ran.stderr
+    assert lint(home, "a.yaml", "--baseline", "base.json").code == 0
+    path.write_text(SOUND)
+    stale = lint(home, "a.yaml", "--baseline", "base.json")
+    assert (stale.code, "KKL005" in stale.stdout) == (1, True)
+    assert lint(home, "a.yaml", "--baseline", "base.json", "--prune-baseline").code == 1
+    assert lint(home, "a.yaml", "--baseline", "base.json").code == 0
+
+
+def test_the_repository_configures_lint(home: Home) -> None:
+    write(home, "a.yaml", BAD)
+    rule = "{code: ORG001, name: six-is-too-many, template: required, key: retention.ms, severity: error}"
+    write(home, "kafkakit-lint.yaml", f"select: [nonsense]\nignore: {{KKD: ours}}\norganisation-rules: [{rule}]\n")
+    ran = lint(home, "a.yaml")
+    assert [line.split(" ")[2] for line in ran.stdout.splitlines() if "ORG001" in line or "KKL004" in line] == [
+        "ORG001",
+        "KKL004",
+    ]
+    assert ran.code == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "limits: {no_such: 1}",
+        "severity: {KKD101: terrible}",
+        "- a list",
+        "a: [",
+        "surprise: 1",
+        "organisation-rules: [{code: KKD101, name: x, template: range, key: a}]",
+        "organisation-rules: [{code: ORG001, name: x, template: regex, key: a, pattern: '('}]",
+        "organisation-rules: [{code: ORG001, name: x, template: nothing, key: a}]",
+        "organisation-rules: [{code: ORG001, name: x, template: ratio, key: a}]",
+    ],
+)
+def test_a_configuration_that_cannot_be_used_exits_2(home: Home, text: str) -> None:
+    write(home, "a.yaml", SOUND)
+    write(home, "kafkakit-lint.yaml", text)
+    ran = lint(home, "a.yaml")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "kafkakit-lint.yaml" in ran.stderr
+
+
+def test_rules_are_explained_listed_and_written_as_a_site(home: Home) -> None:
+    explained = lint(home, "--explain", "min-isr-above-rf")
+    assert explained.stdout.startswith("KKD101 min-isr-above-rf\n")
+    assert "Why:" in explained.stdout
+    assert "KKD101" in lint(home, "--list-rules").stdout
+    assert lint(home, "--list-rules", "-o", "json").json["rules"][0]["code"].startswith("KK")
+    assert lint(home, "--docs", "site").code == 0
+    pages = {path.name for path in (home.work / "site").iterdir()}
+    assert {"index.html", "KKD101.html"} <= pages
+
+
+def test_unparsable_and_binary_files_are_findings_with_a_place(home: Home) -> None:
+    write(home, "bad.yaml", "topics:\n\t- a: [\n")
+    (home.work / "binary.yaml").write_bytes(b"\x00\xff\x00")
+    write(home, "loop/self.yaml", SOUND)
+    (home.work / "loop/again").symlink_to(home.work / "loop")
+    ran = lint(home, "bad.yaml", "binary.yaml", "loop", "-o", "json")
+    assert ran.code == 1
+    assert {(f["path"], f["rule"], f["line"]) for f in ran.json["findings"]} == {
+        ("bad.yaml", "KKL006", 2),
+        ("binary.yaml", "KKL006", 1),
+    }
+
+
+def test_secrets_are_printed_in_no_format(home: Home) -> None:
+    write(
+        home,
+        "server.properties",
+        'process.roles=broker\nnode.id=1\nssl.keystore.password=hunter2\nsasl.jaas.config=x password="hunter2";\nssl.key.pasword=hunter2\n',
+    )
+    for form in ("text", "json", "sarif", "junit", "github", "gitlab", "markdown", "tsv", "yaml"):
+        ran = lint(home, "server.properties", "--rules", "strict", "-o", form)
+        assert ran.code == 1, ran.stderr
+        assert "hunter2" not in ran.stdout + ran.stderr
