@@ -7,7 +7,19 @@ import pytest
 
 from tests.rigs.command_line import Home, Ran
 
-BAD = "kafkakit: cluster\ntopics:\n- name: orders\n  partitions: 6\n  replication_factor: 2\n  config: {min.insync.replicas: '3'}\n"
+BAD = """kafkakit: cluster
+topics:
+- name: orders
+  partitions: 6
+  replication_factor: 2
+  config: {min.insync.replicas: '3'}
+"""
+SECRETS = """process.roles=broker
+node.id=1
+ssl.keystore.password=s3cr3t-9
+sasl.jaas.config=x password="s3cr3t-9";
+ssl.key.pasword=s3cr3t-9
+"""
 SOUND = BAD.replace("replication_factor: 2", "replication_factor: 3").replace("'3'", "'2'")
 
 
@@ -195,12 +207,10 @@ def test_unparsable_and_binary_files_are_findings_with_a_place(home: Home) -> No
 
 
 def test_secrets_are_printed_in_no_format(home: Home) -> None:
-    write(
-        home,
-        "server.properties",
-        'process.roles=broker\nnode.id=1\nssl.keystore.password=hunter2\nsasl.jaas.config=x password="hunter2";\nssl.key.pasword=hunter2\n',
-    )
+    write(home, "server.properties", SECRETS)
     for form in ("text", "json", "sarif", "junit", "github", "gitlab", "markdown", "tsv", "yaml"):
         ran = lint(home, "server.properties", "--rules", "strict", "-o", form)
         assert ran.code == 1, ran.stderr
-        assert "hunter2" not in ran.stdout + ran.stderr
+        assert "s3cr3t-9" not in ran.stdout + ran.stderr
+    ran = lint(home, "server.properties", "--rules", "strict", "--diff", "--unsafe-fixes")
+    assert "s3cr3t-9" not in ran.stdout + ran.stderr

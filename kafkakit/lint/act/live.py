@@ -8,7 +8,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.rules.effective import Declared, Source
-from kafkakit.rules.engine import HIDDEN
+from kafkakit.rules.secrets import HIDDEN
 from kafkakit.rules.subjects import LogDirFacts, PartitionFacts
 
 _SOURCES = {
@@ -18,7 +18,7 @@ _SOURCES = {
 }
 
 
-def read_live(admin: ClusterAdmin, name: str, now: datetime) -> Pieces:
+def read_live(admin: ClusterAdmin, name: str | None, now: datetime) -> Pieces:
     """Read a cluster with three kinds of request; 200,000 partitions take some seconds.
 
     Raises `KafkakitError` when the cluster cannot be reached or a right is missing.
@@ -28,7 +28,9 @@ def read_live(admin: ClusterAdmin, name: str, now: datetime) -> Pieces:
     return live_pieces(snapshot, admin.broker_configs(alive), name)
 
 
-def live_pieces(snapshot: ClusterSnapshot, configs: Mapping[int, Mapping[str, LayeredValue]], name: str) -> Pieces:
+def live_pieces(
+    snapshot: ClusterSnapshot, configs: Mapping[int, Mapping[str, LayeredValue]], name: str | None
+) -> Pieces:
     """What was read, as pieces of the cluster `name`."""
     defaults = {
         key: _declared(value)
@@ -63,7 +65,7 @@ def live_pieces(snapshot: ClusterSnapshot, configs: Mapping[int, Mapping[str, La
     )
 
 
-def _broker(broker: Broker, values: Mapping[str, LayeredValue] | None, cluster: str) -> BrokerPiece:
+def _broker(broker: Broker, values: Mapping[str, LayeredValue] | None, cluster: str | None) -> BrokerPiece:
     layers: dict[ConfigLayer, dict[str, Declared]] = {layer: {} for layer in ConfigLayer}
     for key, value in (values or {}).items():
         layers[value.layer][key] = _declared(value)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
@@ -33,13 +34,21 @@ class LintTask:
     diff: bool = False
 
 
+class WriteFile(Protocol):
+    """Replaces a file as a whole."""
+
+    def __call__(self, path: Path, data: bytes, mode: int = 0o644) -> None:
+        """Write under another name, then rename."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintPorts:
     """What a run needs of the outside; `read_files` and `read_live` are called once."""
 
     start: Path
     read_input: Callable[[Path, int], bytes]
-    write_file: Callable[[Path, bytes], None]
+    write_file: WriteFile
     read_files: Callable[[], Sequence[FileReading]]
     read_live: Callable[[], Sequence[Pieces]]
     say: Callable[[str], None]
@@ -90,10 +99,12 @@ def _baseline(path: Path | None, task: LintTask, ports: LintPorts) -> Baseline |
 
 def _write_fixes(run: FixedRun, ports: LintPorts) -> None:
     for change in run.changed:
-        path = Path(change.path)
-        before = ports.read_input(path, len(change.before.encode()) + len(BOM))
-        if before.removeprefix(BOM) != change.before.encode():
+        path, text = Path(change.path), change.before.text.encode()
+        before = ports.read_input(path, len(text) + len(BOM))
+        if before.removeprefix(BOM) != text:
             raise UsageError(f"{path} changed while it was linted; nothing was written to it", hint="run again")
-        ports.write_file(path, (BOM if before.startswith(BOM) else b"") + change.after.encode())
+        ports.write_file(
+            path, (BOM if before.startswith(BOM) else b"") + change.after.text.encode(), path.stat().st_mode & 0o777
+        )
     if run.changed:
         ports.say(f"fixed {counted(run.fixed, 'finding')} in {counted(len(run.changed), 'file')}")

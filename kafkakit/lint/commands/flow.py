@@ -45,6 +45,7 @@ def linted_report(
     kit = kit_of(ctx)
     form = written.text_format(kit.terminal.is_github_actions)
     written.take_over(kit)
+    written.also_files()  # refuses what is no format before anything is read
     task = LintTask(
         options=run_options(inputs, choice, acceptance, system_clock().now().date()),
         kind=inputs.kind,
@@ -60,7 +61,7 @@ def linted_report(
         start=Path.cwd(),
         read_input=read_input,
         write_file=write_file,
-        read_files=partial(read_files, paths, inputs.kind, inputs.stdin_filename, read_input),
+        read_files=partial(read_files, inputs.paths(paths), inputs.kind, inputs.stdin_filename, read_input),
         read_live=partial(live_pieces, ctx, inputs),
         say=kit.output.say,
     )
@@ -79,7 +80,7 @@ def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
         return ()
     kit = kit_of(ctx)
     with open_session(kit, read_only=True) as session:
-        return (read_live(session.admin, inputs.cluster_name or kit.settings.profile or "live", session.clock.now()),)
+        return (read_live(session.admin, inputs.cluster_name, session.clock.now()),)
 
 
 def rule_docs_report(ctx: typer.Context, docs: RuleDocs, inputs: LintInputs) -> Report:

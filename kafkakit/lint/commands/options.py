@@ -49,7 +49,11 @@ class LintInputs:
     live: Annotated[bool, typer.Option("--live", help="Lint the cluster of the profile, too; reads only.")] = False
     cluster_name: Annotated[
         str | None,
-        typer.Option("--cluster-name", metavar="NAME", help="With --live: the name that files give to the cluster."),
+        typer.Option(
+            "--cluster-name",
+            metavar="NAME",
+            help="With --live: which cluster of the files it is, where they name several.",
+        ),
     ] = None
     against: Annotated[
         Path | None,
@@ -75,6 +79,14 @@ class LintInputs:
         Path | None,
         typer.Option("--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."),
     ] = None
+
+    def paths(self, given: list[str]) -> list[str]:
+        """What to read; `UsageError` for --against without --live."""
+        if self.against is None:
+            return given
+        if not self.live:
+            raise UsageError("--against needs --live", hint="it compares the cluster of the profile with files")
+        return [*given, str(self.against)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, Scalar
+from kafkakit.lint.decide.kinds.secrets import LITERAL, without_secret
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit
 
+# Wider than the names of secrets that rules know: a mistyped key may hold one, too.
+_LOOKS_SECRET = re.compile(r"pas+w|pwd|secret|token|credential|jaas", re.IGNORECASE)
 _PLAIN = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./:,-]*")
 
 
@@ -26,21 +29,19 @@ class TextEdit(NamedTuple):
 class Fixed:
     """A file after its fixes, and the findings that they are for."""
 
-    path: str
-    before: str
     after: str
     applied: tuple[Checked, ...]
 
-    @property
-    def diff(self) -> str:
-        """The change as a unified diff."""
-        lines = difflib.unified_diff(
-            self.before.splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
-            f"a/{self.path}",
-            f"b/{self.path}",
-        )
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+def shown_diff(before: Document, after: Document) -> str:
+    """A change of a file as a unified diff, with secrets hidden."""
+    lines = difflib.unified_diff(
+        _without_secrets(before).splitlines(keepends=True),
+        _without_secrets(after).splitlines(keepends=True),
+        f"a/{before.path}",
+        f"b/{before.path}",
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bool) -> Fixed:
@@ -59,7 +60,7 @@ def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bo
     text = document.text
     for edit in sorted(set(taken), key=lambda e: (e.start, e.end), reverse=True):
         text = text[: edit.start] + edit.new + text[edit.end :]
-    return Fixed(path=document.path, before=document.text, after=text, applied=tuple(applied))
+    return Fixed(after=text, applied=tuple(applied))
 
 
 class Held(NamedTuple):
@@ -170,6 +171,20 @@ def _entries_by_offset(document: Document) -> dict[int, Held]:
         elif not isinstance(node, Scalar):
             queue += node.items
     return found
+
+
+def _without_secrets(document: Document) -> str:
+    hidden = []
+    for held in {id(h.entry): h for h in _entries_by_offset(document).values()}.values():
+        key, value = held.entry
+        if isinstance(value, Scalar) and value.text:
+            shown = LITERAL if _LOOKS_SECRET.search(key.text) else without_secret(key.text, value.text)
+            if shown != value.text:
+                hidden.append(TextEdit(value.start, value.end, shown))
+    text = document.text
+    for edit in sorted(hidden, reverse=True):
+        text = text[: edit.start] + edit.new + text[edit.end :]
+    return text
 
 
 def _overlap(one: TextEdit, other: TextEdit) -> bool:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.decide.decision import Linted, LintRequest, lint
-from kafkakit.lint.decide.fixes import Fixed, fixed_document
+from kafkakit.lint.decide.documents.tree import Document
+from kafkakit.lint.decide.fixes import fixed_document, shown_diff
 from kafkakit.lint.decide.kinds.registry import FileReading, read_text
 from kafkakit.lint.decide.pieces import Pieces
 from kafkakit.rules.engine import Checked
@@ -16,11 +17,25 @@ GENERATED = frozenset({"cluster-snapshot", "terraform-plan"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """A file that changed, from its first document to its last, and the findings that were fixed."""
+
+    before: Document
+    after: Document
+    applied: tuple[Checked, ...]
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.before.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FixedRun:
     """What is left after fixing, and each file that changed, from its first text to its last."""
 
     linted: Linted
-    changed: tuple[Fixed, ...] = ()
+    changed: tuple[FileChange, ...] = ()
 
     @property
     def fixed(self) -> int:
@@ -30,7 +45,7 @@ class FixedRun:
     @property
     def diff(self) -> str:
         """All changes as one unified diff."""
-        return "".join(change.diff for change in self.changed)
+        return "".join(shown_diff(change.before, change.after) for change in self.changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +74,20 @@ def fix_all(
             if path not in by_path or GENERATED.intersection(reading.kinds):
                 continue
             fixed = fixed_document(reading.document, by_path[path], unsafe=unsafe)
-            if fixed.after != fixed.before:
+            if fixed.after != reading.document.text:
                 applied.setdefault(path, []).extend(fixed.applied)
                 now[number] = read_text(path, fixed.after, kind, is_named=True)
                 changed = True
         if not changed:
             break
         linted = lint(now, live, request)
-    first = {reading.document.path: reading.document.text for reading in files}
-    last = {reading.document.path: reading.document.text for reading in now}
+    first = {reading.document.path: reading.document for reading in files}
+    last = {reading.document.path: reading.document for reading in now}
     return FixedRun(
         linted=linted,
         changed=tuple(
-            Fixed(path=path, before=first[path], after=last[path], applied=tuple(items))
+            FileChange(before=first[path], after=last[path], applied=tuple(items))
             for path, items in sorted(applied.items())
-            if first[path] != last[path]
+            if first[path].text != last[path].text
         ),
     )

@@ -10,7 +10,7 @@ from tests.rigs.lint_runs import linted, read, request
 
 def fixed(text: str, *, unsafe: bool = True, path: str = "a.yaml") -> str:
     run = fix_all(read({path: text}), (), request(), None, unsafe=unsafe)
-    return run.changed[0].after if run.changed else text
+    return run.changed[0].after.text if run.changed else text
 
 
 KEYS = ("retention.ms", "segment.ms", "cleanup.policy", "x")
