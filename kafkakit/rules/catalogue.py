@@ -6,6 +6,7 @@ from types import ModuleType
 from kafkakit.rules.families import (
     brokers,
     drift,
+    drift_between,
     drift_load,
     durability,
     files,
@@ -22,6 +23,7 @@ from kafkakit.rules.rule import LintRule
 FAMILIES: tuple[ModuleType, ...] = (
     brokers,
     drift,
+    drift_between,
     drift_load,
     durability,
     files,

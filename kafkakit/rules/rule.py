@@ -117,8 +117,6 @@ class Limits:
     """The throttle for replacing a broker, where the brokers have none set."""
     timestamp_skew_s: float = 3_600.0
     stale_override_days: float = 30.0
-    mirror_may_differ: tuple[str, ...] = ()
-    """Topic keys that a mirror may set otherwise."""
     strict: bool = False
     """Report what only the profile `strict` reports."""
 

@@ -1,0 +1,424 @@
+"""E: rules of Debezium connectors for PostgreSQL: slots, publications, snapshots, heartbeats."""
+
+import re
+from collections.abc import Iterator
+
+from kafkakit.rules.connect_facts import (
+    DEFAULT_PLACEHOLDER,
+    DEFAULT_PUBLICATION,
+    DEFAULT_SLOT,
+    is_debezium,
+    is_postgres,
+    is_prod,
+    number,
+    place_of,
+    same_cluster,
+    word,
+)
+from kafkakit.rules.effective import InputMissing, to_items
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Violation,
+    Violations,
+    connector_rule,
+    estate_rule,
+)
+from kafkakit.rules.subjects import Estate, LintConnector
+
+SHORTEST_PLACEHOLDER = 8
+_WRITTEN_TABLE = re.compile(r"""\b(?:INTO|UPDATE)\s+(?:ONLY\s+)?([\w."$]+)""", re.IGNORECASE)
+
+
+@estate_rule("KKE001", ERROR, CORE)
+def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
+    """Two connectors have one replication slot, publication or topic prefix.
+
+    Why: a slot serves one reader, so the second connector fails, or takes changes away from the first; with one prefix
+    both write into the same topics and the same heartbeat.
+    Source: Debezium documentation, PostgreSQL connector, `slot.name`, `publication.name`, `topic.prefix`.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "database.hostname": "db-1", "topic.prefix": "shop", "slot.name": "kafka"}}
+        --- crm.json
+        {"name": "crm", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "database.hostname": "db-1", "topic.prefix": "crm", "slot.name": "kafka"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "database.hostname": "db-1", "topic.prefix": "shop", "slot.name": "shop", "publication.name": "shop"}}
+        --- crm.json
+        {"name": "crm", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "database.hostname": "db-1", "topic.prefix": "crm", "slot.name": "crm", "publication.name": "crm"}}
+    """
+    del limits
+    seen: dict[tuple[str, ...], LintConnector] = {}
+    for connector in estate.connectors:
+        if not is_debezium(connector):
+            continue
+        for key, name, identity in _capture_names(connector):
+            first = seen.setdefault((key, *identity), connector)
+            if first is connector or first.name == connector.name:
+                continue
+            if key == "topic.prefix" and not same_cluster(first, connector):
+                continue
+            yield Violation(
+                message=f"{key} is {name}, as that of connector {first.name}",
+                key=key,
+                observed=name,
+                where=connector.where,
+                place=place_of(connector, key),
+                subject=connector.name,
+            )
+
+
+@connector_rule("KKE002", WARNING, CORE)
+def default_capture_name(connector: LintConnector, limits: Limits) -> Violations:
+    """A connector uses the default name of slot (`debezium`) or publication (`dbz_publication`).
+
+    Why: the next connector on that server takes the same names (see KKE001), and nobody can tell from the slot which
+    one it belongs to when it holds back the log.
+    Source: Debezium documentation, PostgreSQL connector.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "slot.name": "shop", "publication.name": "shop"}}
+    """
+    del limits
+    if not is_postgres(connector):
+        return
+    for key, default in (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION)):
+        if (connector.text(key) or default) == default:
+            yield Violation(message=f"{key} is {default}, the default of every connector", key=key)
+
+
+@connector_rule("KKE003", ERROR, CORE, fix=Fix.UNSAFE)
+def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations:
+    """The replication slot is dropped when the connector stops (production).
+
+    Why: changes between stop and start are not in any slot: they are lost, at every restart of a task.
+    Source: Debezium documentation, `slot.drop.on.stop`.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "slot.drop.on.stop": "true"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "slot.drop.on.stop": "false"}}
+    """
+    del limits
+    key = "slot.drop.on.stop"
+    if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
+        yield Violation(
+            message="changes that happen while the connector is stopped are lost",
+            key=key,
+            expected="false",
+            edits=(Edit(key, "false"),),
+        )
+
+
+@connector_rule("KKE004", ERROR, CORE)
+def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
+    """Every start of the connector takes a snapshot of all tables (production).
+
+    Why: each restart reads every row again and writes it to Kafka. Rows that were deleted and keys that were changed
+    in between stay in the topics for good, as a snapshot has no event for what is gone.
+    Source: Debezium documentation, `snapshot.mode`; measured.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "snapshot.mode": "always"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "snapshot.mode": "initial"}}
+    """
+    del limits
+    if is_debezium(connector) and is_prod(connector) and word(connector, "snapshot.mode") == "always":
+        yield Violation(
+            message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
+            key="snapshot.mode",
+            expected="initial",
+        )
+
+
+@connector_rule("KKE005", ERROR, CORE)
+def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
+    """A connector for PostgreSQL sends no heartbeats.
+
+    Why: where the captured tables are quiet and others on the server are busy, the slot's position stands still and
+    the server keeps its log until the disk is full, or the slot is lost (max_slot_wal_keep_size). Lag of a quiet table
+    cannot be told from a stopped connector either.
+    Source: Debezium documentation, `heartbeat.interval.ms` (0 by default); measured.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "heartbeat.interval.ms": "10000"}}
+    """
+    del limits
+    key = "heartbeat.interval.ms"
+    if is_postgres(connector) and number(connector, key) in (None, 0):
+        yield Violation(
+            message="without heartbeats the server keeps its log while the captured tables are quiet",
+            key=key,
+            expected="10000",
+        )
+
+
+@connector_rule("KKE006", WARNING, CORE)
+def heartbeat_without_query(connector: LintConnector, limits: Limits) -> Violations:
+    """Heartbeats write nothing to the database.
+
+    Why: a heartbeat alone is a record in Kafka. Only a change of a captured table moves the slot's confirmed position
+    on a server where other databases are busy.
+    Source: Debezium documentation, `heartbeat.action.query`; with it the slot stays 136 bytes behind, measured.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "heartbeat.interval.ms": "10000"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "heartbeat.interval.ms": "10000",
+          "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
+    """
+    del limits
+    if is_postgres(connector) and number(connector, "heartbeat.interval.ms") and not _query(connector):
+        yield Violation(
+            message="heartbeats change no table, so the slot stands still on a busy server",
+            key="heartbeat.interval.ms",
+            hint="set heartbeat.action.query to an update of a table in the publication",
+        )
+
+
+@connector_rule("KKE007", ERROR, CORE)
+def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Violations:
+    """The table that heartbeats write is not in the publication that the connector makes.
+
+    Why: with `publication.autocreate.mode=filtered` the publication holds the tables of table.include.list. Changes of
+    another table never reach the slot, so the heartbeat moves nothing.
+    Source: Debezium documentation, `publication.autocreate.mode`, `heartbeat.action.query`.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "publication.autocreate.mode": "filtered", "table.include.list": "public.orders",
+          "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "publication.autocreate.mode": "filtered", "table.include.list": "public.orders,public.heartbeat",
+          "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
+    """
+    del limits
+    query = _query(connector)
+    if not is_postgres(connector) or not query or not number(connector, "heartbeat.interval.ms"):
+        return
+    mode = word(connector, "publication.autocreate.mode", "all_tables")
+    if mode == "all_tables":
+        return
+    if mode != "filtered":
+        raise InputMissing("the tables of the publication")
+    written = _WRITTEN_TABLE.search(query)
+    if written is None:
+        raise InputMissing("the table that the heartbeat writes")
+    table = written[1].replace('"', "")
+    table = table if "." in table else f"public.{table}"
+    if not _is_captured(connector, table):
+        yield Violation(
+            message=f"heartbeats write {table}, which the connector does not capture: the slot stands still",
+            key="heartbeat.action.query",
+            observed=query,
+            expected=f"{table} in table.include.list",
+        )
+
+
+@connector_rule("KKE008", WARNING, CORE)
+def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Violations:
+    """The connector makes a publication of all tables.
+
+    Why: it needs a superuser, sends every table's changes to the connector to be thrown away, and makes PostgreSQL
+    refuse the application's UPDATE and DELETE on each table without a key.
+    Source: Debezium documentation, `publication.autocreate.mode` (`all_tables` by default); measured.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "publication.autocreate.mode": "disabled"}}
+    """
+    del limits
+    key = "publication.autocreate.mode"
+    mode = word(connector, key, "all_tables")
+    if is_postgres(connector) and mode not in ("disabled", "filtered"):
+        yield Violation(
+            message=f"mode {mode}: the publication holds every table of the database, also those without a key"
+            if mode == "all_tables"
+            else f"mode {mode}: the connector makes the publication itself",
+            key=key,
+            expected="disabled or filtered",
+        )
+
+
+@connector_rule("KKE009", ERROR, CORE, fix=Fix.UNSAFE)
+def slot_position_lost(connector: LintConnector, limits: Limits) -> Violations:
+    """The connector does not confirm its position in the log, or does not notice when the slot has another one.
+
+    Why: `lsn.flush.mode=manual` never moves the slot unless another program does: the server keeps its log until the
+    disk is full. With `connector_and_driver` the slot may be ahead of the connector's offset, and with
+    `offset.mismatch.strategy=no_validation` (the default) the changes between are skipped without an error.
+    Source: Debezium documentation, `lsn.flush.mode`, `offset.mismatch.strategy`.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "lsn.flush.mode": "connector_and_driver"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_offset"}}
+    """
+    del limits
+    key = "lsn.flush.mode"
+    mode = word(connector, key)
+    if not is_postgres(connector):
+        return
+    if mode == "manual":
+        yield Violation(
+            message="nothing confirms the slot's position, so the server keeps its log without end",
+            key=key,
+            expected="connector",
+            edits=(Edit(key, "connector"),),
+        )
+    elif mode == "connector_and_driver" and word(connector, "offset.mismatch.strategy", "no_validation") == (
+        "no_validation"
+    ):
+        yield Violation(
+            message="the driver may confirm more than the connector has written, and no strategy notices the gap",
+            key=key,
+            expected="connector, or offset.mismatch.strategy=trust_offset",
+            edits=(Edit(key, "connector"),),
+        )
+
+
+@connector_rule("KKE010", WARNING, STRICT)
+def weak_placeholder(connector: LintConnector, limits: Limits) -> Violations:
+    """The placeholder for large values that were not sent looks like a value.
+
+    Why: PostgreSQL leaves out unchanged large values. Readers can tell the placeholder from a value only if no row
+    ever has it.
+    Source: Debezium documentation, `unavailable.value.placeholder`.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "unavailable.value.placeholder": "null"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
+    """
+    del limits
+    key = "unavailable.value.placeholder"
+    placeholder = connector.text(key)
+    if is_debezium(connector) and placeholder is not None and len(placeholder.strip()) < SHORTEST_PLACEHOLDER:
+        yield Violation(
+            message=f"the placeholder {placeholder!r} may also be the value of a row",
+            key=key,
+            expected=DEFAULT_PLACEHOLDER,
+        )
+
+
+@connector_rule("KKE011", WARNING, STRICT)
+def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
+    """The connector takes no signals.
+
+    Why: without a signal table no table can be read again while the connector runs: the only repair of a wrong or
+    missing row is a new snapshot of everything.
+    Source: Debezium documentation, `signal.data.collection`.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "signal.data.collection": "public.debezium_signal"}}
+    """
+    del limits
+    channels = to_items(connector.text("signal.enabled.channels") or "source")
+    if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
+        yield Violation(
+            message="no table or channel of signals is set, so nothing can be read again but everything",
+            key="signal.data.collection",
+        )
+
+
+def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The names that must be the connector's own: key, name, and what identifies it between connectors."""
+    prefix = connector.text("topic.prefix")
+    if prefix:
+        yield "topic.prefix", prefix, (prefix,)
+    if not is_postgres(connector):
+        return
+    host = connector.text("database.hostname")
+    if host is None:
+        return
+    server = (host.lower(), connector.text("database.port") or "5432")
+    slot = connector.text("slot.name") or DEFAULT_SLOT
+    yield "slot.name", slot, (*server, slot)
+    publication = connector.text("publication.name") or DEFAULT_PUBLICATION
+    yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
+
+
+def _query(connector: LintConnector) -> str:
+    return (connector.text("heartbeat.action.query") or "").strip()
+
+
+def _is_captured(connector: LintConnector, table: str) -> bool:
+    included, excluded = connector.text("table.include.list"), connector.text("table.exclude.list")
+    if included is not None:
+        return _fits(included, table)
+    return excluded is None or not _fits(excluded, table)
+
+
+def _fits(patterns: str, table: str) -> bool:
+    """True when one of the comma-separated expressions fits the whole name, as Debezium compares them."""
+    for pattern in to_items(patterns):
+        try:
+            if re.fullmatch(pattern, table, re.IGNORECASE):
+                return True
+        except re.error:
+            continue
+    return False

@@ -1,0 +1,108 @@
+"""L: rules of what accepts findings (suppressions, baseline) and of the lint configuration; lint itself checks them."""
+
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Violations, file_rule
+
+
+@file_rule("KKL001", WARNING, CORE, fix=Fix.SAFE)
+def unused_suppression() -> Violations:
+    """A suppression accepts no finding.
+
+    Why: the mistake that it was written for is gone, or it stands in the wrong line. Left there, it hides the next
+    mistake of its kind.
+    Source: ruff RUF100.
+
+    Bad:
+        topics:
+          # kafkakit: ignore[KKD101] reason="two replicas are enough here"
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+
+    Good:
+        topics:
+          # kafkakit: ignore[KKD101] reason="writes are stopped until the third broker is back"
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+    """
+    yield from ()
+
+
+@file_rule("KKL002", WARNING, CORE)
+def suppression_without_reason() -> Violations:
+    """A suppression gives no reason.
+
+    Why: who finds it later cannot tell whether it still holds.
+    Source: kube-linter, `ignore-check.kube-linter.io/<check>: "reason"`.
+
+    Bad:
+        topics:
+          # kafkakit: ignore[KKD101]
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+
+    Good:
+        topics:
+          # kafkakit: ignore[KKD101] reason="writes are stopped until the third broker is back"
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+    """
+    yield from ()
+
+
+@file_rule("KKL003", ERROR, CORE)
+def expired_suppression() -> Violations:
+    """A suppression's last day has passed, or is no date.
+
+    Why: the finding was accepted until a day; from then on it is reported again, beside this one.
+    Source: kafkakit; expiring ignores of trivy and snyk.
+
+    Bad:
+        topics:
+          # kafkakit: ignore[KKD101] until=2020-01-31 reason="until the third broker is back"
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+
+    Good:
+        topics:
+          # kafkakit: ignore[KKD101] until=9999-12-31 reason="until the third broker is back"
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+    """
+    yield from ()
+
+
+@file_rule("KKL004", ERROR, CORE)
+def unknown_rule_in_config() -> Violations:
+    """A suppression or the lint configuration names a rule that does not exist.
+
+    Why: a mistyped code accepts or selects nothing, and the finding that it was meant for stays.
+    Source: ruff RUF102; kafkakit.
+
+    Bad:
+        topics:
+          # kafkakit: ignore[KKD1O1] reason="writes are stopped until the third broker is back"
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+
+    Good:
+        topics:
+          # kafkakit: ignore[min-isr-above-rf] reason="writes are stopped until the third broker is back"
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "3"}}
+    """
+    yield from ()
+
+
+@file_rule("KKL005", WARNING, CORE, fix=Fix.SAFE)
+def stale_baseline_entry() -> Violations:
+    """The baseline accepts a finding that is not found any more.
+
+    Why: the mistake was mended. With the entry left there, it can come back without a word;
+    `kafkakit lint --write-baseline` writes the file anew.
+    Source: PHPStan and ESLint, bulk suppressions.
+
+    Bad:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+        --- lint-baseline.json
+        {"kafkakit": {"kind": "lint-baseline", "schema": 1},
+         "findings": [{"fingerprint": "0123456789abcdef", "rule": "KKD101", "where": "topic orders"}]}
+
+    Good:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+        --- lint-baseline.json
+        {"kafkakit": {"kind": "lint-baseline", "schema": 1}, "findings": []}
+    """
+    yield from ()
