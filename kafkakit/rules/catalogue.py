@@ -4,7 +4,11 @@ from functools import cache
 from types import ModuleType
 
 from kafkakit.rules.families import (
+    agent,
     brokers,
+    connectors,
+    connectors_data,
+    connectors_worker,
     drift,
     drift_between,
     drift_load,
@@ -21,7 +25,11 @@ from kafkakit.rules.families import (
 from kafkakit.rules.rule import LintRule
 
 FAMILIES: tuple[ModuleType, ...] = (
+    agent,
     brokers,
+    connectors,
+    connectors_data,
+    connectors_worker,
     drift,
     drift_between,
     drift_load,
