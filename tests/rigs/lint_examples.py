@@ -3,17 +3,20 @@
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from datetime import date
 
 from kafkakit.lint.decide.assemble import AssemblyOptions, assemble
+from kafkakit.lint.decide.baseline import decode_baseline
+from kafkakit.lint.decide.decision import LintRequest, lint
 from kafkakit.lint.decide.kinds.registry import read_text
-from kafkakit.lint.decide.problems import check_problems
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.engine import Outcome, check_estate, in_file_order
+from kafkakit.rules.engine import Outcome
 from kafkakit.rules.rule import Limits, LintRule
 from kafkakit.rules.subjects import Estate
 
 EXAMPLE_FILE = "example.yaml"
+BASELINE_FILE = "lint-baseline.json"
+TODAY = date(2026, 11, 1)
 _PART = re.compile(r"^(Why|Source|Options|Bad|Good):[ \t]*", re.MULTILINE)
 _FILE = re.compile(r"^--- (\S+)\n", re.MULTILINE)
 
@@ -32,13 +35,19 @@ def outcome_of(
     options: AssemblyOptions | None = None,
 ) -> Outcome:
     """What all rules, or the given ones, find in some files, each given by its name."""
-    chosen = all_rules() if rules is None else rules
-    readings = [read_text(path, text, is_named=True) for path, text in texts.items()]
-    pieces = [reading.pieces for reading in readings]
-    found = check_estate(assemble(pieces, options or AssemblyOptions()), chosen, limits or Limits())
-    problems = [problem for piece in pieces for problem in piece.problems]
-    of_files = check_problems(problems, {rule.code: rule for rule in chosen})
-    return replace(found, checked=in_file_order((*found.checked, *of_files)))
+    readings = [read_text(path, text, is_named=True) for path, text in texts.items() if path != BASELINE_FILE]
+    baseline = decode_baseline(texts[BASELINE_FILE].encode(), BASELINE_FILE) if BASELINE_FILE in texts else None
+    request = LintRequest(
+        rules=tuple(all_rules() if rules is None else rules),
+        known=all_rules(),
+        assemble=options or AssemblyOptions(),
+        today=TODAY,
+        limits=limits or Limits(),
+        baseline=baseline,
+        baseline_path=BASELINE_FILE,
+    )
+    result = lint(readings, [], request).result
+    return Outcome(checked=result.checked, skipped=result.skipped)
 
 
 def codes_of(outcome: Outcome) -> set[str]:
