@@ -20,8 +20,13 @@ from kafkakit.rules.families import (
     messages_data,
     placement,
     placement_use,
+    refused,
     retention,
     security,
+    tiering_refused,
+    validity,
+    validity_names,
+    validity_versions,
 )
 from kafkakit.rules.rule import LintRule
 
@@ -42,8 +47,13 @@ FAMILIES: tuple[ModuleType, ...] = (
     messages_data,
     placement,
     placement_use,
+    refused,
     retention,
     security,
+    tiering_refused,
+    validity,
+    validity_names,
+    validity_versions,
 )
 
 

@@ -139,6 +139,10 @@ class TopicConfig:
                 return found
         return Declared(definition.default or "", Source.DEFAULT)
 
+    def without_overrides(self) -> "TopicConfig":
+        """What the topic inherits."""
+        return TopicConfig({}, self.broker, self.inherited)
+
     def is_set(self, key: str) -> bool:
         """True when the topic, or a broker, sets the key: it does not come from Kafka's defaults."""
         return self.value(key).source is not Source.DEFAULT

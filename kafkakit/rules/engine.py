@@ -19,11 +19,12 @@ AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A finding with the rule that made it and the edits that would fix it."""
+    """A finding with the rule that made it, the edits that would fix it, and whether brokers refuse its subject."""
 
     finding: Finding
     rule: LintRule
     edits: tuple[Edit, ...] = ()
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
         ),
         rule,
         violation.edits,
+        violation.refused,
     )
 
 
@@ -107,6 +109,9 @@ def _subjects(estate: Estate, kind: Subject) -> Iterator[tuple[AnySubject, tuple
         case Subject.BROKER:
             yield from ((b, (b, c), c) for c in estate.clusters for b in c.brokers)
         case Subject.TOPIC:
+            yield from ((t, (t, c), c) for c in estate.clusters for t in c.topics)
+        case Subject.CONFIG:
+            yield from ((b, (b, c), c) for c in estate.clusters for b in c.brokers)
             yield from ((t, (t, c), c) for c in estate.clusters for t in c.topics)
         case Subject.FILE:
             return

@@ -55,6 +55,8 @@ class Subject(StrEnum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    CONFIG = "configuration"
+    """Topics and brokers alike."""
     CLUSTER = "cluster"
     AGENT = "agent"
     CONNECTOR = "connector"
@@ -79,7 +81,8 @@ class Violation:
     The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
     without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
     `subject` tells several violations of one rule and key at one subject apart. `about` is the topic or broker that a
-    rule over a whole cluster holds it against.
+    rule over a whole cluster holds it against. `refused` says that a broker of the
+    subject's version does not accept the configuration, or does not start with it.
     """
 
     message: str
@@ -93,6 +96,7 @@ class Violation:
     subject: str = ""
     where: str | None = None
     about: LintTopic | LintBroker | None = None
+    refused: bool = False
 
 
 Violations = Iterator[Violation]
@@ -162,6 +166,8 @@ topic_rule = _rule(Subject.TOPIC)
 """For `check(topic: LintTopic, cluster: LintCluster, limits: Limits)`."""
 broker_rule = _rule(Subject.BROKER)
 """For `check(broker: LintBroker, cluster: LintCluster, limits: Limits)`."""
+config_rule = _rule(Subject.CONFIG)
+"""For `check(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits)`."""
 cluster_rule = _rule(Subject.CLUSTER)
 """For `check(cluster: LintCluster, limits: Limits)`."""
 agent_rule = _rule(Subject.AGENT)

@@ -62,6 +62,8 @@ class LintBroker:
     log_dirs: tuple[LogDirFacts, ...] = ()
     version: str | None = None
     is_alive: bool = True
+    current: Mapping[str, str] | None = None
+    """The values that it runs with now, where the declared dynamic ones are a change to make."""
     count: int = 1
     """How many brokers this one stands for (replicas of a node pool), 0 where that is not known."""
     override_age_s: Mapping[str, float] | None = None

@@ -17,7 +17,7 @@ DEFAULT_ENV = "prod"
 class AssemblyOptions:
     """What the files do not tell: the version that clusters run and the one to upgrade to, environment, name.
 
-    A file's own version, environment and cluster name count before these.
+    A file's own version, environment and cluster name count before these; a target version given here counts first.
     """
 
     kafka_version: str | None = None
@@ -91,13 +91,14 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
         _first(c.version for c in given) or _first(b.version for b in parts.brokers) or options.kafka_version or NEWEST
     )
     table = config_table(minor_of(version))
+    target = options.target_version or _first(c.target_version for c in given)
     defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
     brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))
     groups = [c.groups for c in given if c.groups is not None]
     return LintCluster(
         name=name,
         table=table,
-        target=config_table(minor_of(options.target_version)) if options.target_version else None,
+        target=config_table(minor_of(target)) if target else None,
         env=_first(c.env for c in given) or options.env or DEFAULT_ENV,
         brokers=brokers,
         topics=_topics(parts, inherited_config(brokers, table, defaults)),

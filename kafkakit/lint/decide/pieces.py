@@ -75,6 +75,7 @@ class ClusterPiece:
     is_name_an_id: bool = False
     """The name is the id that Kafka gave the cluster, which other files do not know."""
     version: str | None = None
+    target_version: str | None = None
     env: str | None = None
     dynamic_default: Configs = field(default_factory=dict)
     static: Configs | None = None

@@ -16,8 +16,8 @@ from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, Topic
 from kafkakit.rules.effective import Source
 
 CLUSTER_KEYS = (
-    "kafkakit", "schema", "cluster", "version", "env", "labels", "defaults", "config", "broker_count", "rack_count",
-    "brokers", "topics", "observed", "owner", "x-anchors",
+    "kafkakit", "schema", "cluster", "version", "target_version", "env", "labels", "defaults", "config",
+    "broker_count", "rack_count", "brokers", "topics", "observed", "owner", "x-anchors",
 )  # fmt: skip
 BROKER_KEYS = (
     "id", "rack", "roles", "config", "dynamic", "count", "version", "owner", "alive", "host", "log_dirs", "lint",
@@ -70,6 +70,7 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
         place=reader.place(root),
         name=shared.cluster,
         version=reader.version(root, "version"),
+        target_version=reader.version(root, "target_version"),
         env=env,
         dynamic_default=reader.configs(reader.mapping(root, "defaults"), Source.DYNAMIC_DEFAULT),
         static=reader.configs(reader.mapping(root, "config"), Source.STATIC) if has_config else None,

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
+from kafkakit.lint.decide.comment_values import comment_problems
 from kafkakit.lint.decide.documents.formats import read_document
 from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Node
 from kafkakit.lint.decide.documents.tree import Mapping as MappingNode
@@ -77,6 +78,8 @@ def read_text(path: str, text: str, kind: str | None = None, is_named: bool = Fa
     pieces = [KINDS[name].read(document, tuple(roots)) for name, roots in by_kind.items()]
     is_concern = bool(by_kind) or is_named or forced is not None or _looks_known(path, text)
     problems = _problems(document, is_concern)
+    if by_kind:
+        problems = (*problems, *comment_problems(document))
     if not by_kind and is_named and not document.has_broken_syntax:
         problems = (*problems, _unknown(document))
     return FileReading(document=document, kinds=tuple(by_kind), pieces=joined([*pieces, Pieces(problems=problems)]))

@@ -1,0 +1,354 @@
+"""C, D, B, G: pairs of settings that a broker checks when it starts, and refuses."""
+
+from typing import NamedTuple
+
+from kafkakit.core.quantities import format_bytes
+from kafkakit.rules.config_defs import minor_key
+from kafkakit.rules.declared import DYNAMIC
+from kafkakit.rules.effective import BrokerConfig, Source
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    STRICT,
+    WARNING,
+    Fix,
+    Limits,
+    Violation,
+    Violations,
+    broker_rule,
+    config_rule,
+)
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+
+MEBIBYTE = 2**20
+SAFE_SHARE = 0.5
+
+
+class _Lags(NamedTuple):
+    least_key: str
+    least: int | None
+    most: int | None
+    refused: bool
+
+
+@config_rule("KKC303", ERROR, CORE)
+def compaction_lag_inverted(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A record must wait longer before it is compacted than it may wait.
+
+    Why: brokers refuse a topic whose min.compaction.lag.ms is above its max.compaction.lag.ms, and do not start with
+    such defaults.
+    Source: `LogConfig.validateValues`.
+
+    Bad:
+        topics:
+          - {name: users, config: {min.compaction.lag.ms: "7200000", max.compaction.lag.ms: "3600000"}}
+
+    Good:
+        topics:
+          - {name: users, config: {min.compaction.lag.ms: "3600000", max.compaction.lag.ms: "7200000"}}
+    """
+    del cluster, limits
+    lags = _of_topic(subject) if isinstance(subject, LintTopic) else _of_broker(subject.config)
+    if lags is not None and lags.least is not None and lags.most is not None and lags.least > lags.most:
+        yield Violation(
+            message=f"records must wait {lags.least} ms before they are compacted but may wait {lags.most} ms only: "
+            + ("brokers refuse it" if lags.refused else "brokers refuse every new topic"),
+            key=lags.least_key,
+            expected=f"at most {lags.most}",
+            refused=lags.refused,
+        )
+
+
+def _of_topic(topic: LintTopic) -> _Lags | None:
+    config = topic.config
+    if "min.compaction.lag.ms" not in config.overrides and "max.compaction.lag.ms" not in config.overrides:
+        return None
+    least, most = config.sure_number("min.compaction.lag.ms"), config.sure_number("max.compaction.lag.ms")
+    return _Lags("min.compaction.lag.ms", least, most, True)
+
+
+def _of_broker(config: BrokerConfig) -> _Lags | None:
+    least, most = "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+    if config.declared(least) is None and config.declared(most) is None:
+        return None
+    # A running broker takes the pair, a starting one does not.
+    is_static = not any(config.value(key).source in DYNAMIC for key in (least, most))
+    return _Lags(least, config.number(least), config.number(most), is_static)
+
+
+@broker_rule("KKC308", ERROR, STRICT, fix=Fix.UNSAFE)
+def dedupe_buffer_startup(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The log cleaner has no more than 1 MiB of deduplication buffer a thread.
+
+    Why: the broker does not start; the buffer of log.cleaner.dedupe.buffer.size is shared by all cleaner threads.
+    Source: `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {log.cleaner.dedupe.buffer.size: "4194304", log.cleaner.threads: "4"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {log.cleaner.dedupe.buffer.size: "134217728", log.cleaner.threads: "4"}}
+    """
+    del cluster, limits
+    size, threads = broker.config.number("log.cleaner.dedupe.buffer.size"), broker.config.number("log.cleaner.threads")
+    if size is None or threads is None or threads < 0:
+        return
+    if threads == 0:
+        yield Violation(
+            message="log.cleaner.threads is 0: the broker divides the deduplication buffer by it and does not start",
+            key="log.cleaner.threads",
+            expected="at least 1",
+            refused=True,
+        )
+    elif int(size / threads) <= MEBIBYTE:
+        yield Violation(
+            message=f"each of {threads} cleaner threads has {format_bytes(max(size // threads, 0))} of deduplication "
+            "buffer, but needs more than 1 MiB: the broker does not start",
+            key="log.cleaner.dedupe.buffer.size",
+            expected=f"more than {threads * MEBIBYTE}",
+            refused=True,
+        )
+
+
+@broker_rule("KKD116", ERROR, CORE, fix=Fix.UNSAFE)
+def replica_fetch_wait_vs_lag(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Followers may wait nearly as long for data, or longer, as makes them count as out of sync.
+
+    Why: a broker does not start with replica.fetch.wait.max.ms above replica.lag.time.max.ms; above half of it, one
+    slow answer takes a follower of an idle partition out of the ISR.
+    Source: `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {replica.fetch.wait.max.ms: "20000", replica.lag.time.max.ms: "15000"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {replica.fetch.wait.max.ms: "500", replica.lag.time.max.ms: "30000"}}
+    """
+    del cluster, limits
+    wait, lag = broker.config.number("replica.fetch.wait.max.ms"), broker.config.number("replica.lag.time.max.ms")
+    if wait is None or lag is None or wait <= lag * SAFE_SHARE:
+        return
+    refused = wait > lag
+    yield Violation(
+        message=f"followers wait up to {wait} ms for data, and {lag} ms without an answer take them out of the ISR"
+        + (": the broker does not start" if refused else ""),
+        key="replica.fetch.wait.max.ms",
+        expected=f"at most {int(lag * SAFE_SHARE)}",
+        severity=None if refused else WARNING,
+        refused=refused,
+    )
+
+
+@broker_rule("KKD117", ERROR, STRICT, fix=Fix.UNSAFE)
+def replica_socket_timeout(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A follower's connection times out before the answer that it waits for may come.
+
+    Why: the broker does not start with replica.socket.timeout.ms below replica.fetch.wait.max.ms.
+    Source: `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {replica.socket.timeout.ms: "400", replica.fetch.wait.max.ms: "500"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {replica.socket.timeout.ms: "30000", replica.fetch.wait.max.ms: "500"}}
+    """
+    del cluster, limits
+    wait, timeout = broker.config.number("replica.fetch.wait.max.ms"), broker.config.number("replica.socket.timeout.ms")
+    if wait is not None and timeout is not None and timeout < wait:
+        yield Violation(
+            message=f"replica.socket.timeout.ms is {timeout}, below the {wait} ms that followers wait for data: "
+            "the broker does not start",
+            key="replica.socket.timeout.ms",
+            expected=f"at least {wait}",
+            refused=True,
+        )
+
+
+@broker_rule("KKB508", ERROR, STRICT, fix=Fix.UNSAFE)
+def queued_bytes(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The queue of requests is smaller than the largest request.
+
+    Why: the broker does not start with queued.max.request.bytes below socket.request.max.bytes; -1 means no limit.
+    Source: `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {queued.max.request.bytes: "1048576"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {queued.max.request.bytes: "1073741824"}}
+    """
+    del cluster, limits
+    queue, largest = broker.config.number("queued.max.request.bytes"), broker.config.number("socket.request.max.bytes")
+    if queue is not None and largest is not None and 0 < queue < largest:
+        yield Violation(
+            message=f"the queue of requests holds {format_bytes(queue)}, one request may have {format_bytes(largest)}: "
+            "the broker does not start",
+            key="queued.max.request.bytes",
+            expected=f"at least {largest}",
+            refused=True,
+        )
+
+
+@broker_rule("KKB509", ERROR, CORE, fix=Fix.UNSAFE)
+def heartbeat_vs_session(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A broker is fenced after fewer than two missed heartbeats.
+
+    Why: one late heartbeat takes all its leaders away; Kafka 4.4 writes an error into its log but starts.
+    Source: `KafkaConfig.validateValues` of Kafka 4.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {broker.heartbeat.interval.ms: "6000", broker.session.timeout.ms: "9000"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {broker.heartbeat.interval.ms: "2000", broker.session.timeout.ms: "9000"}}
+    """
+    del cluster, limits
+    beat, session = (
+        broker.config.number("broker.heartbeat.interval.ms"),
+        broker.config.number("broker.session.timeout.ms"),
+    )
+    if beat is not None and session is not None and 2 * beat > session:
+        yield Violation(
+            message=f"a heartbeat every {beat} ms leaves fewer than two in the session of {session} ms",
+            key="broker.heartbeat.interval.ms",
+            expected=f"at most {session // 2}",
+        )
+
+
+@broker_rule("KKB514", ERROR, STRICT, fix=Fix.UNSAFE)
+def auth_delay_vs_idle(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """An idle connection is closed before a failed login is answered.
+
+    Why: the broker does not start with connection.failed.authentication.delay.ms at or above
+    connections.max.idle.ms, because the answer would never be sent.
+    Source: `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {connection.failed.authentication.delay.ms: "1000", connections.max.idle.ms: "1000"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {connection.failed.authentication.delay.ms: "100", connections.max.idle.ms: "600000"}}
+    """
+    del cluster, limits
+    config = broker.config
+    delay, idle = config.number("connection.failed.authentication.delay.ms"), config.number("connections.max.idle.ms")
+    if delay is not None and idle is not None and 0 <= idle <= delay:
+        yield Violation(
+            message=f"a failed login is answered after {delay} ms, but an idle connection is closed after {idle} ms: "
+            "the broker does not start",
+            key="connection.failed.authentication.delay.ms",
+            expected=f"below {idle}",
+            refused=True,
+        )
+
+
+class Bound(NamedTuple):
+    """`lower` may not be above `upper`, nor equal to it where `is_strict`; checked from the version `since` on."""
+
+    lower: str
+    upper: str
+    is_strict: bool = False
+    since: str = "3.9"
+
+
+def _bounds() -> tuple[Bound, ...]:
+    found: list[Bound] = []
+    for kind in ("consumer", "share", "streams"):
+        for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+            least, value, most = (f"group.{kind}.{part}{name}" for part in ("min.", "", "max."))
+            found += [Bound(least, most), Bound(least, value), Bound(value, most)]
+        strict = Bound(f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms", True, "4.0")
+        found.append(strict)
+    for name, since in (
+        ("record.lock.duration.ms", "4.0"),
+        ("delivery.count.limit", "4.3"),
+        ("partition.max.record.locks", "4.3"),
+    ):
+        least, value, most = (f"group.share.{part}{name}" for part in ("min.", "", "max."))
+        found += [Bound(least, value, since=since), Bound(value, most, since=since)]
+    found += [
+        Bound("group.share.max.size", "group.share.max.share.sessions", since="4.1"),
+        Bound("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+        Bound("group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"),
+        Bound("group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms"),
+    ]
+    return tuple(found)
+
+
+BOUNDS = _bounds()
+
+
+@broker_rule("KKG707", ERROR, STRICT)
+def group_bounds(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A setting of the group coordinator is outside of the bounds that other settings give it.
+
+    Why: the broker does not start, and refuses such a change while it runs: heartbeat intervals, session timeouts
+    and assignment intervals of consumer, share and streams groups each have a minimum and a maximum of their own,
+    and from 4.0 on a heartbeat interval has to be below the session timeout.
+    Source: the `require`s of `GroupCoordinatorConfig` and `ShareGroupConfig`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {group.consumer.session.timeout.ms: "90000"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {group.consumer.session.timeout.ms: "45000"}}
+    """
+    del cluster, limits
+    config = broker.config
+    minor = minor_key(config.table.version)
+    for bound in BOUNDS:
+        lower, upper = config.declared(bound.lower), config.declared(bound.upper)
+        if (lower is None and upper is None) or minor < minor_key(bound.since):
+            continue
+        low, high = config.number(bound.lower), config.number(bound.upper)
+        if low is None or high is None or low < high or (low == high and not bound.is_strict):
+            continue
+        relation = "is not below" if bound.is_strict else "is above"
+        yield Violation(
+            message=f"{bound.lower} ({low}) {relation} {bound.upper} ({high}): the broker does not start",
+            key=bound.lower if lower is not None else bound.upper,
+            expected=f"{'below' if bound.is_strict else 'at most'} {high}" if lower is not None else f"at least {low}",
+            subject=f"{bound.lower}<{bound.upper}",
+            refused=True,
+        )
+    yield from _group_lists(broker)
+
+
+def _group_lists(broker: LintBroker) -> Violations:
+    config = broker.config
+    minor = minor_key(config.table.version)
+    if config.declared("group.share.assignors") is not None and minor >= (4, 1):
+        number = len(dict.fromkeys(config.items("group.share.assignors")))
+        if number != 1:
+            yield Violation(
+                message=f"group.share.assignors has {number} assignors, but has to have one: the broker does not start",
+                key="group.share.assignors",
+                expected="one assignor",
+                refused=number > 0,
+            )
+    acks = config.value("offsets.commit.required.acks")
+    if acks.source is not Source.DEFAULT and minor == (3, 9):
+        wanted = config.number("offsets.commit.required.acks")
+        replicas = config.number("offsets.topic.replication.factor")
+        if wanted is not None and replicas is not None and not -1 <= wanted <= replicas:
+            yield Violation(
+                message=f"offsets.commit.required.acks is {wanted}, but has to be -1 to {replicas}, the replication "
+                "factor of __consumer_offsets: the broker does not start",
+                key="offsets.commit.required.acks",
+                expected=f"-1 to {replicas}",
+                refused=True,
+            )

@@ -1,0 +1,367 @@
+"""V: rules of keys and values that another version of Kafka reads otherwise."""
+
+from kafkakit.core.findings import Severity
+from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode
+from kafkakit.rules.declared import SetValue, definition_of, set_values, table_of
+from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, InputMissing
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Violation,
+    Violations,
+    broker_rule,
+    cluster_rule,
+    config_rule,
+)
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.values import accepted, problem_of
+from kafkakit.rules.versions import default_changes, is_zookeeper_key, removed_in, replacements
+
+
+@config_rule("KKV004", ERROR, CORE, fix=Fix.SAFE)
+def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A key no longer exists in the version that the cluster runs or is to be upgraded to.
+
+    A key that is dead already is deleted by the safe fix; one that works until the upgrade is renamed where another
+    took its place. Keys of ZooKeeper mode have a rule of their own.
+
+    Why: brokers refuse a topic with such a key and ignore it in their own configuration, where it looks as if it
+    still worked: Kafka 4.0 alone removed 42.
+    Source: the upgrade notes of Kafka 3.0 and 4.0; KIP-724, KIP-937.
+
+    Bad:
+        version: "4.0"
+        topics:
+          - {name: orders, config: {message.timestamp.difference.max.ms: "3600000"}}
+
+    Good:
+        version: "4.0"
+        topics:
+          - {name: orders, config: {message.timestamp.before.max.ms: "3600000"}}
+    """
+    del limits
+    running = table_of(subject).version
+    versions = [running] if cluster.target is None else [running, cluster.target.version]
+
+    def gone_in(scope: Scope, minor: str, key: str, text: str) -> str | None:
+        del minor, text
+        if scope is Scope.BROKER and is_zookeeper_key(key):
+            return None
+        return next((gone for version in versions if (gone := removed_in(scope, key, version)) is not None), None)
+
+    for value, gone in set_values(subject, cluster, gone_in):
+        is_dead = value.definition is None
+        instead = tuple(key for key in replacements(value.key) if definition_of(*_newest(subject, cluster), key))
+        is_refused = is_dead and isinstance(subject, LintTopic)
+        effect = "brokers refuse it" if is_refused else "brokers ignore it"
+        effect = effect if is_dead else "it stops working with the upgrade"
+        advice = f"; {' and '.join(instead)} took its place" if instead else ""
+        yield value.violation(
+            f"{value.key} was removed in Kafka {gone}: {effect}{advice}",
+            refused=is_refused,
+            expected=instead[0] if instead else None,
+            edits=_removal(value, instead, is_dead),
+        )
+
+
+def _newest(subject: LintTopic | LintBroker, cluster: LintCluster) -> tuple[Scope, str]:
+    table = cluster.target or table_of(subject)
+    return (Scope.TOPIC if isinstance(subject, LintTopic) else Scope.BROKER), table.version
+
+
+def _removal(value: SetValue, instead: tuple[str, ...], is_dead: bool) -> tuple[Edit, ...]:
+    if is_dead:
+        return (Edit(value.key, is_safe=True),)
+    if not instead:
+        return (Edit(value.key),)
+    first, *others = instead
+    return (
+        *(Edit(other, value.text, is_safe=True) for other in others),
+        Edit(value.key, rename=first, is_safe=True),
+    )
+
+
+@config_rule("KKV005", WARNING, CORE, fix=Fix.UNSAFE)
+def deprecated_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A key is deprecated in the version that the cluster runs or is to be upgraded to.
+
+    Why: Kafka removes deprecated keys with the next major version, and brokers ignore a removed key in silence.
+    Source: the documentation of the key in that version, as its `ConfigDef` has it.
+
+    Bad:
+        version: "4.3"
+        config: {log.cleaner.enable: "true"}
+        brokers: [{id: 1}]
+
+    Good:
+        version: "4.3"
+        config: {log.cleaner.threads: "2"}
+        brokers: [{id: 1}]
+    """
+    del limits
+    target = cluster.target
+
+    def deprecated_in(scope: Scope, minor: str, key: str, text: str) -> str | None:
+        del text
+        for version in (minor,) if target is None else (minor, target.version):
+            definition = definition_of(scope, version, key)
+            if definition is not None and definition.deprecated:
+                return version
+        return None
+
+    for value, version in set_values(subject, cluster, deprecated_in):
+        instead = replacements(value.key)
+        is_default = value.definition is not None and value.definition.default == value.text.strip()
+        edit = Edit(value.key, is_safe=True) if is_default else Edit(value.key, rename=instead[0] if instead else None)
+        yield value.violation(
+            f"{value.key} is deprecated in Kafka {version}" + (f": {instead[0]} takes its place" if instead else ""),
+            expected=instead[0] if instead else None,
+            edits=(edit,) if is_default or instead else (),
+        )
+
+
+@config_rule("KKV006", ERROR, CORE, fix=Fix.UNSAFE)
+def range_tightened_on_upgrade(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A value that brokers accept now is refused by the version to upgrade to.
+
+    Why: a broker does not start with it after the upgrade, and a topic can no longer be changed: log.segment.bytes
+    below 1 MiB is refused from 4.0 on, segment.bytes from 4.1 on.
+    Source: KIP-1030; the `ConfigDef`s of both versions.
+
+    Bad:
+        version: "3.9"
+        target_version: "4.1"
+        topics:
+          - {name: orders, config: {segment.bytes: "1000"}}
+
+    Good:
+        version: "3.9"
+        target_version: "4.1"
+        topics:
+          - {name: orders, config: {segment.bytes: "1048576"}}
+    """
+    del limits
+    target = cluster.target
+    if target is None or target.version == table_of(subject).version:
+        return
+    newer = target.version
+
+    def refused_then(scope: Scope, minor: str, key: str, text: str) -> str | None:
+        now, then = definition_of(scope, minor, key), definition_of(scope, newer, key)
+        if (
+            now is None
+            or then is None
+            or (now.minimum, now.maximum, now.one_of, now.rules, now.type)
+            == (
+                then.minimum,
+                then.maximum,
+                then.one_of,
+                then.rules,
+                then.type,
+            )
+        ):
+            return None
+        return problem_of(then, text) if problem_of(now, text) is None else None
+
+    for value, problem in set_values(subject, cluster, refused_then):
+        then = definition_of(*_newest(subject, cluster), value.key)
+        least = _least(then)
+        effect = "the topic can no longer be changed" if isinstance(subject, LintTopic) else "the broker does not start"
+        yield value.violation(
+            f"{value.key}{value.shown} {problem} in Kafka {newer}: {effect} after the upgrade",
+            expected=accepted(then) if then is not None else None,
+            edits=(Edit(value.key, least),) if least is not None else (),
+        )
+
+
+def _least(definition: ConfigDef | None) -> str | None:
+    return None if definition is None or definition.minimum is None else str(int(definition.minimum))
+
+
+@cluster_rule("KKV007", NOTE, CORE, fix=Fix.UNSAFE)
+def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violations:
+    """A key that no broker sets has another default in the version to upgrade to.
+
+    Why: the upgrade changes what the cluster does although no file changes: from 4.0 on, records more than 1 h in
+    the future are rejected.
+    Source: KIP-1030; the `ConfigDef`s of both versions.
+
+    Bad:
+        version: "3.9"
+        target_version: "4.0"
+        brokers: [{id: 1, config: {log.dirs: /data}}]
+
+    Good:
+        version: "3.9"
+        target_version: "4.0"
+        brokers:
+          - id: 1
+            config:
+              log.message.timestamp.after.max.ms: "3600000"
+              num.recovery.threads.per.data.dir: "2"
+              group.coordinator.rebalance.protocols: classic
+              group.coordinator.append.linger.ms: "10"
+              group.coordinator.threads: "1"
+              group.consumer.migration.policy: disabled
+              remote.log.manager.thread.pool.size: "10"
+              remote.log.manager.copier.thread.pool.size: "10"
+              remote.log.manager.expiration.thread.pool.size: "10"
+    """
+    del limits
+    if cluster.target is None or cluster.target.version == cluster.table.version:
+        return
+    changes = default_changes(cluster.table.version, cluster.target.version)
+    if changes and not any(broker.config.is_known for broker in cluster.data_brokers):
+        raise InputMissing("broker configuration")
+    for change in changes:
+        unset = [b for b in cluster.data_brokers if not _is_set(b.config, change.key)]
+        if unset:
+            some = (
+                ""
+                if len(unset) == len(cluster.data_brokers)
+                else f" on {len(unset)} of {len(cluster.data_brokers)} brokers"
+            )
+            before, after = change.before or "empty", change.after or "empty"
+            yield Violation(
+                message=f"{change.key} is not set{some}: its default changes from {before} to {after} in Kafka "
+                f"{change.since}",
+                key=change.key,
+                observed=before,
+                expected=after,
+            )
+
+
+def _is_set(config: BrokerConfig, key: str) -> bool:
+    forms = TIME_FORMS.get(key, ((key, 1),))
+    return any(config.declared(form) is not None for form, _ in forms)
+
+
+# Keys of which the first that is set counts; flush intervals are not among them: both forms are in use.
+_SHADOWING = (
+    *(tuple(form for form, _ in forms) for key, forms in TIME_FORMS.items() if key != "log.flush.interval.ms"),
+    ("log.dirs", "log.dir"),
+)
+
+
+@broker_rule("KKV008", WARNING, CORE, fix=Fix.SAFE)
+def shadowed_synonym(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Two forms of one setting are set in one place, of which only the finer one counts.
+
+    Why: who changes log.retention.hours where log.retention.ms is set changes nothing.
+    Source: `KafkaConfig.logRetentionTimeMillis`; `ServerTopicConfigSynonyms`.
+
+    Bad:
+        brokers:
+          - {id: 1, config: {log.retention.ms: "86400000", log.retention.hours: "168"}}
+
+    Good:
+        brokers:
+          - {id: 1, config: {log.retention.ms: "86400000"}}
+    """
+    del limits
+    layer = broker.config.static
+    shared = cluster.brokers[0].config.static if cluster.brokers and cluster.brokers[0] is not broker else {}
+    for forms in _SHADOWING:
+        strongest, *others = [form for form in forms if form in layer] or [""]
+        for dead in others:
+            declared = layer[dead]
+            if declared.place is None or shared.get(dead) != declared:
+                yield Violation(
+                    message=f"{dead} is {declared.text}, but {strongest} is set to {layer[strongest].text} "
+                    "and counts before it",
+                    key=dead,
+                    place=declared.place,
+                    observed=declared.text,
+                    edits=(Edit(dead, is_safe=True),),
+                )
+
+
+# Kafka, `SslConfigs.RECONFIGURABLE_CONFIGS`: dynamic with the prefix of a listener only.
+_SECURITY = frozenset(
+    {
+        "ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password",
+        "ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password",
+        "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.truststore.certificates",
+    }
+)  # fmt: skip
+_CONTROLLER_KEYS = ("create.topic.policy.class.name", "alter.config.policy.class.name")
+_CONTROLLER_KEYS_4_3 = ("num.partitions", "default.replication.factor")
+_OF_LISTENERS_CLUSTER_WIDE = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+
+
+@broker_rule("KKV010", ERROR, CORE)
+def wrong_scope(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A key stands where brokers refuse or ignore it.
+
+    Read-only keys and TLS keys without the prefix of a listener are refused in dynamic configuration, keys of single
+    brokers are refused as the cluster's default. Keys that exist only dynamically are ignored in a file, and those of
+    controllers on a node that is none.
+
+    Why: the value that the file shows is not in force.
+    Source: `DynamicBrokerConfig.validateConfigs`; `KafkaConfig.validateValues` (warnings of Kafka 4.3).
+
+    Bad:
+        defaults: {log.retention.hours: "24"}
+        brokers: [{id: 1}]
+
+    Good:
+        defaults: {log.retention.ms: "86400000"}
+        brokers: [{id: 1}]
+    """
+    del limits
+    for value, _ in set_values(broker, cluster, _any_value):
+        problem = _scope_problem(broker, value)
+        if problem is not None:
+            severity, text = problem
+            yield value.violation(f"{value.key} {text}", severity=severity, refused=severity is ERROR)
+
+
+def _any_value(scope: Scope, minor: str, key: str, text: str) -> bool:
+    del scope, minor, key, text
+    return True
+
+
+def _scope_problem(broker: LintBroker, value: SetValue) -> tuple[Severity, str] | None:
+    definition = value.definition
+    if definition is None:
+        return None
+    if not value.is_dynamic:
+        return _static_problem(broker, value.key, definition)
+    is_prefixed = value.key != value.base
+    if not is_prefixed and definition.update_mode is UpdateMode.READ_ONLY:
+        return ERROR, "is read-only: brokers refuse it in dynamic configuration"
+    if value.key in _SECURITY:
+        return (
+            ERROR,
+            f"is dynamic for one listener only: brokers refuse it without a prefix (listener.name.NAME.{value.key})",
+        )
+    is_of_broker = definition.update_mode is UpdateMode.PER_BROKER or is_prefixed
+    is_default = value.declared in broker.config.dynamic_default.values()
+    if is_of_broker and is_default and value.base not in _OF_LISTENERS_CLUSTER_WIDE:
+        return ERROR, "is a key of single brokers: brokers refuse it as the default of the cluster"
+    return None
+
+
+def _static_problem(broker: LintBroker, key: str, definition: ConfigDef) -> tuple[Severity, str] | None:
+    if "dynamic-only" in definition.rules:
+        return WARNING, "exists in dynamic configuration only: brokers ignore it in their files"
+    if "controller" in broker.roles or not _is_kraft(broker.config):
+        return None
+    if key in _CONTROLLER_KEYS:
+        return WARNING, "is a key of controllers: a node with the broker role alone ignores it"
+    minor = broker.config.table.version
+    if key in _CONTROLLER_KEYS_4_3 and (int(minor[0]), int(minor[2:])) >= (4, 3):
+        return (
+            WARNING,
+            "is a key of controllers since Kafka 4.3: a node with the broker role alone will ignore it in 5.0",
+        )
+    return None
+
+
+def _is_kraft(config: BrokerConfig) -> bool:
+    return config.table.version != "3.9" or bool(config.text("process.roles"))

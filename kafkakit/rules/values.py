@@ -1,0 +1,211 @@
+"""Values as brokers parse and check them: a port of Kafka's `ConfigDef.parseType` and of its validators.
+
+Java's numbers are not Python's: blanks up to U+0020 are cut off, a plus sign is allowed, underscores are not, and a
+double may end in `d` or be `NaN`, which no range refuses.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
+
+_TRIMMED = "".join(map(chr, range(33)))
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
+    r"|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?)"
+)
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
+_VOTER = re.compile(r"[+-]?\d+@[^@]+:\d+")
+_ADDRESS = re.compile(r"(?:.*://)?\[?[0-9a-zA-Z\-%._:]*\]?:\d+")
+_REFERENCE = re.compile(r"\$\{[^}]*?:[^}]*?\}")
+_BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
+_NUMBERS = {
+    ValueType.SHORT: "a whole number of 16 bits",
+    ValueType.INT: "a whole number of 32 bits",
+    ValueType.LONG: "a whole number of 64 bits",
+    ValueType.DOUBLE: "a number",
+}
+_SHOWN_CHOICES = 12
+
+
+class Parsed(NamedTuple):
+    """A parsed value, or why the text is none of its type: `problem` completes "is"."""
+
+    value: bool | int | float | str | tuple[str, ...] | None
+    problem: str | None = None
+
+
+def problem_of(definition: ConfigDef, text: str) -> str | None:
+    """Why a broker refuses this text for this key, or None; it completes "KEY is TEXT, which"."""
+    wrong = type_problem(definition, text)
+    return f"is {wrong}" if wrong is not None else range_problem(definition, text)
+
+
+def type_problem(definition: ConfigDef, text: str) -> str | None:
+    """What the text is not, such as "not a whole number of 32 bits"; None when it parses as the key's type."""
+    if is_unresolved(definition, text):
+        return None
+    return parsed(definition.type, text).problem
+
+
+def range_problem(definition: ConfigDef, text: str) -> str | None:
+    """Why the key's validator refuses a text that parses, or None; it completes "which"."""
+    if is_unresolved(definition, text):
+        return None
+    value = parsed(definition.type, text)
+    if value.problem is not None:
+        return None
+    if isinstance(value.value, bool):
+        return None
+    if isinstance(value.value, int | float):
+        return _number_problem(definition, value.value)
+    if isinstance(value.value, tuple):
+        return _list_problem(definition, value.value)
+    return _text_problem(definition, value.value or "")
+
+
+def is_unresolved(definition: ConfigDef, text: str) -> bool:
+    """True for a broker value that a config provider fills in (`${file:...}`), of which nothing is known."""
+    return definition.scope is Scope.BROKER and "${" in text and _REFERENCE.search(text) is not None
+
+
+def parsed(kind: ValueType, text: str) -> Parsed:
+    """The text as Kafka parses it for a type."""
+    trimmed = text.strip(_TRIMMED)
+    if kind in _BITS:
+        return _whole(kind, trimmed)
+    if kind is ValueType.BOOLEAN:
+        lowered = trimmed.lower()
+        return Parsed(lowered == "true") if lowered in ("true", "false") else Parsed(None, "neither true nor false")
+    if kind is ValueType.DOUBLE:
+        return _double(trimmed)
+    if kind is ValueType.LIST:
+        return Parsed(tuple(_COMMA.split(trimmed)) if trimmed else ())
+    if kind is ValueType.CLASS and (not trimmed or any(c.isspace() for c in trimmed)):
+        return Parsed(None, "not the name of a class")
+    return Parsed(trimmed)
+
+
+def duplicates(items: Sequence[str]) -> tuple[str, ...]:
+    """The items that stand in a list more than once, each once, in the order of their second appearance."""
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for item in items:
+        if item in seen:
+            twice[item] = None
+        seen.add(item)
+    return tuple(twice)
+
+
+def is_throttled_replicas(items: Sequence[str]) -> bool:
+    """True for `*` or a list of `partition:broker`, as Kafka's `ThrottledReplicaListValidator` reads it."""
+    trimmed = [item.strip(_TRIMMED) for item in items]
+    return "".join(trimmed) == "*" or all(_THROTTLED.fullmatch(item) for item in trimmed)
+
+
+def accepted(definition: ConfigDef) -> str:
+    """What the key accepts, in words: "at least 1", "1 to 9", "compact or delete"; empty where everything."""
+    least, most = definition.minimum, definition.maximum
+    parts = []
+    if least is not None and most is not None:
+        parts.append(f"{_plain(least)} to {_plain(most)}")
+    elif least is not None:
+        parts.append(f"at least {_plain(least)}")
+    elif most is not None:
+        parts.append(f"at most {_plain(most)}")
+    elif definition.one_of:
+        more = len(definition.one_of) - _SHOWN_CHOICES
+        parts.append(", ".join(definition.one_of[:_SHOWN_CHOICES]) + (f" and {more} more" if more > 0 else ""))
+    if "or-minus-one" in definition.rules:
+        parts.append("-1")
+    return " or ".join(parts)
+
+
+def _whole(kind: ValueType, text: str) -> Parsed:
+    if not _INTEGER.fullmatch(text) or len(text) > 200:
+        return Parsed(None, f"not {_NUMBERS[kind]}")
+    number, bound = int(text), 1 << (_BITS[kind] - 1)
+    return Parsed(number) if -bound <= number < bound else Parsed(None, f"not {_NUMBERS[kind]}")
+
+
+def _double(text: str) -> Parsed:
+    if not _DOUBLE.fullmatch(text):
+        return Parsed(None, f"not {_NUMBERS[ValueType.DOUBLE]}")
+    plain = text.replace("Infinity", "inf")
+    if "x" in plain.lower():
+        return Parsed(_hexadecimal(plain.rstrip("fFdD") if "p" in plain.lower() else plain))
+    return Parsed(float(plain if plain.endswith(("inf", "NaN")) else plain.rstrip("fFdD")))
+
+
+def _hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return math.copysign(math.inf, -1 if text.startswith("-") else 1)
+
+
+def _number_problem(definition: ConfigDef, number: float) -> str | None:
+    if "or-minus-one" in definition.rules and number == -1:
+        return None
+    # Java compares as doubles, so that NaN is in every range.
+    below = definition.minimum is not None and number < definition.minimum
+    above = definition.maximum is not None and number > definition.maximum
+    return f"is outside of what it accepts: {accepted(definition)}" if below or above else None
+
+
+def _text_problem(definition: ConfigDef, text: str) -> str | None:
+    rules = definition.rules
+    if "non-empty" in rules and not text:
+        return "must not be empty"
+    if "metadata-version" in rules:
+        return None if _is_metadata_version(text, definition.one_of) else "is no metadata version that it knows"
+    if not definition.one_of:
+        return None
+    fits = text.upper() in definition.one_of if "any-case" in rules else text in definition.one_of
+    return None if fits else f"is none of what it accepts: {accepted(definition)}"
+
+
+def _list_problem(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
+    rules = definition.rules
+    if "throttled-replicas" in rules:
+        return None if is_throttled_replicas(items) else "is neither * nor a list of partition:broker"
+    if "non-empty-list" in rules and not items:
+        return "must not be empty"
+    if "no-duplicates" in rules and "" in items:
+        return "has an empty item"
+    wrong = _first_wrong(definition, items)
+    return None if wrong is None else wrong
+
+
+def _first_wrong(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
+    if definition.one_of:
+        for item in items:
+            if item not in definition.one_of:
+                return f"has the item {item!r:.60}, which is none of what it accepts: {accepted(definition)}"
+    pattern = {"quorum-voters": _VOTER, "quorum-bootstrap-servers": _ADDRESS}
+    for rule in definition.rules:
+        if rule in pattern:
+            for item in items:
+                if not pattern[rule].fullmatch(item):
+                    return f"has the item {item!r:.60}, which is no address"
+    return None
+
+
+@cache
+def _known_versions(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names) | {name.split("-")[0] for name in names}
+
+
+def _is_metadata_version(text: str, names: tuple[str, ...]) -> bool:
+    parts = text.split(".")
+    kept = 3 if text.startswith("0.") else 2
+    return ".".join(parts[:kept]) in _known_versions(names) if len(parts) > kept else text in _known_versions(names)
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else str(number)
