@@ -81,8 +81,8 @@ class Violation:
     The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
     without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
     `subject` tells several violations of one rule and key at one subject apart. `about` is the topic or broker that a
-    rule over a whole cluster holds it against. `refused` says that a broker of the
-    subject's version does not accept the configuration, or does not start with it.
+    rule over a whole cluster holds it against. `refused` says that brokers of its version do not accept the
+    configuration, or do not start with it.
     """
 
     message: str

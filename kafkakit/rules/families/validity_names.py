@@ -99,8 +99,7 @@ def colliding_topic_names(cluster: LintCluster, limits: Limits) -> Violations:
     for first, second in _collisions(cluster.topics):
         yield Violation(
             message=f"topics {first.name} and {second.name} have one name in metrics: brokers refuse the second one",
-            place=second.place,
-            where=cluster.within(second.where),
+            about=second,
             subject=first.name,
             refused=True,
         )
