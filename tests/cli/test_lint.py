@@ -81,6 +81,7 @@ def test_stdin_has_the_name_it_is_given(home: Home) -> None:
         (("a.yaml", "--lint-config", "none.yaml"), "none.yaml"),
         (("--explain", "KKD10I"), "did you mean KKD101?"),
         (("a.yaml", "--against", "a.yaml"), "--against needs --live"),
+        (("a.yaml", "--upgrade-report", "u.md"), "--upgrade-report needs --target-version"),
     ],
 )
 def test_what_cannot_be_done_exits_2_with_one_line(home: Home, words: tuple[str, ...], said: str) -> None:
@@ -191,6 +192,21 @@ def test_rules_are_explained_listed_and_written_as_a_site(home: Home) -> None:
     assert lint(home, "--docs", "site").code == 0
     pages = {path.name for path in (home.work / "site").iterdir()}
     assert {"index.html", "KKD101.html"} <= pages
+
+
+@pytest.mark.parametrize("name", ["up.md", "up.html"])
+def test_an_upgrade_is_reported_on_one_page(home: Home, name: str) -> None:
+    write(
+        home, "server.properties", "process.roles=broker\nnode.id=1\nlog.segment.bytes=1000\nzookeeper.connect=z:2181\n"
+    )
+    words = ("--kafka-version", "3.9", "--target-version", "4.3", "--upgrade-report", name, "--fail-on", "never")
+    assert lint(home, "server.properties", *words).code == 0
+    page = (home.work / name).read_text()
+    assert "Upgrade to Kafka 4.3" in page
+    for title in ("What breaks (2)", "What changes its default", "What to set first"):
+        assert title in page
+    assert "log.segment.bytes" in page
+    assert "zookeeper.connect" in page
 
 
 def test_unparsable_and_binary_files_are_findings_with_a_place(home: Home) -> None:

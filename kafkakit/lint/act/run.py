@@ -103,8 +103,7 @@ def _write_fixes(run: FixedRun, ports: LintPorts) -> None:
         before = ports.read_input(path, len(text) + len(BOM))
         if before.removeprefix(BOM) != text:
             raise UsageError(f"{path} changed while it was linted; nothing was written to it", hint="run again")
-        ports.write_file(
-            path, (BOM if before.startswith(BOM) else b"") + change.after.text.encode(), path.stat().st_mode & 0o777
-        )
+        mark = BOM if before.startswith(BOM) else b""
+        ports.write_file(path, mark + change.after.text.encode(), path.stat().st_mode & 0o777)
     if run.changed:
         ports.say(f"fixed {counted(run.fixed, 'finding')} in {counted(len(run.changed), 'file')}")

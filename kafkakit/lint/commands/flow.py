@@ -45,7 +45,7 @@ def linted_report(
     kit = kit_of(ctx)
     form = written.text_format(kit.terminal.is_github_actions)
     written.take_over(kit)
-    written.also_files()  # refuses what is no format before anything is read
+    written.check(inputs.target_version)
     task = LintTask(
         options=run_options(inputs, choice, acceptance, system_clock().now().date()),
         kind=inputs.kind,
@@ -67,7 +67,7 @@ def linted_report(
     )
     done = run_lint(task, ports)
     report = lint_report(done, "diff" if fixing.diff else form, __version__)
-    write_outputs(written.also_texts(done, report, __version__), write_file)
+    write_outputs(written.also_texts(done, report, __version__, inputs.target_version), write_file)
     return report
 
 

@@ -186,19 +186,28 @@ class LintOutput:
             return "statistics"
         return LintFormat.GITHUB.value if in_github_actions else LintFormat.TEXT.value
 
-    def also_texts(self, done: LintDone, report: Report, version: str) -> list[tuple[Path, str]]:
+    def check(self, target_version: str | None) -> None:
+        """Raise `UsageError` for what cannot be written, before anything is read."""
+        self.also_files()
+        if self.upgrade_report is not None and target_version is None:
+            raise UsageError("--upgrade-report needs --target-version", hint="name the version to upgrade to")
+
+    def also_texts(
+        self, done: LintDone, report: Report, version: str, target_version: str | None
+    ) -> list[tuple[Path, str]]:
         """The files to write besides, with their texts."""
         from kafkakit.lint.show.formats import rendered
+        from kafkakit.lint.show.upgrade import upgrade_page
 
-        return [
-            (
-                path,
-                format_result(report, OutputFormat(name))
-                if name in tuple(OutputFormat) and name != OutputFormat.TEXT
-                else rendered(done.run.linted.result, name, version),
-            )
+        result = done.run.linted.result
+        own = {form.value for form in OutputFormat if form is not OutputFormat.TEXT}
+        texts = [
+            (path, format_result(report, OutputFormat(name)) if name in own else rendered(result, name, version))
             for name, path in self.also_files()
         ]
+        if self.upgrade_report is not None and target_version is not None:
+            texts.append((self.upgrade_report, upgrade_page(result, target_version, self.upgrade_report.suffix)))
+        return texts
 
     def also_files(self) -> tuple[tuple[str, Path], ...]:
         """The further formats and their files; `UsageError` for what is not FORMAT=FILE."""

@@ -1,6 +1,5 @@
 """Fixes as edits of a file's text: only the entries named change; comments, order, quotes and line ends stay."""
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +34,9 @@ class Fixed:
 
 def shown_diff(before: Document, after: Document) -> str:
     """A change of a file as a unified diff, with secrets hidden."""
-    lines = difflib.unified_diff(
+    from difflib import unified_diff
+
+    lines = unified_diff(
         _without_secrets(before).splitlines(keepends=True),
         _without_secrets(after).splitlines(keepends=True),
         f"a/{before.path}",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 
 from kafkakit.core.errors import UsageError
@@ -56,6 +55,8 @@ def fits(rule: LintRule, selector: str) -> bool:
 
 def suggestion(rules: Iterable[LintRule], selector: str) -> str:
     """`; did you mean X?` for a mistyped code or name, else nothing."""
+    from difflib import get_close_matches
+
     known = list(_names(rules))
     near = get_close_matches(selector.strip().lower(), known, n=1, cutoff=0.6)
     near = near or get_close_matches(selector.strip().upper(), known, n=1, cutoff=0.7)

@@ -1,13 +1,8 @@
 """A result of lint in any of its formats, and as the report that the command ends with."""
 
-from collections.abc import Callable, Mapping
-
 from kafkakit.core.findings import exit_code_of
 from kafkakit.lint.decide.fixing import LintDone
 from kafkakit.lint.decide.result import LintResult
-from kafkakit.lint.show.ci_formats import github, gitlab, markdown
-from kafkakit.lint.show.junit import junit
-from kafkakit.lint.show.sarif import sarif
 from kafkakit.lint.show.text import COLUMNS, lint_data, lint_rows, lint_text, statistics_text
 from kafkakit.report.report import Report
 
@@ -28,16 +23,22 @@ def lint_report(done: LintDone, form: str, version: str) -> Report:
 
 
 def rendered(result: LintResult, name: str, version: str) -> str:
-    """The result in a format by its name."""
-    return _FORMATS.get(name, _FORMATS["text"])(result, version)
+    """The result in a format by its name; that of people for one of the kit's own formats. Imports only this format."""
+    match name:
+        case "sarif":
+            from kafkakit.lint.show.sarif import sarif
 
+            return sarif(result, version)
+        case "junit":
+            from kafkakit.lint.show.junit import junit
 
-_FORMATS: Mapping[str, Callable[[LintResult, str], str]] = {
-    "text": lambda result, _: lint_text(result),
-    "statistics": lambda result, _: statistics_text(result),
-    "sarif": sarif,
-    "junit": lambda result, _: junit(result),
-    "github": lambda result, _: github(result),
-    "gitlab": lambda result, _: gitlab(result),
-    "markdown": lambda result, _: markdown(result),
-}
+            return junit(result)
+        case "github" | "gitlab" | "markdown":
+            from kafkakit.lint.show import ci_formats
+
+            return {"github": ci_formats.github, "gitlab": ci_formats.gitlab, "markdown": ci_formats.markdown}[name](
+                result
+            )
+        case "statistics":
+            return statistics_text(result)
+    return lint_text(result)

@@ -1,8 +1,8 @@
 """JUnit XML: one test case for each file and rule; those without findings pass."""
 
+from html import escape
 from itertools import groupby
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from kafkakit.lint.decide.result import LintResult
 from kafkakit.lint.show.text import position
@@ -62,11 +62,11 @@ def _needs(result: LintResult, code: str) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_printable(text))
+    return f'"{escape(_printable(text))}"'
 
 
 def _text(text: str) -> str:
-    return escape(_printable(text))
+    return escape(_printable(text), quote=False)
 
 
 def _printable(text: str) -> str:

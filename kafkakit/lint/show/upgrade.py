@@ -20,6 +20,11 @@ _SECTIONS = (
 )
 
 
+def upgrade_page(result: LintResult, target: str, suffix: str) -> str:
+    """The page as HTML for a file name that ends in `.html` or `.htm`, else as Markdown."""
+    return (upgrade_html if suffix.lower() in (".html", ".htm") else upgrade_markdown)(result, target)
+
+
 def upgrade_markdown(result: LintResult, target: str) -> str:
     """The page as Markdown."""
     lines = [f"# Upgrade to Kafka {target}", "", _summary(result), ""]
