@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.engine import Checked
@@ -42,6 +41,8 @@ class Baselined:
 
 def decode_baseline(data: bytes, source: str) -> Baseline:
     """Read a baseline; `InputError` when it is none."""
+    from kafkakit.core.documents import decode_document
+
     return decode_document(data, KIND, Baseline, source)
 
 
@@ -93,5 +94,7 @@ def stale_problems(baselined: Baselined, path: str) -> tuple[FileProblem, ...]:
 
 
 def _one_a_line(baseline: Baseline) -> bytes:
+    from kafkakit.core.documents import encode_document
+
     head = encode_document(KIND, Baseline(findings=[])).rstrip(b"\n").removesuffix(b"]}")
     return head + b"\n" + b",\n".join(map(msgspec.json.encode, baseline.findings)) + b"\n]}\n"

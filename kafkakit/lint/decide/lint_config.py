@@ -1,6 +1,6 @@
 """The lint configuration, `kafkakit-lint.yaml`: what a repository selects, accepts and adds, with reasons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ class LintSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", fo
     docs_url: str = ""
     fail_on: FailOn | None = None
     organisation_rules: tuple[TemplateRule, ...] = ()
+    plugins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,12 @@ class LintConfig:
         }
 
 
-def read_lint_config(document: Document | None, rules: Sequence[LintRule]) -> LintConfig:
-    """Read a configuration; without a document the empty one.
+def read_lint_config(
+    document: Document | None,
+    rules: Sequence[LintRule],
+    load_plugins: Callable[[Sequence[str]], Sequence[LintRule]],
+) -> LintConfig:
+    """Read a configuration; without a document the empty one. `load_plugins` finds the rules of packages by name.
 
     Raises `InputError` for what cannot be used. A rule that does not exist only becomes a problem, so that an older
     file does not stop a newer program.
@@ -81,8 +86,8 @@ def read_lint_config(document: Document | None, rules: Sequence[LintRule]) -> Li
     except msgspec.ValidationError as error:
         raise InputError(document.path, " ".join(str(error).split())) from None
     own = tuple(template_rule(rule, document.path) for rule in given.organisation_rules)
-    known = (*rules, *own)
-    twice = {rule.code for rule in known if [r.code for r in known].count(rule.code) > 1} if own else set()
+    known = (*rules, *load_plugins(given.plugins), *own)
+    twice = {rule.code for rule in known if [r.code for r in known].count(rule.code) > 1} if len(known) > len(rules) else set()
     if twice:
         raise InputError(document.path, f"two rules have the code {min(twice)}")
     wrong = set(given.limits) - {f.name for f in fields(Limits)}
