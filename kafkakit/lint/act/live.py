@@ -1,15 +1,17 @@
 """A live cluster as pieces for lint: its snapshot, and what was set on brokers and topics, with the layer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kafkakit.core.cluster_facts import ConfigLayer, LayeredValue
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition
+from kafkakit.core.model import Broker, ClusterSnapshot
+from kafkakit.lint.decide.kinds.secrets import without_secret
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.secrets import HIDDEN
-from kafkakit.rules.subjects import LogDirFacts, PartitionFacts
 
 _SOURCES = {
     ConfigLayer.DYNAMIC_BROKER: Source.DYNAMIC_BROKER,
@@ -33,7 +35,7 @@ def live_pieces(
 ) -> Pieces:
     """What was read, as pieces of the cluster `name`."""
     defaults = {
-        key: _declared(value)
+        key: _declared(key, value)
         for values in configs.values()
         for key, value in values.items()
         if value.layer is ConfigLayer.DYNAMIC_DEFAULT
@@ -57,8 +59,8 @@ def live_pieces(
                 cluster=name,
                 configs={key: Declared(value, Source.TOPIC) for key, value in topic.configs.items()},
                 partitions=len(topic.partitions),
-                replication_factor=max((len(_target(p)) for p in topic.partitions), default=0),
-                partition_facts=tuple(_partition(p) for p in topic.partitions),
+                replication_factor=seen_replication(topic),
+                partition_facts=seen_partitions(topic),
             )
             for topic in snapshot.topics
         ),
@@ -66,36 +68,15 @@ def live_pieces(
 
 
 def _broker(broker: Broker, values: Mapping[str, LayeredValue] | None, cluster: str | None) -> BrokerPiece:
+    seen = seen_broker(broker, cluster, None)
+    if values is None:
+        return seen
     layers: dict[ConfigLayer, dict[str, Declared]] = {layer: {} for layer in ConfigLayer}
-    for key, value in (values or {}).items():
-        layers[value.layer][key] = _declared(value)
-    return BrokerPiece(
-        place=None,
-        cluster=cluster,
-        id=broker.id,
-        rack=broker.rack,
-        static=layers[ConfigLayer.STATIC],
-        dynamic=layers[ConfigLayer.DYNAMIC_BROKER],
-        log_dirs=tuple(
-            LogDirFacts(path=d.path, total_bytes=d.total_bytes, usable_bytes=d.usable_bytes) for d in broker.log_dirs
-        ),
-        is_alive=broker.is_alive,
-    )
+    for key, value in values.items():
+        layers[value.layer][key] = _declared(key, value)
+    return replace(seen, static=layers[ConfigLayer.STATIC], dynamic=layers[ConfigLayer.DYNAMIC_BROKER], is_known=True)
 
 
-def _declared(value: LayeredValue) -> Declared:
-    return Declared(HIDDEN if value.value is None else value.value, _SOURCES[value.layer])
-
-
-def _partition(partition: Partition) -> PartitionFacts:
-    return PartitionFacts(
-        partition=partition.partition,
-        replicas=_target(partition),
-        isr=partition.isr,
-        leader=-1 if partition.leader is None else partition.leader,
-        replica_bytes=partition.replica_bytes,
-    )
-
-
-def _target(partition: Partition) -> tuple[int, ...]:
-    return tuple(b for b in partition.replicas if b not in partition.removing)
+def _declared(key: str, value: LayeredValue) -> Declared:
+    text = HIDDEN if value.value is None else without_secret(key, value.value)
+    return Declared(text, _SOURCES[value.layer])

@@ -46,7 +46,9 @@ def _of_packages(names: Sequence[str]) -> tuple[LintRule, ...]:
     for name in names:
         entries = entry_points(group=ENTRY_POINTS, name=name)
         if not entries:
-            raise UsageError(f"no installed package has lint rules called {name!r:.60}", hint=f"entry point {ENTRY_POINTS}")
+            raise UsageError(
+                f"no installed package has lint rules called {name!r:.60}", hint=f"entry point {ENTRY_POINTS}"
+            )
         for entry in entries:
             try:
                 rules = tuple(entry.load())

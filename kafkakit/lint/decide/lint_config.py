@@ -87,7 +87,11 @@ def read_lint_config(
         raise InputError(document.path, " ".join(str(error).split())) from None
     own = tuple(template_rule(rule, document.path) for rule in given.organisation_rules)
     known = (*rules, *load_plugins(given.plugins), *own)
-    twice = {rule.code for rule in known if [r.code for r in known].count(rule.code) > 1} if len(known) > len(rules) else set()
+    twice = (
+        {rule.code for rule in known if [r.code for r in known].count(rule.code) > 1}
+        if len(known) > len(rules)
+        else set()
+    )
     if twice:
         raise InputError(document.path, f"two rules have the code {min(twice)}")
     wrong = set(given.limits) - {f.name for f in fields(Limits)}

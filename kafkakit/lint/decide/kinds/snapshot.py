@@ -7,17 +7,19 @@ in the text in one pass.
 import json
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from kafkakit.core.documents import decode_snapshot
 from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Place
-from kafkakit.core.model import Broker, ClusterSnapshot, Topic
 from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Node
 from kafkakit.lint.decide.kinds.kind import Kind
 from kafkakit.lint.decide.kinds.secrets import without_secret
-from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
+from kafkakit.lint.decide.pieces import ClusterPiece, FileProblem, Pieces, TopicPiece
+from kafkakit.lint.decide.seen_cluster import seen_broker, seen_partitions, seen_replication
 from kafkakit.rules.effective import Declared, Source
-from kafkakit.rules.subjects import LogDirFacts, PartitionFacts
+
+if TYPE_CHECKING:
+    from kafkakit.core.model import ClusterSnapshot
 
 _MOST_MISSES = 100
 """After so many members that were not found, the text is written in another way and is not searched any more."""
@@ -30,6 +32,8 @@ def is_snapshot(text: str) -> bool:
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    from kafkakit.core.documents import decode_snapshot
+
     del roots
     try:
         snapshot = decode_snapshot(document.text.encode("utf-8", "surrogatepass"), document.path)
@@ -48,32 +52,16 @@ def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
                 is_live=True,
             ),
         ),
-        brokers=tuple(_broker(broker, name, document) for broker in snapshot.brokers),
+        brokers=tuple(seen_broker(broker, name, Place(document.path, 1)) for broker in snapshot.brokers),
         topics=tuple(_topics(snapshot, document)),
     )
 
 
-def _broker(broker: Broker, cluster: str, document: Document) -> BrokerPiece:
-    return BrokerPiece(
-        place=Place(document.path, 1),
-        cluster=cluster,
-        id=broker.id,
-        rack=broker.rack,
-        log_dirs=tuple(
-            LogDirFacts(path=part.path, total_bytes=part.total_bytes, usable_bytes=part.usable_bytes)
-            for part in broker.log_dirs
-        ),
-        is_alive=broker.is_alive,
-        is_known=False,
-    )
-
-
-def _topics(snapshot: ClusterSnapshot, document: Document) -> Iterator[TopicPiece]:
+def _topics(snapshot: "ClusterSnapshot", document: Document) -> Iterator[TopicPiece]:
     finder = _Finder(document)
     finder.skip_to('"topics"')
     for topic in snapshot.topics:
         place = finder.place("name", topic.name)
-        counts = {len(p.replicas) - len(p.removing) for p in topic.partitions}
         yield TopicPiece(
             name=topic.name,
             place=place,
@@ -83,23 +71,9 @@ def _topics(snapshot: ClusterSnapshot, document: Document) -> Iterator[TopicPiec
                 for key, text in topic.configs.items()
             },
             partitions=len(topic.partitions) or None,
-            replication_factor=min(counts) if counts else None,
-            partition_facts=_partitions(topic),
+            replication_factor=seen_replication(topic),
+            partition_facts=seen_partitions(topic),
         )
-
-
-def _partitions(topic: Topic) -> tuple[PartitionFacts, ...]:
-    return tuple(
-        PartitionFacts(
-            partition=p.partition,
-            replicas=tuple(broker for broker in p.replicas if broker not in p.removing),
-            isr=p.isr,
-            leader=-1 if p.leader is None and p.isr is not None else p.leader,
-            replica_bytes=p.replica_bytes
-            or (dict.fromkeys(p.replicas, p.size_bytes) if p.size_bytes is not None else {}),
-        )
-        for p in topic.partitions
-    )
 
 
 class _Finder:
