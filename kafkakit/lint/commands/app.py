@@ -37,7 +37,7 @@ def lint(
     \b
     kafkakit lint clusters/
     kafkakit lint --target-version 4.3 server.properties
-    kafkakit lint --fix --diff topics/
+    kafkakit lint --diff topics/
     kafkakit lint --also sarif=lint.sarif clusters/
     kafkakit --profile prod lint --live --against clusters/
     kafkakit lint --explain KKR201
