@@ -29,6 +29,13 @@ class Declared(NamedTuple):
     place: Place | None = None
 
 
+class Anchor(NamedTuple):
+    """A key that stands in a file, and where: what a fix edits, or puts another key beside."""
+
+    key: str
+    place: Place
+
+
 class InputMissing(Exception):  # noqa: N818  not an error: the rule is listed as skipped
     """A rule needs something that was not given; `needed` says what, in the words of the report."""
 
@@ -51,6 +58,17 @@ TIME_FORMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
     "log.flush.interval.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
 }
+
+
+def anchor_in(configs: Configs, key: str) -> Anchor | None:
+    """Where a key is set, else where another key of the same mapping is; None where no file sets any.
+
+    Keys without a dot are left out: readers make some values of fields that are no configuration.
+    """
+    found = configs.get(key)
+    if found is not None and found.place is not None:
+        return Anchor(key, found.place)
+    return next((Anchor(name, d.place) for name, d in configs.items() if d.place is not None and "." in name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +121,11 @@ class BrokerConfig:
     def items(self, key: str) -> tuple[str, ...]:
         """The effective value of a list key."""
         return to_items(self.value(key).text)
+
+    def anchor(self, key: str) -> Anchor | None:
+        """Where a fix edits a key: in the layer that sets it, else among the static keys."""
+        layers = (self.dynamic, self.dynamic_default, self.static)
+        return anchor_in(next((layer for layer in layers if key in layer), self.static), key)
 
     def all_declared(self) -> Iterator[tuple[str, Declared]]:
         """Every value that was set in any layer, with its key."""
@@ -178,6 +201,10 @@ class TopicConfig:
     def items(self, key: str) -> tuple[str, ...]:
         """The effective value of a list key."""
         return to_items(self.value(key).text)
+
+    def anchor(self, key: str) -> Anchor | None:
+        """Where a fix edits a key: among the topic's own."""
+        return anchor_in(self.overrides, key)
 
     def all_declared(self) -> Iterator[tuple[str, Declared]]:
         """The topic's own overrides, with their keys."""

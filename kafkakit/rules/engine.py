@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.findings import Finding, Place, Setting, Severity
 from kafkakit.core.printable import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig
+from kafkakit.rules.effective import Anchor, BrokerConfig, Configs, Declared, InputMissing, TopicConfig, anchor_in
 from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
 from kafkakit.rules.secrets import HIDDEN, is_secret_key
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
@@ -19,12 +19,16 @@ AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A finding with the rule that made it, the edits that would fix it, and whether brokers refuse its subject."""
+    """A finding with the rule that made it, the edits that would fix it, and whether brokers refuse its subject.
+
+    `anchor` is where the edits apply, None where no file holds a mapping for them.
+    """
 
     finding: Finding
     rule: LintRule
     edits: tuple[Edit, ...] = ()
     refused: bool = False
+    anchor: Anchor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,23 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
         rule,
         violation.edits,
         violation.refused,
+        _anchor(subject, violation) if violation.edits else None,
     )
+
+
+def _anchor(subject: AnySubject, violation: Violation) -> Anchor | None:
+    if violation.key is not None and violation.place is not None:
+        return Anchor(violation.key, violation.place)
+    key = violation.edits[0].key
+    match subject:
+        case LintTopic() | LintBroker():
+            return subject.config.anchor(key)
+        case LintConnector():
+            return anchor_in(subject.config, key)
+        case LintAgent():
+            return anchor_in(subject.settings, key)
+        case _:
+            return None
 
 
 def lint_fingerprint(code: str, where: str, key: str, subject: str = "") -> str:

@@ -73,12 +73,12 @@ class Held(NamedTuple):
 
 def text_edits(document: Document, index: dict[int, Held], item: Checked, *, unsafe: bool) -> Iterator[TextEdit]:
     """The edits of one finding as ranges of the text; none where one of them cannot be made."""
-    place, wanted = item.finding.place, item.edits
-    if place is None or not wanted or not (unsafe or all(edit.is_safe for edit in wanted)):
+    anchor, wanted = item.anchor, item.edits
+    if anchor is None or not wanted or not (unsafe or all(edit.is_safe for edit in wanted)):
         return
-    held = index.get(document.offset(place.line, place.column))
-    if held is None:
-        return
+    held = index.get(document.offset(anchor.place.line, anchor.place.column))
+    if held is None or held.entry.key.text != anchor.key:
+        return  # a value that was made of another field, or a whole resource
     found = [_text_edit(document, held, edit) for edit in wanted]
     if all(edit is not None for edit in found):
         yield from (edit for edit in found if edit is not None)
@@ -89,12 +89,12 @@ def _text_edit(document: Document, held: Held, edit: Edit) -> TextEdit | None:
     entry = held.entry if held.entry.key.text == edit.key else parent.entries.get(edit.key)
     if entry is None:
         return None if edit.value is None else _insertion(document, held, edit.key, edit.value)
-    if not isinstance(entry.value, Scalar):
-        return None
     if edit.rename is not None:
         return TextEdit(entry.key.start, entry.key.end, _as(document, entry.key, edit.rename, parent))
     if edit.value is None:
         return _deletion(document, Held(parent, entry))
+    if not isinstance(entry.value, Scalar):
+        return None
     return TextEdit(entry.value.start, entry.value.end, _as(document, entry.value, edit.value, parent))
 
 
@@ -133,7 +133,9 @@ def _insertion(document: Document, held: Held, key: str, value: str) -> TextEdit
 
 def _deletion(document: Document, held: Held) -> TextEdit | None:
     text, entry = document.text, held.entry
-    value_end = entry.value.end if isinstance(entry.value, Scalar) else entry.key.end
+    value_end = _last_offset(entry.value)
+    if value_end is None:
+        return None
     if held.parent.is_flow or document.format == "json":
         return _deletion_in_flow(text, held, value_end)
     line_start = document.offset(document.place(entry.key.start).line)
@@ -144,6 +146,17 @@ def _deletion(document: Document, held: Held) -> TextEdit | None:
     if len(held.parent.entries) == 1 and document.format == "yaml":
         return None  # an empty block would mean null
     return TextEdit(line_start, min(_after_line_end(text, end), len(text)), "")
+
+
+def _last_offset(node: Node) -> int | None:
+    """Where a value ends; None for what ends with a bracket, whose place the tree does not keep."""
+    if isinstance(node, Scalar):
+        return node.end
+    children = [e.value for e in node.entries.values()] if isinstance(node, Mapping) else node.items
+    ends = [_last_offset(child) for child in children]
+    if node.is_flow or not ends or None in ends:
+        return None
+    return max(end for end in ends if end is not None)
 
 
 def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:

@@ -66,8 +66,8 @@ def fix_all(
     for _ in range(MOST_PASSES):
         by_path: dict[str, list[Checked]] = {}
         for item in linted.result.checked:
-            if item.finding.place is not None:
-                by_path.setdefault(item.finding.place.path, []).append(item)
+            if item.anchor is not None:
+                by_path.setdefault(item.anchor.place.path, []).append(item)
         changed = False
         for number, reading in enumerate(now):
             path = reading.document.path

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kafkakit.core.findings import Finding
 from kafkakit.core.printable import printable
 from kafkakit.lint.decide.pieces import FileProblem
+from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked, lint_fingerprint
 from kafkakit.rules.rule import LintRule
 
@@ -29,4 +30,5 @@ def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule
             ),
             rule,
             problem.edits,
+            anchor=Anchor(problem.key, problem.place) if problem.key is not None else None,
         )

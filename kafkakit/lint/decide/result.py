@@ -33,6 +33,6 @@ class LintResult:
 
 def fix_of(checked: Checked) -> Fix:
     """Whether this very finding can be fixed, and how safely."""
-    if not checked.edits or checked.finding.place is None:
+    if not checked.edits or checked.anchor is None:
         return Fix.NONE
     return Fix.SAFE if all(edit.is_safe for edit in checked.edits) else Fix.UNSAFE

@@ -111,14 +111,18 @@ def ignored_group_list(agent: LintAgent, limits: Limits) -> Violations:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             monitor_unlisted_consumer_groups: true
             consumer_groups:
-              billing: {}
+              billing:
+                orders:
+                  - 0
 
     Good:
         --- kafka_consumer.d/conf.yaml
         instances:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             consumer_groups:
-              billing: {}
+              billing:
+                orders:
+                  - 0
     """
     del limits
     if agent.kind != KIND or not _is_true(agent, "monitor_unlisted_consumer_groups"):

@@ -265,7 +265,10 @@ def legacy_rebalance_protocol_list(broker: LintBroker, cluster: LintCluster, lim
 
     Bad:
         version: "4.3"
-        brokers: [{id: 1, config: {group.coordinator.rebalance.protocols: "classic,consumer"}}]
+        config:
+          offsets.retention.minutes: "10080"
+          group.coordinator.rebalance.protocols: classic,consumer,streams
+        brokers: [{id: 1}]
 
     Good:
         version: "4.3"

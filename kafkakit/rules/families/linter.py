@@ -1,9 +1,9 @@
 """L: rules of what accepts findings (suppressions, baseline) and of the lint configuration; lint itself checks them."""
 
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Violations, file_rule
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Violations, file_rule
 
 
-@file_rule("KKL001", WARNING, CORE, fix=Fix.SAFE)
+@file_rule("KKL001", WARNING, CORE)
 def unused_suppression() -> Violations:
     """A suppression accepts no finding.
 
@@ -84,7 +84,7 @@ def unknown_rule_in_config() -> Violations:
     yield from ()
 
 
-@file_rule("KKL005", WARNING, CORE, fix=Fix.SAFE)
+@file_rule("KKL005", WARNING, CORE)
 def stale_baseline_entry() -> Violations:
     """The baseline accepts a finding that is not found any more.
 

@@ -1,10 +1,15 @@
 """Fixes: the finding is gone, and nothing else of the file changed."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.lint.decide.fixing import fix_all
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.rule import Fix, Limits, LintRule
+from tests.rigs.lint_examples import files_of, page_parts
 from tests.rigs.lint_runs import linted, read, request
 
 
@@ -86,3 +91,37 @@ def test_whatever_is_fixed_is_not_found_again(pairs: list[tuple[str, str]], quot
     left = [c for c in linted(after).result.checked if c.edits]
     assert all(c.rule.code == "KKT001" for c in left)
     assert (end == "\r\n") == ("\r\n" in after)
+
+
+# Rules whose bad example is fixed by no edit of its own: the fix takes another example, or a plan.
+UNFIXED_EXAMPLES = frozenset({"KKB508", "KKB509", "KKB514", "KKC308", "KKD116", "KKD117", "KKV007", "KKV011"})
+FIXABLE = [rule for rule in all_rules() if rule.fix is not Fix.NONE and rule.code not in UNFIXED_EXAMPLES]
+
+
+@pytest.mark.parametrize("rule", FIXABLE, ids=lambda rule: rule.code)
+def test_a_fix_removes_the_finding_of_the_bad_example(rule: LintRule) -> None:
+    texts = files_of(page_parts(rule.page)["Bad"])
+    wanted = replace(request(), rules=(rule,), known=all_rules(), limits=Limits(strict=True))
+    run = fix_all(read(texts), (), wanted, None, unsafe=rule.fix is Fix.UNSAFE)
+    assert run.changed
+    assert not [c.finding.message for c in run.linted.result.checked if c.edits]
+
+
+def test_a_key_is_not_put_where_configuration_does_not_stand() -> None:
+    rules = tuple(rule for rule in all_rules() if rule.code in ("KKP612", "KKM401"))
+    wanted = replace(request(), rules=rules, known=all_rules())
+    bare = "brokers:\n  - id: 1\n    rack: a\n    config: {}\n  - id: 2\n    rack: b\n    config: {}\n"
+    inherited = 'config:\n  message.max.bytes: "900000000"\nbrokers:\n  - id: 1\ntopics:\n  - name: t\n'
+    for text in (bare, inherited):
+        run = fix_all(read({"a.yaml": text}), (), wanted, None, unsafe=True)
+        assert run.linted.result.checked
+        assert not run.changed
+
+
+def test_a_key_that_holds_a_block_is_deleted_with_it() -> None:
+    head = "instances:\n  - kafka_connect_str: [a:1, b:1]\n    monitor_unlisted_consumer_groups: true\n"
+    tail = "    tags: [x]\n"
+    block = "    consumer_groups:\n      # why\n      g:\n        t:\n          - 0  # first\n"
+    wanted = replace(request(), rules=all_rules(), known=all_rules())
+    run = fix_all(read({"kafka_consumer.d/conf.yaml": head + block + tail}), (), wanted, None, unsafe=False)
+    assert run.changed[0].after.text == head + tail
