@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from kafkakit.core.findings import Finding, Place, Setting, Severity
 from kafkakit.core.printable import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
-from kafkakit.rules.effective import Anchor, BrokerConfig, Configs, Declared, InputMissing, TopicConfig, anchor_in
+from kafkakit.rules.effective import (
+    Anchor,
+    BrokerConfig,
+    Configs,
+    Declared,
+    InputMissing,
+    Source,
+    TopicConfig,
+    anchor_in,
+)
 from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
 from kafkakit.rules.secrets import HIDDEN, is_secret_key
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
@@ -74,7 +83,9 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
     where = violation.where or (subject.where if not isinstance(subject, Estate) else "estate")
     if cluster is not None and not isinstance(subject, LintCluster):
         where = cluster.within(where)
-    place = violation.place or (declared.place if declared is not None else None)
+    # A value that a topic inherits stands in another file than the topic, where its findings belong.
+    inherited = isinstance(subject, LintTopic) and declared is not None and declared.source is not Source.TOPIC
+    place = violation.place or (declared.place if declared is not None and not inherited else None)
     return Checked(
         Finding(
             rule=rule.code,

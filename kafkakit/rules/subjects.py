@@ -242,7 +242,7 @@ class LintCluster:
     @property
     def where(self) -> str:
         """The cluster in a finding."""
-        return f"cluster {self.name}"
+        return f"cluster {self.name}" if self.name else "cluster"
 
     def within(self, where: str) -> str:
         """Something in this cluster, as findings name it."""

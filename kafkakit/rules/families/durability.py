@@ -1,7 +1,22 @@
-"""D: rules of durability and availability."""
+"""D: rules of durability and availability: replication factors and minimal in-sync replicas of topics."""
 
-from kafkakit.rules.rule import CORE, ERROR, Edit, Fix, Limits, Violation, Violations, topic_rule
-from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.core.quantities import counted
+from kafkakit.rules.replication import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    topic_rule,
+)
+from kafkakit.rules.subjects import LintCluster, LintTopic
+
+MIN_ISR = "min.insync.replicas"
 
 
 @topic_rule("KKD101", ERROR, CORE, fix=Fix.UNSAFE)
@@ -20,13 +35,222 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
     del cluster, limits
-    replicas = known(topic.replication_factor, "the replication factor")
-    minimum = topic.config.sure_number("min.insync.replicas")
+    replicas = replicas_of(topic)
+    minimum = topic.config.sure_number(MIN_ISR)
     if minimum is not None and minimum > replicas:
         yield Violation(
-            message=f"min.insync.replicas is {minimum}, but the topic has {replicas} replicas: "
+            message=f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: "
             "writes with acks=all always fail",
-            key="min.insync.replicas",
+            key=MIN_ISR,
             expected=str(max(replicas - 1, 1)),
-            edits=(Edit("min.insync.replicas", str(max(replicas - 1, 1))),),
+            edits=(Edit(MIN_ISR, str(max(replicas - 1, 1))),),
+        )
+
+
+@topic_rule("KKD102", WARNING, CORE, fix=Fix.UNSAFE)
+def min_isr_equals_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """`min.insync.replicas` equals the number of replicas, so that one stopped broker stops writes.
+
+    Why: with 3 replicas of which 3 must be in sync, the restart of any of the 3 brokers fails all writes with
+    acks=all for as long as it takes. One less keeps each acknowledged record on two brokers and lets one be away.
+    Source: AWS, "Best practices for Standard brokers" (min ISR at most RF - 1); Strimzi issue 9469.
+
+    Bad:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "3"}}
+
+    Good:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+    """
+    del cluster, limits
+    replicas = replicas_of(topic)
+    if replicas > 1 and topic.config.sure_number(MIN_ISR) == replicas:
+        yield Violation(
+            message=f"all {replicas} replicas must be in sync: while one broker restarts, writes with acks=all fail",
+            key=MIN_ISR,
+            expected=str(replicas - 1),
+            edits=(Edit(MIN_ISR, str(replicas - 1)),),
+        )
+
+
+@topic_rule("KKD103", WARNING, CORE, fix=Fix.UNSAFE)
+def min_isr_one(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic with three or more replicas acknowledges writes that one replica alone has.
+
+    Why: with `min.insync.replicas` 1 the leader answers acks=all as soon as the ISR has shrunk to itself; if its disk
+    then fails, acknowledged records are gone although 3 copies were paid for. Topics with the label `loss_tolerant`
+    are left out.
+    Source: Kafka documentation, `min.insync.replicas` and `acks`.
+
+    Bad:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "1"}}
+
+    Good:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+          - {name: clicks, replication_factor: 3, labels: [loss_tolerant], config: {min.insync.replicas: "1"}}
+    """
+    del cluster, limits
+    if LOSS_TOLERANT in topic.labels:
+        return
+    replicas = replicas_of(topic)
+    if replicas >= 3 and topic.config.sure_number(MIN_ISR) == 1:
+        yield Violation(
+            message=f"{MIN_ISR} is 1 of {replicas} replicas: the leader alone may acknowledge a write",
+            key=MIN_ISR,
+            expected="2",
+            edits=(Edit(MIN_ISR, "2"),),
+        )
+
+
+@topic_rule("KKD104", ERROR, CORE)
+def single_replica_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic of a production cluster has one replica.
+
+    Why: a failed disk loses its partitions for good, each restart of a broker takes them away for its time, and
+    a controlled shutdown can hand over only what has a second replica.
+    Source: Kafka documentation, "Graceful shutdown".
+
+    Bad:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 1}
+
+    Good:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3}
+    """
+    if cluster.is_prod and replicas_of(topic) == 1:
+        wanted = limits.target_replication_factor
+        yield Violation(
+            message="the topic has one replica: a failed disk loses its data, a restart makes it unavailable",
+            expected=f"{wanted} replicas",
+            hint=set_replication(topic, wanted),
+        )
+
+
+@topic_rule("KKD105", WARNING, CORE)
+def rf_below_target(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic has fewer replicas than the target, or too few for its `min.insync.replicas`.
+
+    Why: the replicas should exceed `min.insync.replicas` by one, so that a broker may be away for maintenance; and 3
+    are the fewest with which one may be away while another fails.
+    Source: LinkedIn Cruise Control, `TopicReplicationFactorAnomalyFinder`: max(target, min ISR + margin).
+    Options: target_replication_factor (3), min_isr_margin (1).
+
+    Bad:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 2, config: {min.insync.replicas: "1"}}
+
+    Good:
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+    """
+    del cluster
+    replicas = replicas_of(topic)
+    wanted = limits.target_replication_factor
+    if replicas >= wanted:
+        wanted = max(wanted, (topic.config.sure_number(MIN_ISR) or 1) + limits.min_isr_margin)
+    if replicas < wanted:
+        reason = (
+            f"the target is {wanted}"
+            if wanted == limits.target_replication_factor
+            else f"{MIN_ISR} {wanted - limits.min_isr_margin} needs {wanted}, so that a broker may be away"
+        )
+        yield Violation(
+            message=f"the topic has {counted(replicas, 'replica')}, {reason}",
+            expected=f"{wanted} replicas",
+            hint=set_replication(topic, wanted),
+        )
+
+
+@topic_rule("KKD111", ERROR, CORE, Needs.FILE)
+def rf_above_brokers(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic wants more replicas than there are brokers.
+
+    Why: Kafka refuses to create it (INVALID_REPLICATION_FACTOR): each replica needs a broker of its own.
+    Source: Kafka, `StripedReplicaPlacer`.
+
+    Bad:
+        broker_count: 2
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3}
+
+    Good:
+        broker_count: 3
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3}
+    """
+    del limits
+    replicas = replicas_of(topic)
+    if replicas > 1 and replicas > (alive := alive_brokers(cluster)):
+        yield Violation(
+            message=f"the topic wants {replicas} replicas, but {counted(alive, 'broker')} can hold one each",
+            expected=f"at most {alive} replicas",
+        )
+
+
+@topic_rule("KKD112", WARNING, CORE)
+def rf_below_racks(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic has fewer replicas than racks that it should cover.
+
+    Why: with 3 zones and 2 replicas the loss of a zone leaves partitions with one copy, and with 1 replica with none.
+    Source: AWS, "Best practices for Standard brokers": a replication factor of 3 over 3 zones.
+    Options: target_replication_factor (3).
+
+    Bad:
+        rack_count: 3
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 2}
+
+    Good:
+        rack_count: 3
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3}
+    """
+    racks = cluster.rack_number
+    wanted = min(racks, max(limits.target_replication_factor, 3 if racks >= 3 else 0))
+    replicas = replicas_of(topic)
+    if replicas < wanted:
+        yield Violation(
+            message=f"{counted(replicas, 'replica')} in {racks} racks: losing a rack leaves partitions with "
+            f"{'no copy' if replicas == 1 else 'too few copies'}",
+            expected=f"{wanted} replicas",
+            hint=set_replication(topic, wanted),
+        )
+
+
+@topic_rule("KKD113", WARNING, CORE)
+def zone_loss_blocks_writes(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """When a rack fails, fewer replicas are left than `min.insync.replicas` asks for.
+
+    Why: of RF replicas over n racks the fullest rack holds ceil(RF/n); with 3 replicas in 2 racks it holds 2, and
+    the one that is left cannot satisfy a min ISR of 2: writes with acks=all fail until the rack is back.
+    Source: arithmetic of an even spread; Kafka documentation, `min.insync.replicas`.
+
+    Bad:
+        rack_count: 2
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+
+    Good:
+        rack_count: 3
+        topics:
+          - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
+    """
+    del limits
+    racks = cluster.rack_number
+    if racks < 2:
+        return
+    replicas, minimum = replicas_of(topic), topic.config.sure_number(MIN_ISR) or 1
+    left = left_without_a_rack(replicas, racks)
+    if left < minimum <= replicas:
+        enough = next(n for n in range(replicas, 4 * minimum + replicas) if left_without_a_rack(n, racks) >= minimum)
+        yield Violation(
+            message=f"{counted(replicas, 'replica')} in {racks} racks: losing one leaves {left}, "
+            f"below {MIN_ISR} {minimum}, and writes with acks=all fail",
+            key=MIN_ISR,
+            expected=f"{enough} replicas, or another rack",
+            hint=set_replication(topic, enough),
         )

@@ -1,1 +1,334 @@
-"""R: rules of retention and segments."""
+"""R: rules of retention: how long and how large data becomes under the settings of a topic."""
+
+from dataclasses import replace
+
+from kafkakit.core.durations import format_span
+from kafkakit.core.findings import Place, Severity
+from kafkakit.core.quantities import format_bytes
+from kafkakit.rules.config_defs import minor_key
+from kafkakit.rules.effective import Source
+from kafkakit.rules.handles import exceeded_budget
+from kafkakit.rules.retention import SMALLEST_SEGMENT_BYTES, SegmentSettings, better_segment_ms, settings_of
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    topic_rule,
+)
+from kafkakit.rules.subjects import LintCluster, LintTopic, known
+
+ERROR_OVERSHOOT = 4.0
+PURGE_RETENTION_MS = 1_000
+PURGE_AGE_S = 3_600.0
+
+
+@topic_rule("KKR201", WARNING, CORE, Needs.FILE, Needs.METRICS, fix=Fix.UNSAFE)
+def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Data may live much longer than `retention.ms` asks for, because segments stay open.
+
+    Why: Kafka deletes whole segments, once their newest record is older than the retention R. The oldest record of
+    a segment therefore lives up to R + T + C: T is the time a segment stays open (`segment.ms`, or less where it fills
+    first), C the interval of the check (5 min). With R = 24 h and the default segment.ms of 7 d that is 192 h, eight
+    times what was asked for; with segment.ms = 12 h it is 36 h. Reported where (T + C) / R exceeds the tolerance, as
+    an error above 4; without append rates T is segment.ms. The check counts, so that a segment.ms of half the
+    retention is a little above the tolerance (0.503 for 24 h): make it half less C, or the tolerance 0.51. The profile
+    `core` looks only at topics whose retention is set, `strict` also at those with Kafka's default of 7 d.
+    Source: Kafka, `LogSegment.shouldRoll`, `UnifiedLog.deletableSegments`; Datadog, "Lessons learned from running
+    Kafka".
+    Options: overshoot_ratio (0.5).
+
+    Bad:
+        config: {log.roll.hours: "168"}
+        topics:
+          - {name: orders, config: {retention.ms: "86400000"}}
+
+    Good:
+        config: {log.roll.hours: "168"}
+        topics:
+          - {name: orders, config: {retention.ms: "86400000", segment.ms: "42900000"}}
+    """
+    settings = settings_of(topic)
+    if not settings.deletes or settings.retention_ms == 0:
+        return
+    retention = topic.config.sure_number("retention.ms")
+    if retention is None or retention < 0:
+        return
+    if not limits.strict and not topic.config.is_set("retention.ms"):
+        return
+    topic.config.sure_number("segment.ms")
+    rates = topic.rates_bytes_s()
+    slowest = rates[0] if rates else None
+    overshoot, age = settings.overshoot(slowest), settings.age_limit_ms(slowest)
+    if overshoot is None or age is None or overshoot <= limits.overshoot_ratio:
+        return
+    edits, hint = _shorter_segments(topic, cluster, settings, limits.overshoot_ratio)
+    yield Violation(
+        message=f"data may live {format_span(age / 1000)}, {age / settings.retention_ms:.2g} times retention "
+        f"({format_span(settings.retention_ms / 1000)}), because {_why_open(topic, settings, slowest)}",
+        key="segment.ms",
+        place=_place(topic),
+        expected=next((e.value for e in edits), None),
+        severity=Severity.ERROR if overshoot > ERROR_OVERSHOOT else None,
+        edits=edits,
+        hint=hint,
+    )
+
+
+@topic_rule("KKR202", WARNING, CORE, fix=Fix.UNSAFE)
+def roll_slower_than_retention(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A segment may stay open for longer than the topic keeps its data.
+
+    Why: a record is deleted with its segment, and a segment counts as old when its newest record is. With
+    `segment.ms` above `retention.ms` a partition with little traffic keeps data for more than twice its retention.
+    Source: Kafka, `LogSegment.shouldRoll`, `LogConfig.maxSegmentMs`.
+
+    Bad:
+        topics:
+          - {name: orders, config: {retention.ms: "86400000", segment.ms: "604800000"}}
+
+    Good:
+        topics:
+          - {name: orders, config: {retention.ms: "86400000", segment.ms: "86400000"}}
+    """
+    settings = settings_of(topic)
+    if not settings.deletes or not settings.roll_ms > settings.retention_ms > 0:
+        return
+    topic.config.sure_number("retention.ms")
+    topic.config.sure_number("segment.ms")
+    edits, hint = _shorter_segments(topic, cluster, settings, limits.overshoot_ratio)
+    yield Violation(
+        message=f"a segment may stay open for {format_span(settings.roll_ms / 1000)}, "
+        f"longer than the retention of {format_span(settings.retention_ms / 1000)}",
+        key="segment.ms",
+        place=_place(topic),
+        expected=next((e.value for e in edits), None),
+        edits=edits,
+        hint=hint,
+    )
+
+
+@topic_rule("KKR203", WARNING, CORE, fix=Fix.UNSAFE)
+def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Segments are large compared with `retention.bytes`, so that partitions grow far beyond it.
+
+    Why: Kafka deletes a segment only when the others alone reach `retention.bytes`, so a partition holds up to
+    retention.bytes + segment.bytes, and what is appended within the check interval: twice as much as was asked for
+    where the two are equal.
+    Source: Kafka, `UnifiedLog.deleteRetentionSizeBreachedSegments`.
+    Options: overshoot_ratio (0.5).
+
+    Bad:
+        topics:
+          - {name: orders, config: {retention.bytes: "1073741824", segment.bytes: "1073741824"}}
+
+    Good:
+        topics:
+          - {name: orders, config: {retention.bytes: "5368709120", segment.bytes: "1073741824"}}
+    """
+    del cluster
+    settings = settings_of(topic)
+    kept, segment = settings.retention_bytes, settings.segment_bytes
+    if not settings.deletes or kept <= 0 or segment <= kept * limits.overshoot_ratio:
+        return
+    topic.config.sure_number("segment.bytes")
+    wanted = int(kept * limits.overshoot_ratio)
+    yield Violation(
+        message=f"a partition may hold {format_bytes(kept + segment)} and more, {(kept + segment) / kept:.2g} times "
+        f"retention.bytes ({format_bytes(kept)}), because segments of {format_bytes(segment)} are deleted as a whole",
+        key="segment.bytes",
+        expected=f"at most {wanted}",
+        edits=(Edit("segment.bytes", str(wanted)),) if wanted >= SMALLEST_SEGMENT_BYTES else (),
+    )
+
+
+@topic_rule("KKR204", WARNING, CORE)
+def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Nothing limits a topic: it grows until the disk is full.
+
+    Why: with the policy `delete`, `retention.ms` -1 and `retention.bytes` -1 no segment is ever deleted; from 4.2 on
+    an empty `cleanup.policy` means the same. Compacted and tiered topics are left out.
+    Source: Kafka documentation, `cleanup.policy`, `retention.ms`; KIP-1161.
+
+    Bad:
+        topics:
+          - {name: orders, config: {retention.ms: "-1", retention.bytes: "-1"}}
+
+    Good:
+        topics:
+          - {name: orders, config: {retention.ms: "-1", retention.bytes: "107374182400"}}
+    """
+    del limits
+    settings = settings_of(topic)
+    if topic.config.is_true("remote.storage.enable"):
+        return
+    if not topic.policies:
+        declared = topic.config.value("cleanup.policy")
+        if declared.source is not Source.DEFAULT and minor_key(cluster.table.version) >= (4, 2):
+            yield Violation(message="cleanup.policy is empty: nothing is ever deleted", key="cleanup.policy")
+        return
+    if settings.deletes and not settings.compacts and settings.retention_ms == -1 and settings.retention_bytes < 0:
+        topic.config.sure_number("retention.ms")
+        topic.config.sure_number("retention.bytes")
+        yield Violation(
+            message="neither time nor size limits the topic: it grows until the disk is full",
+            key="retention.ms",
+            expected="a limit by retention.ms or retention.bytes",
+        )
+
+
+@topic_rule("KKR205", WARNING, STRICT)
+def empty_cleanup_policy(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """`cleanup.policy` is empty.
+
+    Why: from 4.2 on this is documented to keep everything; earlier versions accept it without a documented meaning,
+    and neither delete nor compact.
+    Source: Kafka, `UnifiedLog.deleteOldSegments`; KIP-1161.
+
+    Bad:
+        topics:
+          - {name: orders, config: {cleanup.policy: ""}}
+
+    Good:
+        topics:
+          - {name: orders, config: {cleanup.policy: delete}}
+    """
+    del limits
+    if topic.policies or topic.config.value("cleanup.policy").source is Source.DEFAULT:
+        return
+    documented = minor_key(cluster.table.version) >= (4, 2)
+    yield Violation(
+        message="cleanup.policy is empty: nothing is deleted or compacted"
+        + ("" if documented else ", which this version accepts without documenting it"),
+        key="cleanup.policy",
+        expected="delete, compact or both",
+    )
+
+
+@topic_rule("KKR206", NOTE, STRICT)
+def retention_below_check_interval(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """`retention.ms` is shorter than the interval at which brokers look for old segments.
+
+    Why: retention works in steps of `log.retention.check.interval.ms` (5 min), so a shorter time is not kept.
+    Source: Kafka, `LogManager.cleanupLogs`.
+
+    Bad:
+        config: {log.retention.check.interval.ms: "300000"}
+        topics:
+          - {name: orders, config: {retention.ms: "60000"}}
+
+    Good:
+        config: {log.retention.check.interval.ms: "300000"}
+        topics:
+          - {name: orders, config: {retention.ms: "300000"}}
+    """
+    del cluster, limits
+    settings = settings_of(topic)
+    if settings.deletes and 0 < settings.retention_ms < settings.check_interval_ms:
+        topic.config.sure_number("retention.ms")
+        topic.config.broker.given()
+        yield Violation(
+            message=f"retention.ms is {format_span(settings.retention_ms / 1000)}, but old segments are looked for "
+            f"every {format_span(settings.check_interval_ms / 1000)}",
+            key="retention.ms",
+            expected=f"at least {settings.check_interval_ms}",
+        )
+
+
+@topic_rule("KKR207", ERROR, CORE, Needs.LIVE, fix=Fix.UNSAFE)
+def zero_retention_left_behind(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic that is in use keeps its data for at most a second.
+
+    Why: a retention of 0 or 1 s is the usual way to empty a topic; forgotten, it deletes every record within
+    minutes, and consumers that fall behind lose them. Topics younger than an hour are left out.
+    Source: Kafka documentation, `retention.ms`.
+
+    Bad:
+        topics:
+          - {name: orders, config: {retention.ms: "1000"}, observed: {age_s: 86400}}
+
+    Good:
+        topics:
+          - {name: orders, config: {retention.ms: "3600000"}, observed: {age_s: 86400}}
+    """
+    del cluster, limits
+    settings = settings_of(topic)
+    if not settings.deletes or not 0 <= settings.retention_ms <= PURGE_RETENTION_MS:
+        return
+    age = known(topic.facts.age_s, "ages of topics")
+    if age > PURGE_AGE_S:
+        yield Violation(
+            message=f"retention.ms is {settings.retention_ms} on a topic that is {format_span(age)} old: "
+            "every record is deleted at the next check, as when a topic is emptied",
+            key="retention.ms",
+            expected="not set",
+            edits=(Edit("retention.ms"),) if "retention.ms" in topic.config.overrides else (),
+        )
+
+
+@topic_rule("KKR216", NOTE, STRICT, fix=Fix.UNSAFE)
+def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """Files of deleted segments stay for longer than an hour, or than the retention.
+
+    Why: space is returned only after `file.delete.delay.ms` (1 min by default); until then the deleted data counts
+    on the disk and keeps its descriptors and maps.
+    Source: Kafka documentation, `file.delete.delay.ms`.
+
+    Bad:
+        topics:
+          - {name: orders, config: {file.delete.delay.ms: "86400000"}}
+
+    Good:
+        topics:
+          - {name: orders, config: {file.delete.delay.ms: "60000"}}
+    """
+    del cluster, limits
+    settings = settings_of(topic)
+    delay = settings.delete_delay_ms
+    beyond = settings.deletes and 0 < settings.retention_ms < delay
+    if delay > 3_600_000 or beyond:
+        topic.config.sure_number("file.delete.delay.ms")
+        longer = "the retention" if beyond else "an hour"
+        yield Violation(
+            message=f"files of deleted segments stay for {format_span(delay / 1000)}, longer than {longer}",
+            key="file.delete.delay.ms",
+            expected="60000",
+            edits=(Edit("file.delete.delay.ms", "60000"),),
+        )
+
+
+def _place(topic: LintTopic) -> Place | None:
+    """Where the topic sets the segment's time, else its retention."""
+    own = topic.config.overrides.get("segment.ms") or topic.config.overrides.get("retention.ms")
+    return own.place if own is not None else topic.place
+
+
+def _why_open(topic: LintTopic, settings: SegmentSettings, rate: float | None) -> str:
+    span = settings.span_ms(rate)
+    if span < settings.roll_ms:
+        return f"the slowest partition takes {format_span(span / 1000)} to fill a segment"
+    key = "max.compaction.lag.ms" if settings.roll_ms < settings.segment_ms else "segment.ms"
+    unset = "" if topic.config.is_set(key) else ", Kafka's default"
+    return f"a segment stays open for up to {format_span(span / 1000)} ({key}{unset})"
+
+
+def _shorter_segments(
+    topic: LintTopic, cluster: LintCluster, settings: SegmentSettings, tolerance: float
+) -> tuple[tuple[Edit, ...], str]:
+    """The edit to a `segment.ms` within the tolerance, or why there is none: the handles of a broker would run out."""
+    wanted = better_segment_ms(settings, tolerance)
+    if wanted is None:
+        return (), f"no segment.ms of 10 minutes or more keeps it within {tolerance:g} times retention"
+    jitter = min(settings.jitter_ms, wanted // 10)
+    reason = exceeded_budget(topic, cluster, replace(settings, segment_ms=wanted, jitter_ms=jitter))
+    if reason is not None:
+        return (), f"segment.ms {wanted} would do, but {reason}"
+    edits = (Edit("segment.ms", str(wanted)),)
+    return (edits if jitter == settings.jitter_ms else (*edits, Edit("segment.jitter.ms", str(jitter)))), ""

@@ -1,0 +1,300 @@
+"""Q: rules of KRaft: controllers, voters, listeners, leftovers of ZooKeeper, metadata."""
+
+from collections.abc import Iterator
+
+from kafkakit.core.quantities import counted
+from kafkakit.rules.config_defs import minor_key
+from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
+from kafkakit.rules.listeners import listeners_of
+from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
+    NOTE,
+    STRICT,
+    WARNING,
+    Edit,
+    Fix,
+    Limits,
+    Needs,
+    Violation,
+    Violations,
+    broker_rule,
+    cluster_rule,
+)
+from kafkakit.rules.subjects import LintBroker, LintCluster, known
+
+UNFINISHED_UPGRADE_DAYS = 14.0
+VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+CONTROLLER_LISTENERS = "controller.listener.names"
+LEFTOVERS = ("inter.broker.protocol.version", "control.plane.listener.name")
+
+
+@cluster_rule("KKQ851", WARNING, CORE, Needs.FILE)
+def even_controllers(cluster: LintCluster, limits: Limits) -> Violations:
+    """The number of controllers is even.
+
+    Why: a majority must agree, so 2N + 1 controllers survive the loss of N: 4 survive no more losses than 3, and of 2
+    none may be lost.
+    Source: Kafka documentation, "KRaft, Deploying Considerations"; Strimzi `KafkaSpecChecker`.
+
+    Bad:
+        config: {controller.quorum.voters: "1@a:9093,2@b:9093"}
+
+    Good:
+        config: {controller.quorum.voters: "1@a:9093,2@b:9093,3@c:9093"}
+    """
+    del limits
+    number = cluster.derive(_controllers)
+    if number and number % 2 == 0:
+        yield Violation(
+            message=f"{number} controllers survive the loss of {(number - 1) // 2}, no more than {number - 1} do",
+            expected=f"{number + 1} controllers",
+        )
+
+
+@cluster_rule("KKQ852", WARNING, CORE, Needs.FILE)
+def single_controller(cluster: LintCluster, limits: Limits) -> Violations:
+    """A production cluster has one controller.
+
+    Why: while it is away no leader is elected, no topic changed and no broker can join; with its disk the cluster's
+    metadata is lost.
+    Source: Kafka documentation, "KRaft, Deploying Considerations".
+
+    Bad:
+        config: {controller.quorum.voters: "1@a:9093"}
+
+    Good:
+        config: {controller.quorum.voters: "1@a:9093,2@b:9093,3@c:9093"}
+    """
+    del limits
+    if cluster.is_prod and cluster.derive(_controllers) == 1:
+        yield Violation(
+            message="there is one controller: while it is away nothing of the cluster's metadata changes",
+            expected="3 controllers",
+        )
+
+
+def _controllers(cluster: LintCluster) -> int:
+    """How many controllers there are, 0 with ZooKeeper; `InputMissing` where no file tells."""
+    configs = [b.config for b in cluster.brokers]
+    voters = next((items for c in configs if (items := c.items(VOTERS))), ())
+    if voters:
+        return len(voters)
+    if any(c.declared("zookeeper.connect") for c in configs):
+        return 0
+    listed = [b for b in cluster.brokers if "controller" in _roles(b)]
+    number = sum(b.count for b in listed) if all(b.count for b in listed) else 0
+    servers = max((len(c.items(BOOTSTRAP)) for c in configs), default=0)
+    if not number or servers > number:
+        raise InputMissing("controllers")
+    return number
+
+
+def _roles(broker: LintBroker) -> tuple[str, ...]:
+    return broker.config.items("process.roles") or broker.roles
+
+
+@broker_rule("KKQ853", WARNING, CORE)
+def combined_mode(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A node of a production cluster is broker and controller at once.
+
+    Why: load on the broker then slows the controller, neither can be restarted or sized alone, and each rolling
+    restart of brokers moves the metadata leader too: the mode "should be avoided in critical deployment environments".
+    Source: Kafka documentation, "KRaft, Process Roles".
+
+    Bad:
+        brokers: [{id: 1, config: {process.roles: "broker,controller"}}]
+
+    Good:
+        brokers: [{id: 1, config: {process.roles: "broker"}}]
+    """
+    del limits
+    if cluster.is_prod and {"broker", "controller"} <= set(_roles(broker)):
+        yield Violation(
+            message="the node is broker and controller at once: neither can be restarted or sized without the other",
+            key="process.roles" if broker.config.declared("process.roles") else None,
+            expected="nodes of their own for controllers",
+        )
+
+
+@broker_rule("KKQ854", ERROR, CORE)
+def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A node's id, voters and listeners do not fit its roles, and it does not start.
+
+    Why: Kafka checks at the start that voters or bootstrap servers are given, that controllers are among the voters
+    and brokers are not, that the controllers' listeners are those of controllers alone, that the listener between
+    brokers is advertised, and that only existing listeners are advertised.
+    Source: Kafka, `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers:
+          - id: 3
+            config: {process.roles: controller, node.id: "3", controller.quorum.voters: "1@a:9093,2@b:9093"}
+
+    Good:
+        brokers:
+          - id: 1
+            roles: [controller]
+            config:
+              process.roles: controller
+              node.id: "1"
+              controller.quorum.voters: "1@a:9093"
+              listeners: "CONTROLLER://:9093"
+              controller.listener.names: CONTROLLER
+              listener.security.protocol.map: "CONTROLLER:SSL"
+    """
+    del cluster, limits
+    config = broker.config
+    if config.declared("process.roles") is None:
+        return
+    roles = frozenset(config.items("process.roles"))
+    yield from _voter_faults(config, roles, to_int(config.text("node.id")))
+    yield from _listener_faults(config, roles)
+
+
+def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | None) -> Iterator[Violation]:
+    voters = {item.partition("@")[0] for item in config.items(VOTERS)}
+    if not voters and not config.items(BOOTSTRAP):
+        yield Violation(message=f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", key=VOTERS)
+    if not voters or node_id is None:
+        return
+    is_voter = str(node_id) in voters
+    if "controller" in roles and not is_voter:
+        yield Violation(
+            message=f"the node {node_id} is a controller, but not among the voters "
+            f"({', '.join(sorted(voters))}): it does not start",
+            key=VOTERS,
+            subject="controller",
+        )
+    if "controller" not in roles and is_voter:
+        yield Violation(
+            message=f"the node {node_id} is only a broker, but among the voters: it does not start",
+            key=VOTERS,
+            subject="broker",
+        )
+
+
+def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
+    of_controllers = {name.upper() for name in config.items(CONTROLLER_LISTENERS)}
+    names = {found.name.upper() for found in listeners_of(config)}
+    if not of_controllers:
+        yield Violation(message=f"{CONTROLLER_LISTENERS} is not set: the node does not start", key=CONTROLLER_LISTENERS)
+    elif "controller" in roles and of_controllers.isdisjoint(names):
+        yield Violation(
+            message=f"no listener of the controller ({_told(of_controllers)}) is in listeners ({_told(names)})",
+            key="listeners",
+            subject="controller",
+        )
+    if "broker" not in roles:
+        if of_controllers and names - of_controllers:
+            yield Violation(
+                message=f"listeners of a node that is only a controller has {_told(names - of_controllers)}, "
+                f"which {CONTROLLER_LISTENERS} does not name",
+                key="listeners",
+                subject="controller alone",
+            )
+        return
+    if "controller" not in roles and names & of_controllers:
+        yield Violation(
+            message=f"listeners of a node that is only a broker has the controllers' {_told(names & of_controllers)}",
+            key="listeners",
+            subject="broker alone",
+        )
+    declared = config.declared("advertised.listeners")
+    given = listeners_of(config, "advertised.listeners") if declared is not None and declared.text else ()
+    advertised = {found.name.upper() for found in given} or names - of_controllers
+    between = (config.text("inter.broker.listener.name") or config.text("security.inter.broker.protocol")).upper()
+    if between not in advertised:
+        yield Violation(
+            message=f"the listener between brokers, {between}, is not advertised ({_told(advertised)})",
+            key="inter.broker.listener.name",
+        )
+    if not advertised <= names:
+        yield Violation(
+            message=f"{_told(advertised - names)} is advertised, but not in listeners ({_told(names)})",
+            key="advertised.listeners",
+        )
+
+
+def _told(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+@broker_rule("KKQ855", ERROR, CORE, fix=Fix.SAFE)
+def zookeeper_leftovers(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Settings of ZooKeeper mode stand in the configuration of a node of 4.0 or later.
+
+    Why: ZooKeeper is gone from 4.0 on. The keys do nothing at best; a file that has them was possibly never migrated,
+    and its node does not start.
+    Source: Kafka documentation, "Upgrading to 4.0"; Strimzi `KafkaSpecChecker`.
+
+    Bad:
+        version: "4.0"
+        brokers: [{id: 1, config: {zookeeper.connect: "zk1:2181"}}]
+
+    Good:
+        version: "4.0"
+        brokers: [{id: 1, config: {process.roles: broker}}]
+    """
+    del limits
+    runs_without = minor_key(cluster.table.version) >= (4, 0)
+    if not runs_without and (cluster.target is None or minor_key(cluster.target.version) < (4, 0)):
+        return
+    for key in sorted({key for key, _ in broker.config.all_declared()}):
+        if key in LEFTOVERS or key.startswith("zookeeper."):
+            yield Violation(
+                message=f"{key} belongs to ZooKeeper mode, which 4.0 and later do not have",
+                key=key,
+                expected="not set",
+                edits=(Edit(key, is_safe=True),) if runs_without else (),
+            )
+
+
+@cluster_rule("KKQ856", WARNING, CORE, Needs.LIVE)
+def metadata_version_behind(cluster: LintCluster, limits: Limits) -> Violations:
+    """`metadata.version` has been behind the brokers' version for more than two weeks.
+
+    Why: an upgrade ends with `kafka-features upgrade`; until then new features are off, and the next upgrade may be
+    refused because the metadata is too old.
+    Source: Kafka documentation, "Upgrading"; Strimzi `KafkaSpecChecker`.
+
+    Bad:
+        observed: {metadata_behind_days: 30}
+        broker_count: 3
+
+    Good:
+        observed: {metadata_behind_days: 0}
+        broker_count: 3
+    """
+    del limits
+    days = known(cluster.metadata_behind_days, "the live cluster's features")
+    if days > UNFINISHED_UPGRADE_DAYS:
+        yield Violation(
+            message=f"metadata.version has been behind the brokers' version for {counted(int(days), 'day')}",
+            hint=f"kafka-features.sh upgrade --release-version {cluster.table.version}",
+        )
+
+
+@broker_rule("KKQ857", NOTE, STRICT)
+def metadata_dir_shared(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The metadata log shares the first of several log dirs with partitions.
+
+    Why: the node waits for each flush of its metadata, and on a disk that is busy with partitions that takes long;
+    without `metadata.log.dir` it is the first of `log.dirs`.
+    Source: Kafka documentation, `metadata.log.dir`.
+
+    Bad:
+        brokers: [{id: 1, config: {process.roles: broker, log.dirs: "/d1,/d2"}}]
+
+    Good:
+        brokers: [{id: 1, config: {process.roles: broker, log.dirs: "/d1,/d2", metadata.log.dir: /meta}}]
+    """
+    del cluster, limits
+    config = broker.config.given()
+    dirs = config.items("log.dirs")
+    if broker.is_broker and len(dirs) > 1 and not config.text("metadata.log.dir") and config.items("process.roles"):
+        yield Violation(
+            message=f"metadata is written to {dirs[0]}, together with partitions",
+            key="metadata.log.dir",
+            expected="a folder of its own",
+        )
