@@ -2,7 +2,8 @@
 
 from kafkakit.core.durations import format_span
 from kafkakit.core.quantities import counted, format_rate
-from kafkakit.rules.effective import Source, to_int
+from kafkakit.rules.config_defs import ValueType
+from kafkakit.rules.effective import Source
 from kafkakit.rules.retention import HOUR_MS, settings_of
 from kafkakit.rules.rule import (
     CORE,
@@ -20,6 +21,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.values import parsed
 
 COMPACTED_INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 MAP_ENTRY_BYTES = 24
@@ -397,10 +399,5 @@ def cleaner_throttle_too_low(broker: LintBroker, cluster: LintCluster, limits: L
 
 def _decimal(text: str) -> float | None:
     """A number as Kafka's type DOUBLE parses it, None for anything else."""
-    whole = to_int(text)
-    if whole is not None:
-        return float(whole)
-    try:
-        return float(text) if len(text) < 40 else None
-    except ValueError:
-        return None
+    value = parsed(ValueType.DOUBLE, text).value
+    return value if isinstance(value, float) else None

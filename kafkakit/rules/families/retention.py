@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kafkakit.core.durations import format_span
-from kafkakit.core.findings import Place, Severity
+from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import Source
@@ -74,7 +74,6 @@ def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) 
         message=f"data may live {format_span(age / 1000)}, {age / settings.retention_ms:.2g} times retention "
         f"({format_span(settings.retention_ms / 1000)}), because {_why_open(topic, settings, slowest)}",
         key="segment.ms",
-        place=_place(topic),
         expected=next((e.value for e in edits), None),
         severity=Severity.ERROR if overshoot > ERROR_OVERSHOOT else None,
         edits=edits,
@@ -108,7 +107,6 @@ def roll_slower_than_retention(topic: LintTopic, cluster: LintCluster, limits: L
         message=f"a segment may stay open for {format_span(settings.roll_ms / 1000)}, "
         f"longer than the retention of {format_span(settings.retention_ms / 1000)}",
         key="segment.ms",
-        place=_place(topic),
         expected=next((e.value for e in edits), None),
         edits=edits,
         hint=hint,
@@ -302,12 +300,6 @@ def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
             expected="60000",
             edits=(Edit("file.delete.delay.ms", "60000"),),
         )
-
-
-def _place(topic: LintTopic) -> Place | None:
-    """Where the topic sets the segment's time, else its retention."""
-    own = topic.config.overrides.get("segment.ms") or topic.config.overrides.get("retention.ms")
-    return own.place if own is not None else topic.place
 
 
 def _why_open(topic: LintTopic, settings: SegmentSettings, rate: float | None) -> str:
