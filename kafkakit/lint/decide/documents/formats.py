@@ -4,10 +4,12 @@ import re
 
 from kafkakit.lint.decide.documents.json_text import read_json
 from kafkakit.lint.decide.documents.properties_text import read_properties
-from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Problem
+from kafkakit.lint.decide.documents.tree import MAX_LINES, UNPARSABLE, Document, Problem
 from kafkakit.lint.decide.documents.yaml_text import read_yaml
 
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".properties": "properties"}
+MAX_PROPERTIES_LINES = 200_000
+MAX_PROPERTIES_CHARACTERS = 8 * 2**20
 LIMIT_BYTES = 64 * 2**20
 """The largest file that is read."""
 
@@ -30,15 +32,33 @@ def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Docume
         text: The content, decoded; a byte order mark is skipped by the one who decodes.
         formats: The formats that it may have where the kind of file is known, the likeliest first.
     """
-    zero = text.find("\x00")
-    if zero >= 0:
-        return Document(path, text, "yaml", problems=(Problem(UNPARSABLE, "a zero byte: this is no text file", zero),))
-    match _format(path, text, formats):
+    form = _format(path, text, formats)
+    refused = _refused(text, form)
+    if refused is not None:
+        return Document(path, text, form, problems=(refused,))
+    match form:
         case "json":
             return read_json(path, text)
         case "properties":
             return read_properties(path, text)
     return read_yaml(path, text)
+
+
+def _refused(text: str, form: str) -> Problem | None:
+    """Why a text is not read at all."""
+    zero = text.find("\x00")
+    if zero >= 0:
+        return Problem(UNPARSABLE, "a zero byte: this is no text file", zero)
+    if form == "properties" and len(text) > MAX_PROPERTIES_CHARACTERS:
+        return Problem(UNPARSABLE, f"more than {MAX_PROPERTIES_CHARACTERS:,} characters of properties", 0)
+    most = MAX_PROPERTIES_LINES if form == "properties" else MAX_LINES
+    if len(text) > most and _lines(text) > most:
+        return Problem(UNPARSABLE, f"more than {most:,} lines", 0)
+    return None
+
+
+def _lines(text: str) -> int:
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
 
 
 def _format(path: str, text: str, formats: tuple[str, ...]) -> str:

@@ -30,6 +30,15 @@ _KEY = re.compile(rf"{_STRING}({_SPACE}:{_SPACE})")
 _VALUE = re.compile(rf"(?:{_STRING}|({_NUMBER}|true|false|null)(?![\w.])|([\[{{]))({_SPACE})")
 
 
+_NO_VALUE = {
+    "": "a value is missing",
+    '"': "a text without end, or with a line break, a control character or a wrong escape in it",
+    "'": "texts stand in double quotes",
+    "]": "a value is missing before the bracket",
+    "}": "a value is missing before the brace",
+}
+
+
 class _StopError(Exception):
     """Reading ends here, with a problem."""
 
@@ -73,7 +82,7 @@ class _Scanner:
         """Read the value that begins here: the offset behind it and the value, None when a container was opened."""
         found = _VALUE.match(self.text, at)
         if found is None:
-            self._stop("a value is missing" if at >= len(self.text) else "this is no JSON value", at)
+            self._stop(_NO_VALUE.get(self.text[at : at + 1], "this is no JSON value"), at)
         self._values += 1
         if self._values > MAX_VALUES:
             self._stop(f"more than {MAX_VALUES:,} values", at)

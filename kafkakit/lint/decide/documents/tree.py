@@ -5,6 +5,7 @@ columns, which count from 1. Lines end with LF, CR LF or CR, as in editors.
 """
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,12 +17,13 @@ from kafkakit.core.findings import Place
 UNPARSABLE = "KKL006"
 DUPLICATE_KEY = "KKV011"
 MAX_DEPTH = 100
-MAX_VALUES = 5_000_000
+MAX_VALUES = 2_000_000
+MAX_LINES = 2_000_000
 MAX_ALIASED = 200_000
 """How many values aliases of YAML may repeat in one file."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Scalar(NamedTuple):
@@ -38,7 +40,7 @@ class Scalar(NamedTuple):
     @property
     def is_null(self) -> bool:
         """True for no value."""
-        return self.is_plain and self.text in _NULLS
+        return self.is_plain and self.text in NULLS
 
 
 class Entry(NamedTuple):
@@ -133,12 +135,16 @@ class Document:
     comments_at: tuple[CommentAt, ...] = field(default=(), repr=False)
 
     @cached_property
-    def line_starts(self) -> list[int]:
+    def line_starts(self) -> "array[int]":
         """The offset at which each line begins."""
-        return [0, *(end.end() for end in _LINE_END.finditer(self.text))]
+        starts = array("q", [0])
+        starts.extend(end.end() for end in _LINE_END.finditer(self.text))
+        return starts
 
     def place(self, offset: int) -> Place:
         """The place of an offset."""
+        if offset == 0:
+            return Place(self.path, 1)
         starts = self.line_starts
         line = bisect_right(starts, offset)
         return Place(self.path, line, offset - starts[line - 1] + 1)

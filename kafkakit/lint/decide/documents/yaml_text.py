@@ -30,6 +30,9 @@ _COMMENT = re.compile(r"(?:^|(?<=[ \t]))#[^\r\n]*", re.MULTILINE)
 _PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*\s+)+")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MERGE = "<<"
+# Named tuples without the call of their own `__new__`, which takes as long as all the rest of an event.
+_scalar: Callable[[type[Scalar], tuple[str, int, int, bool]], Scalar] = tuple.__new__
+_entry: Callable[[type[Entry], tuple[Scalar, Node]], Entry] = tuple.__new__
 
 
 class _Mark(Protocol):
@@ -57,6 +60,7 @@ class _Frame:
     node: Mapping | Sequence
     anchor: str | None
     values_before: int
+    is_mapping: bool
     key: Scalar | None = None
 
 
@@ -128,16 +132,18 @@ class _Builder:
             # The line of a block scalar's indicator may end with a comment.
             body = self.text.find("\n", start, end) if event.style in "|>" else start
             self.hashed.append((body, end))
-        stack = self._stack
-        if stack and stack[-1].key is None and type(stack[-1].node) is Mapping:
-            self._count(start, 1)
-            stack[-1].key = Scalar(self._keys.setdefault(value, value), start, end, is_plain)
-            return
-        node = Scalar(value, start, end, is_plain)
-        self._count(start, 1)
+        self._values += 1
+        if self._values > MAX_VALUES:
+            self._stop(f"more than {MAX_VALUES:,} values", start)
+        frame = self._stack[-1] if self._stack else None
+        is_key = frame is not None and frame.is_mapping and frame.key is None
+        node = _scalar(Scalar, (self._keys.setdefault(value, value) if is_key else value, start, end, is_plain))
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, 1)
-        self._put(node)
+        if is_key and frame is not None:
+            frame.key = node
+        else:
+            self._put(node)
 
     def _mapping(self, event: _Event) -> None:
         self._open(event, Mapping({}, event.start_mark.index, bool(event.flow_style)))
@@ -150,10 +156,10 @@ class _Builder:
         stack = self._stack
         if len(stack) >= MAX_DEPTH:
             self._stop(f"nested deeper than {MAX_DEPTH} levels", at)
-        if stack and stack[-1].key is None and type(stack[-1].node) is Mapping:
+        if stack and stack[-1].is_mapping and stack[-1].key is None:
             self._stop("a key that is itself a mapping or a list", at)
-        self._count(at, 1)
-        stack.append(_Frame(node, event.anchor, self._values))
+        self._values += 1
+        stack.append(_Frame(node, event.anchor, self._values, type(node) is Mapping))
 
     def _close(self, event: _Event) -> None:
         del event
@@ -176,7 +182,7 @@ class _Builder:
         if self._aliased > MAX_ALIASED:
             self._stop(f"aliases repeat more than {MAX_ALIASED:,} values", at)
         stack = self._stack
-        if stack and stack[-1].key is None and type(stack[-1].node) is Mapping:
+        if stack and stack[-1].is_mapping and stack[-1].key is None:
             if not isinstance(node, Scalar):
                 self._stop("a key that is itself a mapping or a list", at)
             stack[-1].key = node
@@ -188,17 +194,15 @@ class _Builder:
             self.roots.append(node)
             return
         frame = self._stack[-1]
-        owner = frame.node
+        owner, key = frame.node, frame.key
         if type(owner) is Sequence:
             owner.items.append(node)
-            return
-        key = frame.key
-        if type(owner) is Mapping and key is not None:
+        elif type(owner) is Mapping and key is not None:
             before = owner.entries.get(key.text)
             if before is not None:
                 self.problems.append(duplicate_key(key, before.value, node))
-            owner.entries[key.text] = Entry(key, node)
-        frame.key = None
+            owner.entries[key.text] = _entry(Entry, (key, node))
+            frame.key = None
 
     def _merge(self, node: Mapping) -> None:
         entry = node.entries[_MERGE]
@@ -212,11 +216,6 @@ class _Builder:
             if isinstance(source, Mapping):
                 for key, merged in source.entries.items():
                     node.entries.setdefault(key, merged)
-
-    def _count(self, at: int, number: int) -> None:
-        self._values += number
-        if self._values > MAX_VALUES:
-            self._stop(f"more than {MAX_VALUES:,} values", at)
 
     def _stop(self, message: str, at: int) -> NoReturn:
         self.problems.append(Problem(UNPARSABLE, message, at))

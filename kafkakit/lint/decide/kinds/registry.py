@@ -27,6 +27,8 @@ from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.rules.rule import Edit
 
 UNKNOWN_KIND = "KKL007"
+MOST_PROBLEMS = 1_000
+"""How many problems of syntax and repeated keys are kept for one file."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%")
 _TELLING = re.compile(
     r"kafkakit: *cluster|kafka\.strimzi\.io/|kafka_connect_str|bootstrapAddrs|replicationFactor|replication_factor"
@@ -133,7 +135,7 @@ def _problems(document: Document, is_concern: bool) -> tuple[FileProblem, ...]:
             key=p.key,
             edits=(Edit(p.key, is_safe=True),) if p.key is not None and p.is_repeated_value else (),
         )
-        for p in document.problems
+        for p in document.problems[:MOST_PROBLEMS]
     )
 
 

@@ -1,12 +1,13 @@
 """Reading values out of located trees: numbers, names and configurations, with a problem for each wrong shape."""
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents.tree import UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.documents.tree import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.secrets import without_secret
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int
@@ -14,6 +15,9 @@ from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_i
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
 _VERSION = re.compile(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})*(-[\w.-]*)?")
+# Named tuples without the call of their own `__new__`: configurations are most of what is read.
+_place: Callable[[type[Place], tuple[str, int, int]], Place] = tuple.__new__
+_declared: Callable[[type[Declared], tuple[str, Source, Place]], Declared] = tuple.__new__
 TRUE_WORDS = frozenset({"true", "yes", "on"})
 
 
@@ -127,12 +131,14 @@ class Reader:
         """A mapping of configuration keys as values with their places: those of the keys."""
         if node is None or not node.entries:
             return NO_CONFIGS
-        place = self.document.place
+        place, path, starts = self.document.place, self.document.path, self.document.line_starts
         found: dict[str, Declared] = {}
         for key, (at, value) in node.entries.items():
             if type(value) is Scalar:
-                if not value.is_null:
-                    found[key] = Declared(without_secret(key, value.text), source, place(at.start))
+                if not value.is_plain or value.text not in NULLS:
+                    line = bisect_right(starts, at.start)
+                    where = _place(Place, (path, line, at.start - starts[line - 1] + 1))
+                    found[key] = _declared(Declared, (without_secret(key, value.text), source, where))
             elif isinstance(value, Sequence) and all(isinstance(item, Scalar) for item in value.items):
                 text = ",".join(item.text for item in value.items if isinstance(item, Scalar))
                 found[key] = Declared(text, source, place(at.start))
