@@ -19,7 +19,7 @@ from kafkakit.rules.effective import (
     anchor_in,
 )
 from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
-from kafkakit.rules.secrets import HIDDEN, is_secret_key
+from kafkakit.rules.secrets import HIDDEN, is_secret_key, looks_secret
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
 
 _ORDER = tuple(Severity)
@@ -70,7 +70,8 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
     """A violation as a finding; values of secret settings are hidden."""
     subject = violation.about or subject
     declared, definition = _declared(subject, violation.key)
-    hidden = (definition is not None and definition.is_sensitive) or is_secret_key(violation.key or "")
+    key = violation.key or ""
+    hidden = looks_secret(key) if definition is None else definition.is_sensitive or is_secret_key(key)
     observed = violation.observed if violation.observed is not None or declared is None else declared.text
     setting = None
     if violation.key is not None:

@@ -11,6 +11,7 @@ _SECRET_NAME = re.compile(
     r"|credentials?|private[._]key|basic\.auth\.user\.info|sasl\.jaas\.config|keystore\.key|storepass|keypass)$",
     re.IGNORECASE,
 )
+_LOOKS_SECRET = re.compile(r"pas+w|pwd|secret|token|credential|jaas", re.IGNORECASE)
 _CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePass|KeyPass)$")
 _REFERENCE = re.compile(r"\$\{[^{}]+\}|\{\{.+\}\}|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|ENC\[.+\]", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
@@ -20,6 +21,11 @@ _JAAS_USER = "user_"
 def is_secret_key(key: str) -> bool:
     """True when a setting holds a secret by its name: Kafka's PASSWORD keys and those of connectors and agents."""
     return _SECRET_NAME.search(key) is not None or _CAMEL_SECRET.search(key) is not None
+
+
+def looks_secret(key: str) -> bool:
+    """True also for keys that no version knows but whose name, perhaps mistyped, is like that of a secret."""
+    return _LOOKS_SECRET.search(key) is not None or is_secret_key(key)
 
 
 def is_reference(value: str) -> bool:

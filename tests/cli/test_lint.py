@@ -79,7 +79,7 @@ def test_stdin_has_the_name_it_is_given(home: Home) -> None:
         (("a.yaml", "--prune-baseline"), "--prune-baseline needs a baseline"),
         (("a.yaml", "--fix", "--diff"), "--diff only shows"),
         (("a.yaml", "--lint-config", "none.yaml"), "none.yaml"),
-        (("--explain", "KKD10I"), "did you mean KKD101?"),
+        (("--explain", "min-isr-above-fr"), "did you mean min-isr-above-rf?"),
         (("a.yaml", "--against", "a.yaml"), "--against needs --live"),
         (("a.yaml", "--upgrade-report", "u.md"), "--upgrade-report needs --target-version"),
     ],
@@ -97,7 +97,7 @@ def test_several_outputs_in_one_run(home: Home) -> None:
         home, "a.yaml", "--also", "sarif=x.sarif", "--also", "junit=x.xml", "--also", "json=x.json", "-o", "gitlab"
     )
     assert ran.code == 1
-    assert json.loads(ran.stdout)[0]["check_name"] == "kafkakit/KKD101"
+    assert "kafkakit/KKD101" in {entry["check_name"] for entry in json.loads(ran.stdout)}
     assert json.loads((home.work / "x.sarif").read_text())["version"] == "2.1.0"
     assert (home.work / "x.xml").read_text().startswith("<?xml")
     assert json.loads((home.work / "x.json").read_text())["kafkakit"]["command"] == "lint"
@@ -119,8 +119,10 @@ def test_json_names_key_value_source_and_what_was_not_checked(home: Home) -> Non
 
 def test_github_actions_get_annotations_unless_a_format_is_given(home: Home) -> None:
     write(home, "a.yaml", BAD)
-    assert lint(home, "a.yaml", env={"GITHUB_ACTIONS": "true"}).stdout.startswith("::error file=a.yaml,line=6,col=12,")
-    assert lint(home, "a.yaml", "-o", "text", env={"GITHUB_ACTIONS": "true"}).stdout.startswith("a.yaml:6:12")
+    annotations = lint(home, "a.yaml", env={"GITHUB_ACTIONS": "true"}).stdout.splitlines()
+    assert all(line.startswith("::") for line in annotations)
+    assert any(line.startswith("::error file=a.yaml,line=6,col=12,title=KKD101") for line in annotations)
+    assert lint(home, "a.yaml", "-o", "text", env={"GITHUB_ACTIONS": "true"}).stdout.startswith("a.yaml:")
 
 
 def test_diff_shows_what_fix_then_writes_and_nothing_else_changes(home: Home) -> None:
@@ -154,10 +156,10 @@ def test_the_repository_configures_lint(home: Home) -> None:
     rule = "{code: ORG001, name: six-is-too-many, template: required, key: retention.ms, severity: error}"
     write(home, "kafkakit-lint.yaml", f"select: [nonsense]\nignore: {{KKD: ours}}\norganisation-rules: [{rule}]\n")
     ran = lint(home, "a.yaml")
-    assert [line.split(" ")[2] for line in ran.stdout.splitlines() if "ORG001" in line or "KKL004" in line] == [
-        "ORG001",
-        "KKL004",
+    codes = [
+        line.split(" ")[2] for line in ran.stdout.splitlines() if line.startswith(("a.yaml", "kafkakit-lint.yaml"))
     ]
+    assert codes == ["ORG001", "KKL004"]
     assert ran.code == 1
 
 

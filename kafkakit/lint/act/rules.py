@@ -27,7 +27,8 @@ def read_config(path: Path | None, start: Path, read_input: Callable[[Path, int]
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(str(found), f"not valid UTF-8 text (byte {error.start})") from None
-    return read_lint_config(read_yaml(str(found), text), all_rules(), _of_packages)
+    shown = found.relative_to(start) if found.is_relative_to(start) else found
+    return read_lint_config(read_yaml(shown.as_posix(), text), all_rules(), _of_packages)
 
 
 def _above(start: Path) -> Path | None:

@@ -10,9 +10,8 @@ from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, 
 from kafkakit.lint.decide.kinds.secrets import LITERAL, without_secret
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit
+from kafkakit.rules.secrets import looks_secret
 
-# Wider than the names of secrets that rules know: a mistyped key may hold one, too.
-_LOOKS_SECRET = re.compile(r"pas+w|pwd|secret|token|credential|jaas", re.IGNORECASE)
 _PLAIN = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./:,-]*")
 
 
@@ -192,7 +191,7 @@ def _without_secrets(document: Document) -> str:
     for held in {id(h.entry): h for h in _entries_by_offset(document).values()}.values():
         key, value = held.entry
         if isinstance(value, Scalar) and value.text:
-            shown = LITERAL if _LOOKS_SECRET.search(key.text) else without_secret(key.text, value.text)
+            shown = LITERAL if looks_secret(key.text) else without_secret(key.text, value.text)
             if shown != value.text:
                 hidden.append(TextEdit(value.start, value.end, shown))
     text = document.text
