@@ -6,6 +6,7 @@ from types import ModuleType
 from kafkakit.rules.families import (
     agent,
     brokers,
+    brokers_handles,
     compaction,
     connectors,
     connectors_data,
@@ -40,6 +41,7 @@ from kafkakit.rules.rule import LintRule
 FAMILIES: tuple[ModuleType, ...] = (
     agent,
     brokers,
+    brokers_handles,
     compaction,
     connectors,
     connectors_data,

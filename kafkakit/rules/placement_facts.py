@@ -16,6 +16,11 @@ def racks_by_id(cluster: LintCluster) -> Mapping[int, str]:
     return {b.id: rack_of(b) for b in cluster.brokers if b.id is not None}
 
 
+def rack_count(cluster: LintCluster) -> int:
+    """How many racks the listed brokers are in, 0 where none is named."""
+    return len({rack for rack in racks_by_id(cluster).values() if rack})
+
+
 def shares_rack(replicas: Iterable[int], racks: Mapping[int, str]) -> bool:
     """True when two replicas are in one rack; brokers without a rack never conflict (kafka-kit's rule of groups)."""
     named = [racks[b] for b in replicas if racks.get(b)]

@@ -4,6 +4,7 @@ No value of such a setting is printed anywhere.
 """
 
 import re
+from functools import lru_cache
 
 HIDDEN = "[hidden]"
 _SECRET_NAME = re.compile(
@@ -18,6 +19,7 @@ _JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([
 _JAAS_USER = "user_"
 
 
+@lru_cache(maxsize=10_000)
 def is_secret_key(key: str) -> bool:
     """True when a setting holds a secret by its name: Kafka's PASSWORD keys and those of connectors and agents."""
     return _SECRET_NAME.search(key) is not None or _CAMEL_SECRET.search(key) is not None

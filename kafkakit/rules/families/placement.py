@@ -10,6 +10,7 @@ from kafkakit.rules.placement_facts import (
     all_partitions,
     bytes_by_broker,
     leaders_by_broker,
+    rack_count,
     rack_of,
     racks_by_id,
     shares_rack,
@@ -120,8 +121,8 @@ def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
     """
     del limits
     partitions = known(topic.partition_facts, "the live cluster's partitions")
-    racks = racks_by_id(cluster)
-    number = len({rack for rack in racks.values() if rack})
+    racks = cluster.derive(racks_by_id)
+    number = cluster.derive(rack_count)
     if not number:
         raise InputMissing("racks of brokers")
     found = [p for p in partitions if number >= len(p.replicas) and shares_rack(p.replicas, racks)]

@@ -41,8 +41,7 @@ def idle_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violat
     if topic.is_internal:
         return
     idle = known(topic.facts.idle_s, "the last writes of topics")
-    groups = known(cluster.groups, "consumer groups")
-    if idle < IDLE_S or any(topic.name in g.topics and (g.members is None or g.members > 0) for g in groups):
+    if idle < IDLE_S or topic.name in cluster.derive(_topics_read):
         return
     yield Violation(message=f"nothing was written for {format_rough_time(idle)}, and no active group reads the topic")
 
@@ -64,16 +63,14 @@ def slow_to_recover_replica(topic: LintTopic, cluster: LintCluster, limits: Limi
         topics:
           - {name: events, observed: {partitions: [{partition: 0, replicas: [1], bytes: {1: 20000000000}}]}}
     """
-    sizes = [
-        (size, p.partition)
-        for p in known(topic.partition_facts, "the live cluster's partitions")
-        for size in p.replica_bytes.values()
-    ]
-    size, partition = known(max(sizes, default=None), "sizes of replicas")
-    throttle = cluster.reference_broker().declared("follower.replication.throttled.rate")
+    del cluster
+    facts = known(topic.partition_facts, "the live cluster's partitions")
+    size = known(max((max(p.replica_bytes.values()) for p in facts if p.replica_bytes), default=None), "replica sizes")
+    throttle = topic.config.broker.declared("follower.replication.throttled.rate")
     rate = to_int(throttle.text) if throttle is not None else None
     speed = float(rate) if rate else limits.recovery_bytes_s
     if size / speed > limits.recovery_s:
+        partition = next(p.partition for p in facts if size in p.replica_bytes.values())
         yield Violation(
             message=f"partition {partition} holds {format_bytes(size)}: copying it at {format_rate(speed)} takes "
             f"{format_rough_time(size / speed)}, longer than {format_rough_time(limits.recovery_s)}",
@@ -137,3 +134,9 @@ def replica_selector_unset(broker: LintBroker, cluster: LintCluster, limits: Lim
         expected=RACK_SELECTOR,
         edits=(Edit(key, RACK_SELECTOR),),
     )
+
+
+def _topics_read(cluster: LintCluster) -> frozenset[str]:
+    """The topics that a group with members reads."""
+    groups = known(cluster.groups, "consumer groups")
+    return frozenset(name for g in groups if g.members is None or g.members > 0 for name in g.topics)

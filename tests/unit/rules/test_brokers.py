@@ -112,3 +112,83 @@ def test_a_throttle_names_its_rate_and_where_it_stands() -> None:
     assert found.where == "broker 1"
     assert found.place is not None
     assert (found.place.line, found.place.column) == (1, 29)
+
+
+def counted(segments: int, host: str, brokers: str = "[1]") -> str:
+    parts = f"{{partition: 0, replicas: {brokers}, segments: {segments}}}"
+    return f"brokers: [{{id: 1, host: {{{host}}}}}]\ntopics: [{{name: t, observed: {{partitions: [{parts}]}}}}]"
+
+
+ENDLESS = "topics: [{name: t, config: {retention.ms: '-1'}, observed: {partitions: [{partition: 0, replicas: [1]}]}}]"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "severities"),
+    [
+        ("KKB501", counted(78_000, "open_files: 100000, connections: 1000"), []),
+        ("KKB501", counted(78_001, "open_files: 100000, connections: 1000"), [Severity.WARNING]),
+        ("KKB501", counted(98_000, "open_files: 100000, connections: 1000"), [Severity.WARNING]),
+        ("KKB501", counted(98_001, "open_files: 100000, connections: 1000"), [Severity.ERROR]),
+        ("KKB501", counted(1, "open_files: 99999"), [Severity.WARNING]),
+        ("KKB502", counted(25_712, "max_map_count: 65530"), []),
+        ("KKB502", counted(25_713, "max_map_count: 65530"), [Severity.WARNING]),
+        ("KKB502", counted(32_265, "max_map_count: 65530"), [Severity.WARNING]),
+        ("KKB502", counted(32_266, "max_map_count: 65530"), [Severity.ERROR]),
+        ("KKB502", counted(40_000, "max_map_count: 65530", "[2]"), []),
+    ],
+)
+def test_handles(code: str, text: str, severities: list[Severity]) -> None:
+    assert [f.severity for f in findings(code, text)] == severities
+
+
+@pytest.mark.parametrize("code", ["KKB501", "KKB502", "KKB503"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "brokers: [{id: 1}]\n" + topic(1),
+        "brokers: [{id: 1, host: {open_files: 200000, max_map_count: 65530}}]\n" + topic(1),
+        "brokers: [{id: 1, config: {}, host: {open_files: 200000, max_map_count: 65530}}]\n" + ENDLESS,
+        "brokers: [{id: 1, config: {}, host: {open_files: 200000, max_map_count: 65530}}]\ntopics: [{name: t}]",
+    ],
+)
+def test_handles_are_not_guessed(code: str, text: str) -> None:
+    assert verdict(code, text) == SKIPPED
+
+
+def test_the_worked_value_of_memory_maps() -> None:
+    parts = ", ".join(f"{{partition: {n}, replicas: [1], segments: 12}}" for n in range(4000))
+    text = "brokers: [{id: 1, host: {max_map_count: 65530}}]\n"
+    (found,) = findings("KKB502", f"{text}topics: [{{name: t, observed: {{partitions: [{parts}]}}}}]")
+    assert found.severity is Severity.ERROR
+    assert found.message == ("48000 segments and the JVM need 97,000 memory maps, 148% of 65,530 (vm.max_map_count)")
+
+
+CHANGE = """
+brokers: [{id: 1, config: {log.retention.ms: '86400000'}, host: {max_map_count: %d}}, {id: 2, config: {}}]
+topics:
+  - name: t
+    config: {segment.ms: '%d'}
+    observed:
+      current: {segment.ms: '43200000'}
+      partitions: [{partition: 0, replicas: [1], segments: 4}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("maps", "segment_ms", "severities"),
+    [
+        # 12 h: at most 4 segments; 4 h: 8, so 4 more than the 4 that were counted, and 1,016 maps of 1,008.
+        (1270, 14_400_000, []),
+        (1269, 14_400_000, [Severity.WARNING]),
+        (1016, 14_400_000, []),  # above 80 % before: KKB502
+        (1015, 14_400_000, [Severity.ERROR]),
+        (1007, 14_400_000, []),
+        (1015, 43_200_000, []),
+        (1015, 86_400_000, []),
+    ],
+)
+def test_the_growth_of_a_change(maps: int, segment_ms: int, severities: list[Severity]) -> None:
+    found = verdict("KKB503", CHANGE % (maps, segment_ms))
+    assert found == SKIPPED  # broker 2 has no known limits
+    text = (CHANGE % (maps, segment_ms)).replace(", {id: 2, config: {}}", "")
+    assert [f.severity for f in findings("KKB503", text)] == severities
