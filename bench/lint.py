@@ -23,9 +23,9 @@ from machine import shape
 from kafkakit.lint.decide.assemble import AssemblyOptions
 from kafkakit.lint.decide.decision import LintRequest, lint
 from kafkakit.lint.decide.kinds.registry import read_text
+from kafkakit.lint.decide.selection import LIMITS_OF, RuleSet, Selection, selected_rules
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.config_defs import config_table
-from kafkakit.rules.rule import Limits, LintRule
 
 VERSION = "4.3"
 
@@ -54,18 +54,20 @@ def properties_file(broker: int) -> str:
     return "\n".join([*lines, *(f"{key}={value}" for key, value in keys if key not in own)]) + "\n"
 
 
-def fleet(topics: int, brokers: int, rules: tuple[LintRule, ...]) -> dict[str, float]:
+def fleet(topics: int, brokers: int, rule_set: RuleSet) -> dict[str, float]:
     """Read and check everything; seconds, findings and the process's greatest memory in MB."""
+    known = all_rules()
+    rules = selected_rules(known, Selection(rule_set=rule_set))
     texts = {f"topics-{n:04d}.yaml": topic_file(n, min(500, topics - n)) for n in range(0, topics, 500)}
     texts |= {f"broker-{n:03d}/server.properties": properties_file(n) for n in range(brokers)}
     request = LintRequest(
         rules=rules,
-        known=rules,
+        known=known,
         assemble=AssemblyOptions(kafka_version=VERSION),
         today=date(2026, 1, 1),
-        limits=Limits(strict=True),
+        limits=LIMITS_OF[rule_set],
     )
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     files = [read_text(path, text) for path, text in texts.items()]
     read = time.perf_counter()
     result = lint(files, (), request).result
@@ -73,6 +75,7 @@ def fleet(topics: int, brokers: int, rules: tuple[LintRule, ...]) -> dict[str, f
     return {
         "seconds": round(end - start, 2),
         "of_which_reading_s": round(read - start, 2),
+        "cpu_s": round(time.process_time() - cpu, 2),
         "findings": len(result.checked),
         "topics": result.resources["topic"],
         "brokers": result.resources["broker"],
@@ -109,7 +112,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     one_file = hook(given.runs)
-    found = fleet(given.topics, given.brokers, all_rules())
+    found = {kind.value: fleet(given.topics, given.brokers, kind) for kind in (RuleSet.CORE, RuleSet.STRICT)}
     print(json.dumps({"bench": "lint", "machine": shape(), "fleet": found, "one_file": one_file}, indent=2))
 
 
