@@ -6,7 +6,7 @@ A command takes the group as one parameter:
     class Consent:
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 
-    @app.command("apply", cls=KitCommand)
+    @app.command("apply", cls=CliCommand)
     @with_option_groups
     def apply(ctx: typer.Context, plan_file: PlanFile, consent: Consent) -> None: ...
 

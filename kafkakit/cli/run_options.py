@@ -11,7 +11,7 @@ import typer
 from kafkakit.cli.option_groups import option_words
 
 if TYPE_CHECKING:
-    from kafkakit.cli.kit import Kit
+    from kafkakit.cli.context import CliContext
     from kafkakit.execution.decide.outcome import Request
     from kafkakit.execution.decide.rates import RateRequest
     from kafkakit.execution.decide.schedule.work import Limits
@@ -46,15 +46,15 @@ class Consent:
         bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
     ] = False
 
-    def confirm(self, kit: Kit, question: str) -> bool:
+    def confirm(self, cli: CliContext, question: str) -> bool:
         """True with `--yes`, else when the answer typed on the terminal is `yes`."""
-        return self.yes or kit.output.ask_typed(question)
+        return self.yes or cli.output.ask_typed(question)
 
-    def require_possible(self, kit: Kit) -> None:
+    def require_possible(self, cli: CliContext) -> None:
         """Raise `RefusedError` where a confirmation is needed and cannot be given."""
         from kafkakit.core.errors import RefusedError
 
-        if not (self.yes or self.dry_run or kit.input_allowed):
+        if not (self.yes or self.dry_run or cli.input_allowed):
             raise RefusedError("confirmation needed, and there is no terminal to ask on", hint="pass --yes")
 
 
@@ -161,7 +161,7 @@ class RunOptions:
 
 
 def run_request(
-    kit: Kit,
+    cli: CliContext,
     plan_file: str,
     cluster_id: str,
     consent: Consent,
@@ -177,14 +177,14 @@ def run_request(
 
     return Request(
         commands=Commands(
-            program=kit.program,
+            program=cli.program,
             plan=quote(plan_file),
             run_options=tuple(sorted((*option_words(schedule), *option_words(running)), key=_has_value)),
             throttle_options=option_words(rates),
         ),
         plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
-        confirm=lambda: consent.confirm(kit, f"Change cluster {cluster_id}?"),
-        pinned_cluster_id=kit.settings.cluster_id,
+        confirm=lambda: consent.confirm(cli, f"Change cluster {cluster_id}?"),
+        pinned_cluster_id=cli.settings.cluster_id,
         rates=rates.request(),
         limits=schedule.limits(),
         wait_for_others=running.wait_for_others,

@@ -9,7 +9,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.cli.kit import Kit
+from kafkakit.cli.context import CliContext
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_journal
@@ -120,7 +120,7 @@ def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
 
 
 def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kit, "input_allowed", True)
+    monkeypatch.setattr(CliContext, "input_allowed", True)
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         refused = desk.run(*words, stdin="y\n")
         assert refused.code == 1, words

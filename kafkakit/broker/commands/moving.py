@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.broker.commands.options import DrainOptions, Ids, New, Old, PlacementOptions
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.command_line import given_words
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
@@ -117,13 +117,13 @@ def _move(
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.wiring import write_file
 
-    kit, state_dir = kit_of(ctx), kit_of(ctx).settings.state_dir
-    consent.require_possible(kit)
+    cli, state_dir = cli_context(ctx), cli_context(ctx).settings.state_dir
+    consent.require_possible(cli)
     kind = Kind(asked.words["command"].removeprefix("broker "))
     listed = asked.words["brokers"]
-    again = " ".join([kit.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
+    again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
     back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
-    with open_session(kit, read_only=True) as session:
+    with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
         if not consent.dry_run:
@@ -131,26 +131,26 @@ def _move(
 
         def undo_of(operation: Operation) -> str:
             record = quote(str(records.path_of(operation)))
-            return f"{kit.program} broker rejoin {listed} --restore {record} {back}"
+            return f"{cli.program} broker rejoin {listed} --restore {record} {back}"
 
         request = MoveRequest(
             kind=kind,
             asked=asked,
             again=again,
             undo_of=undo_of,
-            cleanup=f"{kit.program} reassign cleanup --yes",
-            confirm=lambda question: consent.confirm(kit, f"{question} Cluster {cluster_id}."),
-            bootstrap=kit.settings.bootstrap_servers,
+            cleanup=f"{cli.program} reassign cleanup --yes",
+            confirm=lambda question: consent.confirm(cli, f"{question} Cluster {cluster_id}."),
+            bootstrap=cli.settings.bootstrap_servers,
             asks=not consent.yes,
             dry_run=consent.dry_run,
             replan=options.replan,
             ignore_warns=getattr(options, "ignore_warns", False),
         )
-        template = run_request(kit, "-", cluster_id, Consent(yes=True), rates, schedule, running)
-        access = partial(open_access, kit, cluster_id=cluster_id)
+        template = run_request(cli, "-", cluster_id, Consent(yes=True), rates, schedule, running)
+        access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
-            records, state_dir, kit.output, template, access, read_plan, again=again, undo_of=undo_of
+            records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
-        elections = Elections(partial(access, f"broker {kind}"), kit.output, Pace(), request.patience_s)
-        outcome = MoveOff(session.admin, session.clock, kit.output, records, runner, elections, request).run()
-    finish(kit, outcome_report(outcome))
+        elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.patience_s)
+        outcome = MoveOff(session.admin, session.clock, cli.output, records, runner, elections, request).run()
+    finish(cli, outcome_report(outcome))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
 from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
@@ -18,7 +18,7 @@ from kafkakit.reassign.commands.throttle import throttle
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
 
-@app.command("apply", cls=KitCommand)
+@app.command("apply", cls=CliCommand)
 @with_option_groups
 def apply(
     ctx: typer.Context,
@@ -44,7 +44,7 @@ def apply(
     _run(ctx, "apply", plan_file, consent, rates, schedule, running)
 
 
-@app.command("resume", cls=KitCommand, short_help="Go on with a run that was stopped or killed.")
+@app.command("resume", cls=CliCommand, short_help="Go on with a run that was stopped or killed.")
 @with_option_groups
 def resume(
     ctx: typer.Context,
@@ -67,7 +67,7 @@ def resume(
     _run(ctx, "resume", plan_file, consent, rates, schedule, running)
 
 
-@app.command("rollback", cls=KitCommand, short_help="Undo a plan: put every replica list back as it was.")
+@app.command("rollback", cls=CliCommand, short_help="Undo a plan: put every replica list back as it was.")
 @with_option_groups
 def rollback(
     ctx: typer.Context,
@@ -92,12 +92,12 @@ def rollback(
     _run(ctx, "rollback", plan_file, consent, rates, schedule, running)
 
 
-app.command("abort", cls=KitCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
-app.command("pause", cls=KitCommand, short_help="Let a run start nothing new.")(pause)
-app.command("continue", cls=KitCommand)(continue_run)
+app.command("abort", cls=CliCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
+app.command("pause", cls=CliCommand, short_help="Let a run start nothing new.")(pause)
+app.command("continue", cls=CliCommand)(continue_run)
 
 
-@app.command("verify", cls=KitCommand, short_help="Check that all is in place, in order and in sync.")
+@app.command("verify", cls=CliCommand, short_help="Check that all is in place, in order and in sync.")
 def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
@@ -117,20 +117,20 @@ def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     from kafkakit.reassign.act.verify import verify as run_verify
     from kafkakit.reassign.show.run import outcome_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     plan = read_plan(plan_file)
-    request = run_request(kit, plan_file, plan.cluster_id, Consent())
-    with open_access(kit, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
-        journal, _ = plan_journal(plan, kit.settings.state_dir, access.clock)
-        outcome = run_verify(plan, access, journal, kit.output, request)
-    finish(kit, outcome_report(outcome))
+    request = run_request(cli, plan_file, plan.cluster_id, Consent())
+    with open_access(cli, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
+        journal, _ = plan_journal(plan, cli.settings.state_dir, access.clock)
+        outcome = run_verify(plan, access, journal, cli.output, request)
+    finish(cli, outcome_report(outcome))
 
 
-app.command("status", cls=KitCommand, short_help="Show what moves, how fast, until when, and what stalls.")(status)
-app.command("list", cls=KitCommand, short_help="List the moves that run, by whomever, one a line.")(list_moves)
-app.command("throttle", cls=KitCommand, short_help="Change the throttle of the run at work.")(throttle)
-app.command("cleanup", cls=KitCommand, short_help="Remove throttles that runs on this host left behind.")(cleanup)
-app.command("simulate", cls=KitCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
+app.command("status", cls=CliCommand, short_help="Show what moves, how fast, until when, and what stalls.")(status)
+app.command("list", cls=CliCommand, short_help="List the moves that run, by whomever, one a line.")(list_moves)
+app.command("throttle", cls=CliCommand, short_help="Change the throttle of the run at work.")(throttle)
+app.command("cleanup", cls=CliCommand, short_help="Remove throttles that runs on this host left behind.")(cleanup)
+app.command("simulate", cls=CliCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
 
 
 def _run(
@@ -148,9 +148,9 @@ def _run(
     from kafkakit.reassign.act.run import prepare_run
     from kafkakit.reassign.show.run import outcome_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     plan = read_plan(plan_file)
-    request = run_request(kit, plan_file, plan.cluster_id, consent, rates, schedule, running)
-    with open_access(kit, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=consent.dry_run) as access:
-        outcome = prepare_run(plan, request, access, kit.settings.state_dir, kit.output).carry_out(verb)
-    finish(kit, outcome_report(outcome))
+    request = run_request(cli, plan_file, plan.cluster_id, consent, rates, schedule, running)
+    with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=consent.dry_run) as access:
+        outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
+    finish(cli, outcome_report(outcome))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 
 
 def cleanup(
@@ -41,15 +41,15 @@ def cleanup(
     from kafkakit.reassign.act.cleanup import CleanupRequest, clean
     from kafkakit.reassign.show.cleanup import cleanup_report
 
-    kit = kit_of(ctx)
-    only_shows = dry_run or not (yes or kit.input_allowed)
-    with open_session(kit, read_only=only_shows) as session:
+    cli = cli_context(ctx)
+    only_shows = dry_run or not (yes or cli.input_allowed)
+    with open_session(cli, read_only=only_shows) as session:
         access = session.claim("reassign cleanup")
-        journals = journal_files(kit.settings.state_dir, access.cluster_id)
+        journals = journal_files(cli.settings.state_dir, access.cluster_id)
         question = f"Change cluster {access.cluster_id}?"
         request = CleanupRequest(
-            confirm=None if only_shows else lambda: yes or kit.output.ask_typed(question),
+            confirm=None if only_shows else lambda: yes or cli.output.ask_typed(question),
             unthrottle_running=unthrottle_running,
         )
-        cleaned = clean(access.admin, access.clock, journals, kit.output, request)
-    finish(kit, cleanup_report(cleaned, kit.program, unthrottle_running=unthrottle_running))
+        cleaned = clean(access.admin, access.clock, journals, cli.output, request)
+    finish(cli, cleanup_report(cleaned, cli.program, unthrottle_running=unthrottle_running))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
 from kafkakit.cli.run_options import Consent
@@ -63,24 +63,24 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
     from kafkakit.reassign.act.control import RunRequester
     from kafkakit.reassign.show.run import outcome_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
     plan = read_plan(plan_file)
-    request = run_request(kit, plan_file, plan.cluster_id, consent)
-    access = partial(open_access, kit, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
-    with open_session(kit, read_only=True) as session:
+    request = run_request(cli, plan_file, plan.cluster_id, consent)
+    access = partial(open_access, cli, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
+    with open_session(cli, read_only=True) as session:
         requester = RunRequester(
-            lambda: session.control, session.clock, kit.settings.state_dir, session.requester, wait_s=wait_s
+            lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
         outcome = abort_plan(
             plan,
             request,
             access,
             requester,
-            kit.output,
-            confirm_stop=lambda: consent.confirm(kit, "Stop the run at work and cancel its moves?"),
+            cli.output,
+            confirm_stop=lambda: consent.confirm(cli, "Stop the run at work and cancel its moves?"),
         )
-    finish(kit, outcome_report(outcome))
+    finish(cli, outcome_report(outcome))
 
 
 def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused: bool) -> None:
@@ -93,16 +93,16 @@ def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused:
     from kafkakit.reassign.act.control import RunRequester, set_paused
     from kafkakit.reassign.show.control import pause_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
     word = "pause" if paused else "continue"
-    with open_session(kit, read_only=True) as session:
+    with open_session(cli, read_only=True) as session:
         requester = RunRequester(
-            lambda: session.control, session.clock, kit.settings.state_dir, session.requester, wait_s=wait_s
+            lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
         path = plan_file or requester.plan_at_work(session.cluster_id, word)
         plan = read_plan(path)
-        commands = run_request(kit, path, plan.cluster_id, Consent()).commands
-        access = partial(open_access, kit, f"reassign {word}", cluster_id=plan.cluster_id)
+        commands = run_request(cli, path, plan.cluster_id, Consent()).commands
+        access = partial(open_access, cli, f"reassign {word}", cluster_id=plan.cluster_id)
         result = set_paused(plan, commands, access, requester, paused=paused)
-    finish(kit, pause_report(path, result, paused=paused))
+    finish(cli, pause_report(path, result, paused=paused))

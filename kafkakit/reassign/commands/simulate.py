@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
 from kafkakit.cli.run_options import ScheduleOptions
@@ -45,11 +45,11 @@ def simulate(
     from kafkakit.reassign.show.simulate import simulate_report
     from kafkakit.topicmappr.api_act import observe
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     request = options.request(schedule)
     plan = read_plan(plan_file)
-    with open_session(kit, read_only=True) as session:
+    with open_session(cli, read_only=True) as session:
         scene = build_scene(plan, observe(session, snapshot), request)
     check_faults(scene, request)
-    cases = play_cases(scene, request, kit.output)
-    finish(kit, simulate_report(cases, scene.notes, plain=kit.output.plain_stdout))
+    cases = play_cases(scene, request, cli.output)
+    finish(cli, simulate_report(cases, scene.notes, plain=cli.output.plain_stdout))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.run_options import ThrottleBroker, ThrottleDirs
 
 
@@ -53,22 +53,22 @@ def throttle(
     from kafkakit.reassign.act.throttle import change_throttle
     from kafkakit.reassign.show.throttle import throttle_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     if len(words) > 2:
         raise UsageError(f"one plan file and one rate, not {len(words)} words", hint="kafkakit reassign throttle 40MB")
     request = read_request(words[-1], throttle_broker or [], throttle_dirs)
     if request.is_empty:
         raise UsageError("nothing to change", hint="name a rate, --throttle-broker or --throttle-dirs")
     wait_s = parse_duration(wait, "--wait")
-    state_dir = kit.settings.state_dir
-    with open_session(kit, read_only=True) as session:
+    state_dir = cli.settings.state_dir
+    with open_session(cli, read_only=True) as session:
         named = plan_journal(read_plan(words[0]), state_dir, session.clock)[0].name if len(words) == 2 else None
         result = change_throttle(
             request,
-            partial(open_access, kit, "reassign throttle"),
+            partial(open_access, cli, "reassign throttle"),
             RunRequester(lambda: session.control, session.clock, state_dir, session.requester, wait_s=wait_s),
             session.admin,
-            kit.output,
+            cli.output,
             journal=named,
         )
-    finish(kit, throttle_report(result))
+    finish(cli, throttle_report(result))

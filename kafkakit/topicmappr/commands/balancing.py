@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.balance_options import (
@@ -167,16 +167,16 @@ def run_balance(
     from kafkakit.topicmappr.show.rebalance import rebalance_report
     from kafkakit.wiring import write_file
 
-    kit, adding = kit_of(ctx), command == ADD_BROKERS
+    cli, adding = cli_context(ctx), command == ADD_BROKERS
     request = asked.request(command, output)
     output.check()
-    report_duplicates(request.brokers, kit.output)
+    report_duplicates(request.brokers, cli.output)
     seen = observed_storage(ctx, cluster)
-    with watching(kit.output) as watch:
+    with watching(cli.output) as watch:
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, watch)
 
     def other_bands() -> "Sequence[FrontierPoint]":
-        with watching(kit.output) as watch:
+        with watching(cli.output) as watch:
             watch.phase("other bands for the report")
             wider = beside_existing(request) if adding else request
             return frontier_points(seen.snapshot, wider, seen.facts, watch=watch)
@@ -185,5 +185,5 @@ def run_balance(
     if decided.stopped and not (plan.moves or plan.dir_moves):
         raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
     maps = (plan.reassignment,) if plan.moves else ()
-    saved = save_plan(plan, output, kit.program, write_file, series=maps, frontier=other_bands)
-    return finish(kit, rebalance_report(command, decided, request, saved, verbose=verbose))
+    saved = save_plan(plan, output, cli.program, write_file, series=maps, frontier=other_bands)
+    return finish(cli, rebalance_report(command, decided, request, saved, verbose=verbose))

@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.act.garbage import without_collector
@@ -49,7 +49,7 @@ def drain(
     from kafkakit.topicmappr.decide.drain.decision import decide_drain
     from kafkakit.topicmappr.decide.drain.request import DrainRequest
 
-    command, kit = "topicmappr drain", kit_of(ctx)
+    command, cli = "topicmappr drain", cli_context(ctx)
     request = DrainRequest(
         leaving=leaving.leaving,
         receiving=leaving.receiving,
@@ -65,7 +65,7 @@ def drain(
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
         output.check()
         seen = observed_storage(ctx, cluster)
-        with watching(kit.output) as watch:
+        with watching(cli.output) as watch:
             change = decide_drain(seen.snapshot, request, seen.facts, watch)
         return end_request(ctx, command, change, output)
     return plan_request(ctx, command, lambda state: decide_drain(state, request), output, cluster.snapshot)

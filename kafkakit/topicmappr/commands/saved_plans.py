@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
@@ -33,7 +33,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
     decoded = read_plan(plan, read_input)
     key = find_partition(decoded, partition)
     state = observed(ctx, snapshot) if snapshot is not None else None
-    return finish(kit_of(ctx), explain_report(explain_partition(decoded, key, state)))
+    return finish(cli_context(ctx), explain_report(explain_partition(decoded, key, state)))
 
 
 @with_option_groups
@@ -66,13 +66,13 @@ def replan(
     from kafkakit.topicmappr.show.replan import replan_report
     from kafkakit.wiring import read_input, write_file
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     output.check()
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
     seen = observed_storage(ctx, cluster)
-    with kit.output.progress("planning"):
+    with cli.output.progress("planning"):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
-    saved = save_plan(found.plan, output, kit.program, write_file, changed=found.differs)
+    saved = save_plan(found.plan, output, cli.program, write_file, changed=found.differs)
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)
-    return finish(kit, replan_report(found, source, saved, apply_command(kit.program, found.plan, file)))
+    return finish(cli, replan_report(found, source, saved, apply_command(cli.program, found.plan, file)))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.core.findings import FailOn
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.inspecting import inspector_of
@@ -47,14 +47,14 @@ def verify(
     from kafkakit.core.durations import parse_duration
     from kafkakit.streams.commits.show.findings import findings_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     max_age_s = None if max_age is None else parse_duration(max_age, "--max-age")
-    with session.open_session(kit, read_only=True) as opened:
+    with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         names = inspector.chosen_names(groups or [], all_groups=all_groups)
         looks = inspector.look_at(names, dates=max_age_s is not None)
         limits = inspector.limits()
-    return session.finish(kit, findings_report(looks, limits, inspector.cluster_id, max_age_s, fail_on))
+    return session.finish(cli, findings_report(looks, limits, inspector.cluster_id, max_age_s, fail_on))
 
 
 def limits(ctx: typer.Context, groups: options.Groups = None) -> None:
@@ -71,9 +71,9 @@ def limits(ctx: typer.Context, groups: options.Groups = None) -> None:
     """
     from kafkakit.streams.commits.show.limits_text import limits_report
 
-    kit = kit_of(ctx)
-    with session.open_session(kit, read_only=True) as opened:
+    cli = cli_context(ctx)
+    with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         found = inspector.limits()
         looks = inspector.commits_of(inspector.chosen_names(groups or [], all_groups=not groups))
-    session.finish(kit, limits_report(found, inspector.cluster_id, looks, is_named=bool(groups)))
+    session.finish(cli, limits_report(found, inspector.cluster_id, looks, is_named=bool(groups)))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.inspecting import inspector_of
@@ -35,11 +35,11 @@ def show(
     """
     from kafkakit.streams.commits.show.group_text import group_report
 
-    kit = kit_of(ctx)
-    with session.open_session(kit, read_only=True) as opened:
+    cli = cli_context(ctx)
+    with session.open_session(cli, read_only=True) as opened:
         look = inspector_of(ctx, opened, also).look_existing(group, within.scope)
-    report = group_report("show", look, columns=drawing.columns, style=drawing.style(kit))
-    session.finish(kit, report)
+    report = group_report("show", look, columns=drawing.columns, style=drawing.style(cli))
+    session.finish(cli, report)
 
 
 @with_option_groups
@@ -67,8 +67,8 @@ def explain(
     from kafkakit.streams.commits.decide.group_look import only_commit
     from kafkakit.streams.commits.show.explained import explained_report
 
-    kit = kit_of(ctx)
-    with session.open_session(kit, read_only=True) as opened:
+    cli = cli_context(ctx)
+    with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         look = inspector.look_existing(group, within.scope)
         facts = only_commit(look)
@@ -77,8 +77,8 @@ def explain(
         if facts.key is not None and facts.span is not None and facts.span.start <= at < facts.span.end:
             written = inspector.written(facts.key, at)
     found = explain_offset(facts, at, written)
-    addresses = kit.settings.bootstrap_servers or "HOST:PORT"
-    session.finish(kit, explained_report(facts, found, written, addresses))
+    addresses = cli.settings.bootstrap_servers or "HOST:PORT"
+    session.finish(cli, explained_report(facts, found, written, addresses))
 
 
 @with_option_groups
@@ -106,21 +106,21 @@ def watch(
     from kafkakit.streams.commits.act.watch import Shown, watch_group
     from kafkakit.streams.commits.show.group_text import group_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     every_s = parse_duration(interval, "--interval")
-    with session.open_session(kit, read_only=True) as opened:
+    with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         first = inspector.look_existing(group, within.scope)
-        with kit.output.screen() as screen:
+        with cli.output.screen() as screen:
             look = watch_group(
                 lambda: inspector.look(group, within.scope),
                 opened.clock,
-                kit.output,
-                Shown(screen, rows=options.DrawingOptions().rows, in_place=kit.output.animate),
+                cli.output,
+                Shown(screen, rows=options.DrawingOptions().rows, in_place=cli.output.animate),
                 first=first,
                 every_s=every_s,
                 count=count,
             )
     drawing = options.DrawingOptions()
-    report = group_report("watch", look, columns=drawing.columns, style=drawing.style(kit))
-    session.finish(kit, report)
+    report = group_report("watch", look, columns=drawing.columns, style=drawing.style(cli))
+    session.finish(cli, report)

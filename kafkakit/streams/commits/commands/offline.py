@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.commits.commands import options
@@ -46,11 +46,11 @@ def decode(
     from kafkakit.streams.commits.show.commit_text import commit_report
     from kafkakit.wiring import read_input, system_clock
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     text = metadata if metadata != "-" else text_of_stdin(read_input("-", MAX_STRING))
     at_ms = epoch_ms(system_clock().now())
     facts = facts_of(text, offset, limit_chars=limit, identity=committed_for.identity, at_ms=at_ms)
-    session.finish(kit, commit_report(facts, columns=drawing.columns, style=drawing.style(kit)))
+    session.finish(cli, commit_report(facts, columns=drawing.columns, style=drawing.style(cli)))
 
 
 @with_option_groups
@@ -80,7 +80,7 @@ def encode(
     from kafkakit.streams.commits.show.commit_text import encoded_report
     from kafkakit.wiring import read_input
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     source = "stdin" if document == "-" else document
     written = encode_document(
         read_commit(read_input(document, MAX_INPUT), source),
@@ -90,10 +90,10 @@ def encode(
         source=source,
     )
     if written.forgotten:
-        kit.output.warn(f"{written.forgotten:,} acknowledgements did not fit and are forgotten: they come again")
+        cli.output.warn(f"{written.forgotten:,} acknowledgements did not fit and are forgotten: they come again")
     if written.left_out:
-        kit.output.warn(f"{form} does not hold {', '.join(written.left_out)}: left out")
-    session.finish(kit, encoded_report(written))
+        cli.output.warn(f"{form} does not hold {', '.join(written.left_out)}: left out")
+    session.finish(cli, encoded_report(written))
 
 
 def diff(
@@ -123,4 +123,4 @@ def diff(
         changes = compare_shown(
             read_shown(read_input(before, MAX_INPUT), before), read_shown(read_input(after, MAX_INPUT), after)
         )
-    session.finish(kit_of(ctx), changes_report(changes))
+    session.finish(cli_context(ctx), changes_report(changes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import Kit
+from kafkakit.cli.command_classes import CliContext
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.decide.group_look import CommitScope
@@ -136,9 +136,9 @@ class DrawingOptions:
         """The terminal's rows, else 24."""
         return get_terminal_size().lines
 
-    def style(self, kit: Kit) -> DrawingStyle:
+    def style(self, cli: CliContext) -> DrawingStyle:
         """The characters to draw with: blocks where stdout takes them, ASCII elsewhere and where it was asked for."""
         from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS
 
         encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-        return ASCII if self.ascii_only or kit.terminal.is_dumb or encoding != "utf8" else BLOCKS
+        return ASCII if self.ascii_only or cli.terminal.is_dumb or encoding != "utf8" else BLOCKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.commits.commands import edit_options as options
 from kafkakit.streams.commits.commands.edit_run import asking, edited_cluster, lock_group, opening_of, show_plan
@@ -35,9 +35,9 @@ def undo(
     """
     from kafkakit.streams.commits.show.edits import outcome_report
 
-    kit = kit_of(ctx)
-    consent.check(is_answerable=kit.input_allowed)
-    with session.open_session(kit, read_only=not consent.apply) as opened:
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=not consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_undo(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
@@ -48,7 +48,7 @@ def undo(
             return show_plan(ctx, plan, "undo", journal)
         opening = opening_of(ctx, opened, plan, reason)
         outcome = cluster.undo(found, record, plan, opening, asking(ctx, plan, consent))
-    session.finish(kit, outcome_report(outcome))
+    session.finish(cli, outcome_report(outcome))
     return None
 
 
@@ -68,9 +68,9 @@ def finish(
     """
     from kafkakit.streams.commits.show.edits import outcome_report
 
-    kit = kit_of(ctx)
-    consent.check(is_answerable=kit.input_allowed)
-    with session.open_session(kit, read_only=not consent.apply) as opened:
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=not consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_finish(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
@@ -80,5 +80,5 @@ def finish(
         if not consent.apply:
             return show_plan(ctx, plan, "finish", journal)
         outcome = cluster.finish(found, record, plan, asking(ctx, plan, consent))
-    session.finish(kit, outcome_report(outcome))
+    session.finish(cli, outcome_report(outcome))
     return None

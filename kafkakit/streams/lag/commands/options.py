@@ -14,7 +14,7 @@ from kafkakit.streams.lag.decide.views.views import ViewLevel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkakit.cli.kit import Kit
+    from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
     from kafkakit.streams.lag.act.monitor import MonitorPace
     from kafkakit.streams.lag.act.watcher import MonitorContext, MonitoredCluster
@@ -53,11 +53,11 @@ class ClusterChoice:
         ),
     ] = "1s"
 
-    def monitored(self, kit: Kit) -> tuple[MonitoredCluster, ...]:
+    def monitored(self, cli: CliContext) -> tuple[MonitoredCluster, ...]:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
-        return tuple(_monitored(name, settings) for name, settings in self._settings(kit))
+        return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
 
-    def context(self, kit: Kit, pace: MonitorPace | None = None) -> MonitorContext:
+    def context(self, cli: CliContext, pace: MonitorPace | None = None) -> MonitorContext:
         """What the watchers of the clusters share."""
         from kafkakit.core.durations import parse_duration_or_zero
         from kafkakit.streams.lag.act.state_files import StateFiles
@@ -70,23 +70,23 @@ class ClusterChoice:
 
         return MonitorContext(
             clock=system_clock(),
-            warn=kit.output.warn,
-            states=StateFiles(kit.settings.state_dir / "lag", read, write_file),
+            warn=cli.output.warn,
+            states=StateFiles(cli.settings.state_dir / "lag", read, write_file),
             pace=pace,
             rules=MeasureRules(skew_ms=round(parse_duration_or_zero(self.skew, "--skew") * 1000)),
         )
 
-    def _settings(self, kit: Kit) -> tuple[tuple[str, Settings], ...]:
+    def _settings(self, cli: CliContext) -> tuple[tuple[str, Settings], ...]:
         from kafkakit.core.errors import UsageError
 
         if self.clusters is None:
-            return ((kit.settings.profile or kit.settings.bootstrap_servers or "cluster", kit.settings),)
+            return ((cli.settings.profile or cli.settings.bootstrap_servers or "cluster", cli.settings),)
         names = [name.strip() for name in self.clusters.split(",") if name.strip()]
         if not names:
             raise UsageError("--clusters names no profile", hint="kafkakit profile list names them")
         if len(names) != len(set(names)):
             raise UsageError("--clusters names a profile twice")
-        return tuple((name, kit.load_settings(name)) for name in names)
+        return tuple((name, cli.load_settings(name)) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

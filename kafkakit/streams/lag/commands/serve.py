@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.lag.commands.options import ClusterChoice
 
@@ -67,28 +67,28 @@ def serve(
     from kafkakit.streams.lag.show.pages import service_pages
     from kafkakit.streams.lag.show.service_metrics import published_datagrams
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     host, _ = parse_listen(listen)
-    clusters, context = which.monitored(kit), which.context(kit)
+    clusters, context = which.monitored(cli), which.context(cli)
     holder = this_holder("kafkakit streams lag serve")
     with ExitStack() as stack:
         sender = None if dogstatsd is None else stack.enter_context(closing(DogStatsd(dogstatsd)))
-        session = stack.enter_context(open_session(kit))
+        session = stack.enter_context(open_session(cli))
         shares = ClusterShares(
-            session.control, session.clock, holder, instance_name(holder), life_of=life_of, warn=kit.output.warn
+            session.control, session.clock, holder, instance_name(holder), life_of=life_of, warn=cli.output.warn
         )
-        service = LagService(Fleet(clusters, context), shares, session.clock, kit.output.say)
+        service = LagService(Fleet(clusters, context), shares, session.clock, cli.output.say)
         pages = service_pages(service.published, service.is_healthy, series)
         server = stack.enter_context(closing(LagServer(listen, pages)))
         if host not in ("127.0.0.1", "::1", "localhost"):
-            kit.output.warn(
+            cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"
             )
-        kit.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
+        cli.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
         run_service(
             service,
             session.clock,
-            report=kit.output.say,
+            report=cli.output.say,
             notify=notify_service,
             memory_bytes=resident_bytes,
             send=None if sender is None else lambda published: sender.send(published_datagrams(published, series)),
