@@ -160,21 +160,24 @@ class RunOptions:
     ] = "5m"
 
 
-def run_request(
-    cli: CliContext,
-    plan_file: str,
-    cluster_id: str,
-    consent: Consent,
-    rates: ThrottleOptions = ThrottleOptions(),
-    schedule: ScheduleOptions = ScheduleOptions(),
-    running: RunOptions = RunOptions(),
-) -> Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionOptions:
+    """All options of a command that carries plans out."""
+
+    consent: Consent = Consent()
+    rates: ThrottleOptions = ThrottleOptions()
+    schedule: ScheduleOptions = ScheduleOptions()
+    running: RunOptions = RunOptions()
+
+
+def run_request(cli: CliContext, plan_file: str, cluster_id: str, options: ExecutionOptions) -> Request:
     """The options as the request for a run; raises `UsageError` for a text that cannot be read."""
     from shlex import quote
 
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
     from kafkakit.execution.decide.outcome import Commands, Request
 
+    consent, rates, schedule, running = options.consent, options.rates, options.schedule, options.running
     return Request(
         commands=Commands(
             program=cli.program,

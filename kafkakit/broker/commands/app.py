@@ -9,7 +9,7 @@ from kafkakit.broker.commands.options import Comers, RejoinOptions
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.command_line import given_words
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
+from kafkakit.cli.run_options import Consent, ExecutionOptions
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
 
@@ -22,15 +22,7 @@ app.command("decommission", cls=CliCommand, short_help="Drain brokers and say wh
 
 @app.command("rejoin", cls=CliCommand, short_help="Bring brokers back, with their leaderships.")
 @with_option_groups
-def rejoin(
-    ctx: typer.Context,
-    brokers: Comers,
-    options: RejoinOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, execution: ExecutionOptions) -> None:
     """Bring brokers back that were down or emptied, and give them their leaderships back slowly.
 
     Waits until they are registered and unfenced and every copy on them is in sync, then elects them where they are
@@ -45,6 +37,7 @@ def rejoin(
     kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
     kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
     """
+    from dataclasses import replace as replace_fields
     from functools import partial
 
     from kafkakit.broker.act.elections import Elections
@@ -60,7 +53,8 @@ def rejoin(
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.wiring import write_file
 
-    cli, state_dir = cli_context(ctx), cli_context(ctx).settings.state_dir
+    cli, consent = cli_context(ctx), execution.consent
+    state_dir = cli.settings.state_dir
     ids = broker_ids(brokers, "ID")
     listed = ",".join(map(str, ids))
     again = " ".join([cli.program, "broker", "rejoin", listed, *given_words(ctx), "--yes"])
@@ -82,7 +76,7 @@ def rejoin(
         record = records.to_restore(options.restore, ids)
         if record is not None and not consent.dry_run:  # its own command must not be at work on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
-        template = run_request(cli, "-", cluster_id, Consent(yes=True), rates, schedule, running)
+        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
         access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again

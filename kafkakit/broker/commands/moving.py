@@ -10,7 +10,7 @@ from kafkakit.broker.commands.options import DrainOptions, Ids, New, Old, Placem
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.command_line import given_words
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
+from kafkakit.cli.run_options import Consent, ExecutionOptions
 
 if TYPE_CHECKING:
     from kafkakit.broker.decide.plans import Asked
@@ -19,15 +19,7 @@ _PLANNING = ("to", "placement", "min_rack_ids", "spread", "with_", "ignore_warns
 
 
 @with_option_groups
-def drain(
-    ctx: typer.Context,
-    brokers: Ids,
-    options: DrainOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
     """Empty brokers: leaderships first, then every replica, and make sure that none is left.
 
     Plans as `topicmappr drain` does, shows plan and time, asks, and carries it out as `reassign apply` does. Stop it
@@ -40,20 +32,11 @@ def drain(
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     """
-    _move(ctx, options.asked("drain", brokers, rates.throttle), options, consent, rates, schedule, running)
+    _move(ctx, options.asked("drain", brokers, execution.rates.throttle), options, execution)
 
 
 @with_option_groups
-def replace(
-    ctx: typer.Context,
-    old: Old,
-    with_: New,
-    options: PlacementOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions, execution: ExecutionOptions) -> None:
     """Give every replica of one broker to another, each in the same place of its list.
 
     The new broker also leads what the old one was the first to lead, once its copies are in sync. Exits with 4 when
@@ -65,19 +48,11 @@ def replace(
     kafkakit --profile prod broker replace 1004 --with 1009 --dry-run
     kafkakit --profile prod broker replace 1004 --with 1009 --throttle 20MB --yes
     """
-    _move(ctx, options.replacement(old, with_, rates.throttle), options, consent, rates, schedule, running)
+    _move(ctx, options.replacement(old, with_, execution.rates.throttle), options, execution)
 
 
 @with_option_groups
-def decommission(
-    ctx: typer.Context,
-    brokers: Ids,
-    options: DrainOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
     """Drain brokers, say whether they may be stopped for good, and name the last steps.
 
     They may when they hold no replica, lead nothing and are no controller, as far as they tell. Cautions name what
@@ -90,18 +65,11 @@ def decommission(
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
-    _move(ctx, options.asked("decommission", brokers, rates.throttle), options, consent, rates, schedule, running)
+    _move(ctx, options.asked("decommission", brokers, execution.rates.throttle), options, execution)
 
 
-def _move(
-    ctx: typer.Context,
-    asked: Asked,
-    options: PlacementOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def _move(ctx: typer.Context, asked: Asked, options: PlacementOptions, execution: ExecutionOptions) -> None:
+    from dataclasses import replace as replace_fields
     from functools import partial
     from shlex import quote
 
@@ -117,7 +85,8 @@ def _move(
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.wiring import write_file
 
-    cli, state_dir = cli_context(ctx), cli_context(ctx).settings.state_dir
+    cli, consent = cli_context(ctx), execution.consent
+    state_dir = cli.settings.state_dir
     consent.require_possible(cli)
     kind = Kind(asked.words["command"].removeprefix("broker "))
     listed = asked.words["brokers"]
@@ -146,7 +115,7 @@ def _move(
             replan=options.replan,
             ignore_warns=getattr(options, "ignore_warns", False),
         )
-        template = run_request(cli, "-", cluster_id, Consent(yes=True), rates, schedule, running)
+        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
         access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of

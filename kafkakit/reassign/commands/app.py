@@ -7,7 +7,7 @@ import typer
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
-from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
+from kafkakit.cli.run_options import ExecutionOptions
 from kafkakit.reassign.commands.cleanup import cleanup
 from kafkakit.reassign.commands.control import abort, continue_run, pause
 from kafkakit.reassign.commands.listing import list_moves
@@ -20,14 +20,7 @@ app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback
 
 @app.command("apply", cls=CliCommand)
 @with_option_groups
-def apply(
-    ctx: typer.Context,
-    plan_file: PlanFile,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
     """Move replicas as the plan says, and make sure that they arrived.
 
     The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the
@@ -41,19 +34,12 @@ def apply(
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     """
-    _run(ctx, "apply", plan_file, consent, rates, schedule, running)
+    _run(ctx, "apply", plan_file, options)
 
 
 @app.command("resume", cls=CliCommand, short_help="Go on with a run that was stopped or killed.")
 @with_option_groups
-def resume(
-    ctx: typer.Context,
-    plan_file: PlanFile,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
     """Go on with a run that was stopped or killed, in its direction, with its throttle.
 
     Refused when no run of the plan was begun here, and when it is paused (`reassign continue` lets it go on).
@@ -64,19 +50,12 @@ def resume(
     kafkakit --profile prod reassign resume p.json
     kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
     """
-    _run(ctx, "resume", plan_file, consent, rates, schedule, running)
+    _run(ctx, "resume", plan_file, options)
 
 
 @app.command("rollback", cls=CliCommand, short_help="Undo a plan: put every replica list back as it was.")
 @with_option_groups
-def rollback(
-    ctx: typer.Context,
-    plan_file: PlanFile,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
     Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is
@@ -89,7 +68,7 @@ def rollback(
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    _run(ctx, "rollback", plan_file, consent, rates, schedule, running)
+    _run(ctx, "rollback", plan_file, options)
 
 
 app.command("abort", cls=CliCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
@@ -119,7 +98,7 @@ def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
 
     cli = cli_context(ctx)
     plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, Consent())
+    request = run_request(cli, plan_file, plan.cluster_id, ExecutionOptions())
     with open_access(cli, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
         journal, _ = plan_journal(plan, cli.settings.state_dir, access.clock)
         outcome = run_verify(plan, access, journal, cli.output, request)
@@ -133,15 +112,7 @@ app.command("cleanup", cls=CliCommand, short_help="Remove throttles that runs on
 app.command("simulate", cls=CliCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
 
 
-def _run(
-    ctx: typer.Context,
-    verb: str,
-    plan_file: str,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def _run(ctx: typer.Context, verb: str, plan_file: str, options: ExecutionOptions) -> None:
     from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access
@@ -150,7 +121,7 @@ def _run(
 
     cli = cli_context(ctx)
     plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, consent, rates, schedule, running)
-    with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=consent.dry_run) as access:
+    request = run_request(cli, plan_file, plan.cluster_id, options)
+    with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=options.consent.dry_run) as access:
         outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
     finish(cli, outcome_report(outcome))

@@ -56,7 +56,7 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
     from functools import partial
 
     from kafkakit.cli.plan_file import read_plan
-    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.run_options import ExecutionOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.abort import abort_plan
@@ -66,7 +66,7 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
     cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
     plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, consent)
+    request = run_request(cli, plan_file, plan.cluster_id, ExecutionOptions(consent=consent))
     access = partial(open_access, cli, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
     with open_session(cli, read_only=True) as session:
         requester = RunRequester(
@@ -87,7 +87,7 @@ def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused:
     from functools import partial
 
     from kafkakit.cli.plan_file import read_plan
-    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.run_options import ExecutionOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.control import RunRequester, set_paused
@@ -102,7 +102,7 @@ def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused:
         )
         path = plan_file or requester.plan_at_work(session.cluster_id, word)
         plan = read_plan(path)
-        commands = run_request(cli, path, plan.cluster_id, Consent()).commands
+        commands = run_request(cli, path, plan.cluster_id, ExecutionOptions()).commands
         access = partial(open_access, cli, f"reassign {word}", cluster_id=plan.cluster_id)
         result = set_paused(plan, commands, access, requester, paused=paused)
     finish(cli, pause_report(path, result, paused=paused))

@@ -12,6 +12,7 @@ from kafkakit.core.quantities import parse_size
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
 from kafkakit.topicmappr.commands.options import (
+    AllTopicsOptions,
     Brokers,
     HeadRoom,
     LocalityScoped,
@@ -56,13 +57,6 @@ class AddedBrokers(TargetBrokers):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandGoal:
-    """The balance that new brokers are brought to."""
-
-    band: Band = field(default="10%", metadata=RECORDED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BalanceGoal:
     """What loads should look like in the end; nothing given: kafka-kit's thresholds."""
 
@@ -76,6 +70,15 @@ class BalanceGoal:
             metavar="PERCENT", help="Bring every broker's count of replicas within this part of an equal share."
         ),
     ] = field(default="", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandGoal(BalanceGoal):
+    """The balance that new brokers are brought to."""
+
+    band: Band = field(default="10%", metadata=RECORDED)
+    free_range: str = field(default="", init=False)
+    count_band: str = field(default="", init=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,16 +174,16 @@ class Pins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalanceOptions:
-    """The groups of a balance; one that a command lacks is as one that was not given."""
+    """The groups of a balance."""
 
     brokers: TargetBrokers
     topics: TopicOptions
     goal: BalanceGoal
     budget: BalanceBudget
-    thresholds: Thresholds = Thresholds()
-    tolerances: Tolerances = Tolerances()
+    thresholds: Thresholds
+    tolerances: Tolerances
     rules: MovingRules
-    dirs: DirBalance = DirBalance()
+    dirs: DirBalance
     pins: Pins
 
     def request(self, command: str, output: PlanDestination) -> "RebalanceRequest":
@@ -220,3 +223,21 @@ class BalanceOptions:
             optimize_leadership=self.pins.optimize_leadership,
             words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleOptions(BalanceOptions):
+    """The same without the choice of brokers that give: all that are not new do."""
+
+    thresholds: Thresholds = field(default=Thresholds(), init=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOptions(ScaleOptions):
+    """The same for brokers that may hold replicas already: a band is the only goal."""
+
+    brokers: AddedBrokers
+    topics: AllTopicsOptions
+    goal: BandGoal
+    tolerances: Tolerances = field(default=Tolerances(), init=False)
+    dirs: DirBalance = field(default=DirBalance(), init=False)

@@ -8,25 +8,15 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.balance_options import (
-    AddedBrokers,
-    BalanceBudget,
-    BalanceGoal,
+    AddOptions,
     BalanceOptions,
-    BandGoal,
-    DirBalance,
-    MovingRules,
-    Pins,
-    TargetBrokers,
-    Thresholds,
-    Tolerances,
+    ScaleOptions,
 )
 from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.options import (
-    AllTopicsOptions,
     KafkaKitClusterOptions,
     MapOutput,
     PlanOutput,
-    TopicOptions,
 )
 
 if TYPE_CHECKING:
@@ -41,15 +31,7 @@ ADD_BROKERS = "topicmappr add-brokers"
 @with_option_groups
 def rebalance(
     ctx: typer.Context,
-    brokers: TargetBrokers,
-    topics: TopicOptions,
-    goal: BalanceGoal,
-    budget: BalanceBudget,
-    thresholds: Thresholds,
-    tolerances: Tolerances,
-    rules: MovingRules,
-    dirs: DirBalance,
-    pins: Pins,
+    asked: BalanceOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -68,31 +50,13 @@ def rebalance(
     kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -1 --plan p.json
     kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -2 --band 5% --max-moved-bytes 2TiB
     """
-    asked = BalanceOptions(
-        brokers=brokers,
-        topics=topics,
-        goal=goal,
-        budget=budget,
-        thresholds=thresholds,
-        tolerances=tolerances,
-        rules=rules,
-        dirs=dirs,
-        pins=pins,
-    )
     return run_balance(ctx, "topicmappr rebalance", asked, output, cluster, verbose=verbose)
 
 
 @with_option_groups
 def scale(
     ctx: typer.Context,
-    brokers: TargetBrokers,
-    topics: TopicOptions,
-    goal: BalanceGoal,
-    budget: BalanceBudget,
-    tolerances: Tolerances,
-    rules: MovingRules,
-    dirs: DirBalance,
-    pins: Pins,
+    asked: ScaleOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -107,28 +71,13 @@ def scale(
     \b
     kafkakit --profile prod topicmappr scale --topics '.*' --brokers -1,1007,1008 --plan p.json
     """
-    asked = BalanceOptions(
-        brokers=brokers,
-        topics=topics,
-        goal=goal,
-        budget=budget,
-        tolerances=tolerances,
-        rules=rules,
-        dirs=dirs,
-        pins=pins,
-    )
     return run_balance(ctx, "topicmappr scale", asked, output, cluster, verbose=verbose)
 
 
 @with_option_groups
 def add_brokers(
     ctx: typer.Context,
-    brokers: AddedBrokers,
-    topics: AllTopicsOptions,
-    goal: BandGoal,
-    budget: BalanceBudget,
-    rules: MovingRules,
-    pins: Pins,
+    asked: AddOptions,
     output: PlanOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -139,9 +88,6 @@ def add_brokers(
     The brokers to add may hold replicas already. Exits 4 when the band cannot be reached, naming the nearest
     that can.
     """
-    asked = BalanceOptions(
-        brokers=brokers, topics=topics, goal=BalanceGoal(band=goal.band), budget=budget, rules=rules, pins=pins
-    )
     return run_balance(ctx, ADD_BROKERS, asked, output, cluster, verbose=verbose)
 
 

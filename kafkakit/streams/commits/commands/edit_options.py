@@ -12,6 +12,7 @@ from kafkakit.streams.commits.commands.word_options import DialectWord
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.act.edit_observation import PartitionScope
+    from kafkakit.streams.commits.decide.editing.journal import Opening
     from kafkakit.streams.commits.decide.editing.plan import EditPlan
     from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb
 
@@ -154,6 +155,27 @@ class EditConsent:
                 f"the plan is {plan.fingerprint} now, not {self.expect}: the group's commits or the logs changed",
                 hint="look at the plan again, without --apply",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordEditOptions:
+    """An edit of records that are named by their offsets."""
+
+    group: Group
+    offsets: Offsets
+    choice: PartitionChoice
+    allowances: EditAllowances
+    reason: Reason = ""
+    consent: EditConsent
+
+
+def opening_of(plan: EditPlan, reason: str) -> Opening:
+    """The first line of the plan's journal: whose edit it is, and why."""
+    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.streams.commits.decide.editing.journal import opening_for
+
+    holder = this_holder(f"streams commits {plan.verb}")
+    return opening_for(plan, who=f"{holder.user}@{holder.host}", reason=reason)
 
 
 def dialect_name(word: str) -> str:

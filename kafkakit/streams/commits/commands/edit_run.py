@@ -9,12 +9,12 @@ import typer
 
 from kafkakit.cli import session
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.streams.commits.commands.edit_options import opening_of
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.act.edit_observation import PartitionScope
     from kafkakit.streams.commits.act.edited_cluster import EditedCluster
     from kafkakit.streams.commits.commands.edit_options import EditConsent
-    from kafkakit.streams.commits.decide.editing.journal import Opening
     from kafkakit.streams.commits.decide.editing.plan import EditPlan
     from kafkakit.streams.commits.decide.editing.request import EditRequest
 
@@ -44,7 +44,7 @@ def edit(
         cluster.check_no_interrupted(group, applies=consent.apply)
         if not consent.apply:
             return show_plan(ctx, plan, verb_name(request.verb), group)
-        outcome = cluster.carry_out(plan, opening_of(ctx, opened, plan, reason), asking(ctx, plan, consent))
+        outcome = cluster.carry_out(plan, opening_of(plan, reason), asking(ctx, plan, consent))
     undo = f"{cli.program} streams commits undo last --group {quote(group)} --apply"
     session.finish(cli, outcome_report(outcome, undo))
     return None
@@ -98,13 +98,3 @@ def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable
     if plan.changes:
         output.say(render_plan(plan))
     return None if consent.yes else output.ask_typed
-
-
-def opening_of(ctx: typer.Context, opened: session.ClusterSession, plan: EditPlan, reason: str) -> Opening:
-    """The first line of the plan's journal: whose edit it is, and why."""
-    from kafkakit.adapters.own_process import this_holder
-    from kafkakit.streams.commits.decide.editing.journal import opening_for
-
-    del ctx, opened
-    holder = this_holder(f"streams commits {plan.verb}")
-    return opening_for(plan, who=f"{holder.user}@{holder.host}", reason=reason)

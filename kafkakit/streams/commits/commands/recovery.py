@@ -8,7 +8,7 @@ from kafkakit.cli import session
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.commits.commands import edit_options as options
-from kafkakit.streams.commits.commands.edit_run import asking, edited_cluster, lock_group, opening_of, show_plan
+from kafkakit.streams.commits.commands.edit_run import asking, edited_cluster, lock_group, show_plan
 
 
 @with_option_groups
@@ -46,7 +46,7 @@ def undo(
         consent.check_expected(plan)
         if not consent.apply:
             return show_plan(ctx, plan, "undo", journal)
-        opening = opening_of(ctx, opened, plan, reason)
+        opening = options.opening_of(plan, reason)
         outcome = cluster.undo(found, record, plan, opening, asking(ctx, plan, consent))
     session.finish(cli, outcome_report(outcome))
     return None
