@@ -64,7 +64,7 @@ class CliContext:
         return self.load_settings()
 
     def load_settings(self, profile: str | None = None) -> Settings:
-        """Merge the configuration anew, for the named profile when one is given."""
+        """Merge the configuration again, for the named profile when one is given."""
         given = self.given
         if profile is not None:
             given = given.for_profile(profile)

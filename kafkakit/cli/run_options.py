@@ -149,11 +149,11 @@ class RunOptions:
         bool,
         typer.Option(
             "--wait-for-others/--refuse-others",
-            help="Wait while somebody else moves planned partitions, or refuse; such a move is never overwritten.",
+            help="Wait while another process moves planned partitions, or refuse; such a move is never overwritten.",
         ),
     ] = False
     allow_drift: Annotated[
-        bool, typer.Option("--allow-drift", help="Go on although other partitions or racks changed since the plan.")
+        bool, typer.Option("--allow-drift", help="Continue although other partitions or racks changed since the plan.")
     ] = False
     stall_timeout: Annotated[
         str, typer.Option("--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long.")

@@ -227,11 +227,11 @@ def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(de
     (record,) = desk.records()
     again = "kafkakit --profile p broker drain 1 --to 4,5 --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
-    assert f"go on: {again}" in ran.stderr
+    assert f"to resume: {again}" in ran.stderr
     assert f"undo: {undo}" in ran.stderr
     assert json.loads(record.read_bytes())["stage"] == "moving"
     dry = desk.run("drain", "1", "--to", "4,5", "--dry-run")
-    assert (dry.code, "going on with" in dry.stderr) == (0, True)
+    assert (dry.code, "resuming " in dry.stderr) == (0, True)
     other = desk.run("drain", "1", "--dry-run")
     assert "made with other options; --replan makes a new one" in other.stderr
     desk.cluster.replication.line_rate = 100 * MB
@@ -330,4 +330,4 @@ def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
     desk.cluster.kill(1)
     late = desk.run("rejoin", "1", "--yes", "--wait", "10s")
     assert late.code == 75
-    assert "hint: start it, then go on: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr
+    assert "hint: start it, then run: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr

@@ -44,7 +44,7 @@ def test_a_drain_stops_at_its_budget_and_says_how_to_go_on(home: Home) -> None:
     assert "2 replicas to copy (1010 B); lower bound 2 replicas, gap 0 (optimal)" in ran.stdout
     assert (
         "note: --max-moved-bytes 1010 B leaves 1 partition for later, 1 replica to copy (2.93 KiB); "
-        "carry this plan out and give the same command again to go on"
+        "carry this plan out and give the same command again to continue"
     ) in ran.stdout
     plan = plan_of(home)
     assert plan["request"]["max-moved-bytes"] == "1010B"

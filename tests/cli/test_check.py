@@ -162,26 +162,26 @@ def metrics_of(monkeypatch: pytest.MonkeyPatch, free: int) -> tuple[FakeStorageM
     metrics = FakeStorageMetrics(FakeClock(SystemClock().now()))
     metrics.put_sizes({TopicPartition("t", n): 500 for n in range(3)})
     metrics.put_free({1: free, 2: 8_500, 3: 8_500})
-    asked: list[tuple[str, str]] = []
+    requested: list[tuple[str, str]] = []
 
     def opened(source: SizesFrom, address: str, prefix: str) -> FakeStorageMetrics:
         assert source is SizesFrom.ZOOKEEPER
-        asked.append((address, prefix))
+        requested.append((address, prefix))
         return metrics
 
     monkeypatch.setattr(wiring, "open_storage_metrics", opened)
-    return metrics, asked
+    return metrics, requested
 
 
 def test_sizes_of_the_znodes_with_the_rest_of_a_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     save(home, good())
-    metrics, asked = metrics_of(monkeypatch, free=0)
+    metrics, requested = metrics_of(monkeypatch, free=0)
     assert home.run(*CHECK).code == 0
-    assert asked == [], "nobody asks ZooKeeper unless told"
+    assert requested == [], "nobody asks ZooKeeper unless told"
     environment = {"TOPICMAPPR_ZK_ADDR": "zk1:2181,zk2:2181", "TOPICMAPPR_ZK_METRICS_PREFIX": "other"}
     ran = home.run(*CHECK, "--sizes-from", "zookeeper", "-o", "json", env=environment)
     assert ran.code == 1
-    assert asked == [("zk1:2181,zk2:2181", "other")]
+    assert requested == [("zk1:2181,zk2:2181", "other")]
     assert metrics.closed
     assert ran.json["sizes"]["source"] == "fake metrics"
     assert "broker-share" in {f["rule"] for f in ran.json["findings"]}

@@ -256,7 +256,7 @@ def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk)
     stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
     assert stopped.code == 130
     options = "--yes --allow-drift --max-moves-in-flight 7 --ingest-sample 0 --stall-timeout 9m"
-    assert f"go on: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
+    assert f"to resume: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
     assert desk.run("apply", "--yes").code == 2
     assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0
 
@@ -342,7 +342,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     assert (paused.code, paused.json["paused"], paused.json["run"]) == (0, True, "")
     refused = desk.run("resume", "--yes")
     assert refused.code == 2
-    assert f"hint: let it go on: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
+    assert f"hint: to continue it: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
     assert desk.run_without_plan("continue").stdout.startswith("no longer paused")
     assert desk.run_without_plan("pause").stdout.startswith("paused: no run is at work")
     going = desk.run("continue")

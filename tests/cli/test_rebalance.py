@@ -682,9 +682,9 @@ def test_a_budget_of_few_moves_buys_something(home: Home, moves: int) -> None:
 
 def test_the_goal_that_a_refusal_names_can_be_had(home: Home) -> None:
     crowded(home)
-    asked = ["topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--snapshot", "s.json"]
-    refused = home.run(*asked, "--band", "0%")
+    requested = ["topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--snapshot", "s.json"]
+    refused = home.run(*requested, "--band", "0%")
     assert refused.code == 4
     named = re.search(r"a plan was found for --band (\S+)", refused.stderr)
     assert named is not None
-    assert home.run(*asked, "--band", named[1]).code == 0
+    assert home.run(*requested, "--band", named[1]).code == 0

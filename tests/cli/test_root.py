@@ -200,7 +200,7 @@ def raising(error: BaseException) -> Any:
         (OperationFailedError("failed"), 1, "error: failed\n"),
         (InfeasibleError("cannot", reasons=("r1", "r2")), 4, "  r1\n  r2\nerror: cannot\n"),
         (TryLaterError("busy"), 75, "error: busy\n"),
-        (InterruptedRunError("stopped", hint="kafkakit go on"), 130, "error: stopped\nhint: kafkakit go on\n"),
+        (InterruptedRunError("stopped", hint="kafkakit continue"), 130, "error: stopped\nhint: kafkakit continue\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (typer.Abort(), 1, "error: aborted\n"),
         (typer.Exit(3), 3, ""),
@@ -283,11 +283,11 @@ def test_an_interrupted_run_that_sigterm_stopped_exits_143(home: Home, tool: dic
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
         except KeyboardInterrupt:
-            raise InterruptedRunError("the move goes on", hint="kafkakit reassign apply p.json") from None
+            raise InterruptedRunError("the move continues", hint="kafkakit reassign apply p.json") from None
 
     tool["act"] = act
     ran = home.run("tool", "act")
-    assert (ran.code, ran.stderr) == (143, "error: the move goes on\nhint: kafkakit reassign apply p.json\n")
+    assert (ran.code, ran.stderr) == (143, "error: the move continues\nhint: kafkakit reassign apply p.json\n")
 
 
 def test_a_second_sigterm_does_not_disturb_the_clean_up(home: Home, tool: dict[str, Any]) -> None:

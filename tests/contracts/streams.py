@@ -313,9 +313,9 @@ class LogContract:
         a, b = TP(topic, 0), TP(topic, 1)
         rig.append(a, [b"x"] * 2)
         rig.append(b, [b"y"] * 3)
-        rig.log.ask_ahead({a: 0, b: 0, NOWHERE: 0}, max_bytes=1 << 20, wait_ms=100)
+        rig.log.request_ahead({a: 0, b: 0, NOWHERE: 0}, max_bytes=1 << 20, wait_ms=100)
         assert headers(fetched(rig, {a: 0})[a].records) == [(0, 1, 2)]
-        # One from another offset is asked anew, one from the same is not lost.
+        # One from another offset is asked again, one from the same is not lost.
         assert fetched(rig, {a: 2})[a].records == b""
         assert headers(fetched(rig, {b: 0})[b].records) == [(0, 2, 3)]
 

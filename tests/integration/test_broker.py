@@ -91,7 +91,7 @@ def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
         done = kit(brokers, "drain", str(A), "--throttle", "80MB", *QUICK, "-o", "json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["verdict"] == "done"
-        assert f"going on with {record}" in done.stderr
+        assert f"resuming {record}" in done.stderr
         assert all(A not in found for found in replicas(admin, "drained").values())
         assert throttles(admin, "drained") == {}
         again = kit(brokers, "drain", str(A), *QUICK)

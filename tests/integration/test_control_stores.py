@@ -142,7 +142,7 @@ def test_one_lease_in_zookeeper(zookeeper_rig: ZooKeeperRig) -> None:
 
 
 def survives(
-    store: ControlStore, fresh: ControlStore, path: str, cut: Callable[[], None], mend: Callable[[], None]
+    store: ControlStore, fresh: ControlStore, path: str, cut: Callable[[], None], repair: Callable[[], None]
 ) -> None:
     """Count, take the store away, count on, bring it back: errors are TryLaterError, and no count is lost.
 
@@ -164,7 +164,7 @@ def survives(
         except ConflictError:
             pass  # known without asking, as the version is an old one
     finally:
-        mend()
+        repair()
     end = time.monotonic() + 60
     while found is None:
         try:

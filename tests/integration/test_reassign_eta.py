@@ -1,4 +1,4 @@
-"""Sixty moves on real brokers under a throttle: foretold first, told at the end by how much that was missed."""
+"""Sixty moves on real brokers under a throttle: forecast first, told at the end by how much that was missed."""
 
 import json
 import re

@@ -172,7 +172,7 @@ def in_place(admin: ClusterAdmin, plan: Plan) -> bool:
 
 
 def go_on_if_it_ended(cluster: SandboxCluster, admin: ClusterAdmin, path: str, code: int, told: str) -> None:
-    """A broker that is away for longer than a run waits ends it with 1, and by name; once it is back, it goes on."""
+    """A broker that is away for longer than a run waits ends it with 1, and by name; once it is back, it continues."""
     if code == 0:
         return
     assert code == 1, told
@@ -242,7 +242,7 @@ def test_controller_killed_and_returned(brokers: SandboxCluster, admin: ClusterA
 
 
 def test_a_log_dir_takes_no_more(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:
-    """Writes into the destination's dir fail, as on a full disk: named, nothing more is sent, and repaired it goes on.
+    """Writes into the dir fail, as on a full disk: it is named, no more is sent; once repaired, the run continues.
 
     A limit of the broker's file sizes does it without a small disk, which only root could make.
     """
@@ -314,7 +314,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
                 assert admin.reassign({second: (C, A, B)}) == {second: None}
                 code, told = finished(process)
             assert code == 0, told
-            assert "somebody else moves planned partitions, waiting for the end of it: theirs-2" in told
+            assert "another process moves planned partitions, waiting for the end of it: theirs-2" in told
         assert in_place(admin, plan)
         back = kit(brokers, "rollback", path, *QUICK)
         assert back.returncode == 0, back.stderr

@@ -86,7 +86,7 @@ def controller_of(cluster: SandboxCluster) -> int | None:
 def test_zookeeper_away_for_a_minute_is_waited_for(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    """Four times as long as a lease runs: nothing new is begun meanwhile, and then the same run goes on."""
+    """Four times as long as a lease runs: nothing new is begun meanwhile, and then the same run continues."""
     make_guarded(brokers, admin, "minute", 3 * MB)
     path = save(plan := make_plan(admin, spread("minute")), tmp_path)
     with traffic(brokers, "minute", 3) as flow:

@@ -287,7 +287,7 @@ def test_an_up_killed_half_way_is_cleared_by_down(home: Home, spare: str) -> Non
 
 
 def test_down_signals_no_stranger(home: Home, spare: str, cluster: SandboxCluster) -> None:
-    """A record whose pid belongs to somebody else by now, as after a reboot."""
+    """A record whose pid belongs to another process by now, as after a reboot."""
     stranger = subprocess.Popen(["/bin/sleep", "60"])
     try:
         store = home.store(spare)

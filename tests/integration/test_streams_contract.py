@@ -172,7 +172,7 @@ class TestKraft(GroupsContract, LogContract):
         assert rig.groups.committed(group) == commits
 
     def test_a_lost_leader_of_the_offsets_topic_heals(self, rig: KafkaRig) -> None:
-        """It is the coordinator too: reads and commits go on with the next one."""
+        """It is the coordinator too: reads and commits continue with the next one."""
         log_key, group = TP(OFFSETS, 0), rig.new_group()
         rig.groups.commit(group, {TP(rig.new_topic(), 0): CommittedOffset(offset=1)})
         leader = rig.log.places([OFFSETS])[OFFSETS].leaders[0]

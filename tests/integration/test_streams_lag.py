@@ -1,4 +1,4 @@
-"""The lag monitor on real brokers: groups of every kind, transactions, a poison pill, topics made anew, the program."""
+"""The lag monitor on real brokers: groups of every kind, transactions, a poison pill, topics recreated, the program."""
 
 import json
 import subprocess
@@ -117,7 +117,7 @@ def test_a_poison_pill_is_one_pending_record_and_nearly_no_live_lag(watch: Watch
 def test_no_sample_survives_a_topic_made_anew(watch: Watch) -> None:
     key = new_topic(watch.cluster)
     produce(watch.cluster, key, [b"x"] * 1000)
-    group = f"anew-{key.topic}"
+    group = f"again-{key.topic}"
     commit_with_kafka_python(watch.cluster, group, {key: (900, "")})
     watch.until(group, key, lambda r: r.lag == 100)
     with closing(watch.cluster.open_admin()) as admin:

@@ -81,7 +81,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
         )
-        elections = Elections(partial(access, "broker rejoin"), cli.output, pace, request.patience_s)
+        elections = Elections(partial(access, "broker rejoin"), cli.output, pace, request.retry_limit_s)
         rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
     finish(cli, outcome_report(outcome))

@@ -13,7 +13,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, ExecutionOptions
 
 if TYPE_CHECKING:
-    from kafkakit.broker.decide.plans import Asked
+    from kafkakit.broker.decide.plans import OperationGoal
 
 _PLANNING = ("to", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
 
@@ -23,7 +23,7 @@ def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: Ex
     """Empty brokers: leaderships first, then every replica, and make sure that none is left.
 
     Plans as `topicmappr drain` does, shows plan and time, asks, and carries it out as `reassign apply` does. Stop it
-    at any time and run it again: it goes on where it was. Exits with 0 only when the brokers hold and lead nothing.
+    at any time and run it again: it continues where it was. Exits with 0 only when the brokers hold and lead nothing.
 
     Examples:
 
@@ -32,7 +32,7 @@ def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: Ex
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     """
-    _move(ctx, options.asked("drain", brokers, execution.rates.throttle), options, execution)
+    _move(ctx, options.goal("drain", brokers, execution.rates.throttle), options, execution)
 
 
 @with_option_groups
@@ -65,10 +65,10 @@ def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execut
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
-    _move(ctx, options.asked("decommission", brokers, execution.rates.throttle), options, execution)
+    _move(ctx, options.goal("decommission", brokers, execution.rates.throttle), options, execution)
 
 
-def _move(ctx: typer.Context, asked: Asked, options: PlacementOptions, execution: ExecutionOptions) -> None:
+def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, execution: ExecutionOptions) -> None:
     from dataclasses import replace as replace_fields
     from functools import partial
     from shlex import quote
@@ -88,15 +88,15 @@ def _move(ctx: typer.Context, asked: Asked, options: PlacementOptions, execution
     cli, consent = cli_context(ctx), execution.consent
     state_dir = cli.settings.state_dir
     consent.require_possible(cli)
-    kind = Kind(asked.words["command"].removeprefix("broker "))
-    listed = asked.words["brokers"]
+    kind = Kind(goal.words["command"].removeprefix("broker "))
+    listed = goal.words["brokers"]
     again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
     back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
         if not consent.dry_run:
-            session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, asked.brokers, asked.onto)))
+            session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
 
         def undo_of(operation: Operation) -> str:
             record = quote(str(records.path_of(operation)))
@@ -104,7 +104,7 @@ def _move(ctx: typer.Context, asked: Asked, options: PlacementOptions, execution
 
         request = MoveRequest(
             kind=kind,
-            asked=asked,
+            goal=goal,
             again=again,
             undo_of=undo_of,
             cleanup=f"{cli.program} reassign cleanup --yes",
@@ -120,6 +120,6 @@ def _move(ctx: typer.Context, asked: Asked, options: PlacementOptions, execution
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
-        elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.patience_s)
+        elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.retry_limit_s)
         outcome = MoveOff(session.admin, session.clock, cli.output, records, runner, elections, request).run()
     finish(cli, outcome_report(outcome))

@@ -12,7 +12,7 @@ from kafkakit.placement.choices import PlaceBy
 
 if TYPE_CHECKING:
     from kafkakit.broker.act.elections import Pace
-    from kafkakit.broker.decide.plans import Asked
+    from kafkakit.broker.decide.plans import OperationGoal
 
 MOST_BROKERS = 100
 
@@ -24,7 +24,7 @@ Comers = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOptions:
-    """Where replicas of a broker may go, and whether an interrupted operation is planned anew."""
+    """Where replicas of a broker may go, and whether an interrupted operation is planned again."""
 
     placement: Annotated[
         PlaceBy | None,
@@ -42,17 +42,17 @@ class PlacementOptions:
     replan: Annotated[
         bool,
         typer.Option(
-            "--replan", help="Cancel what an interrupted operation has in flight, and plan the rest anew from there."
+            "--replan", help="Cancel what an interrupted operation has in flight, and plan the rest again from there."
         ),
     ] = False
 
-    def replacement(self, old: str, new: str, throttle: str | None) -> Asked:
+    def replacement(self, old: str, new: str, throttle: str | None) -> OperationGoal:
         """What `replace` is to do; raises `UsageError`."""
-        from kafkakit.broker.decide.plans import Asked
+        from kafkakit.broker.decide.plans import OperationGoal
 
         brokers = broker_ids(old, "OLD", most=1)
         words = {"placement": self.placement, "min-rack-ids": self.min_rack_ids, "with": new}
-        return Asked(
+        return OperationGoal(
             brokers=brokers,
             onto=broker_ids(new, "--with", most=1)[0],
             placement=self.placement,
@@ -76,9 +76,9 @@ class DrainOptions(PlacementOptions):
         bool, typer.Option("--ignore-warns", help="Carry out what can be, although some replicas will stay.")
     ] = False
 
-    def asked(self, verb: str, text: str, throttle: str | None) -> Asked:
+    def goal(self, verb: str, text: str, throttle: str | None) -> OperationGoal:
         """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
-        from kafkakit.broker.decide.plans import Asked
+        from kafkakit.broker.decide.plans import OperationGoal
         from kafkakit.core.broker_list import BrokerList
 
         brokers = broker_ids(text, "ID")
@@ -89,7 +89,7 @@ class DrainOptions(PlacementOptions):
             "spread": self.spread,
             "ignore-warns": self.ignore_warns,
         }
-        return Asked(
+        return OperationGoal(
             brokers=brokers,
             receiving=BrokerList(ids=broker_ids(self.to, "--to")) if self.to else None,
             placement=self.placement,

@@ -22,12 +22,12 @@ R = TypeVar("R")
 class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 
-    Every call that the kit makes may be repeated without harm. `patience_s` limits the time from the
+    Every call that the kit makes may be repeated without harm. `retry_limit_s` limits the time from the
     first failure; then the last `TryLaterError` is raised.
     """
 
-    def __init__(self, clock: Clock, reporter: Reporter, patience_s: float) -> None:
-        self._clock, self._reporter, self._patience_s = clock, reporter, patience_s
+    def __init__(self, clock: Clock, reporter: Reporter, retry_limit_s: float) -> None:
+        self._clock, self._reporter, self._retry_limit_s = clock, reporter, retry_limit_s
 
     def call(self, what: str, action: Callable[[], R]) -> R:
         """Run `action`, and again after a growing pause while it raises `TryLaterError`."""
@@ -42,7 +42,7 @@ class Retrier:
                 if first_failure is None:
                     first_failure = now
                     self._reporter.warn(f"{what}: {error.message}; trying again")
-                if now - first_failure + pause > self._patience_s:
+                if now - first_failure + pause > self._retry_limit_s:
                     raise
                 self._clock.sleep(pause)
                 pause = min(pause * 2, 8.0)
@@ -153,7 +153,7 @@ def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
         lost = f"; copies that were to come into it: {listed(keys)}" if keys else ""
         return (
             f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}{lost}; nothing more is sent. "
-            "Repair the dir and restart its broker, then go on, or undo the run"
+            "Repair the dir and restart its broker, then continue, or undo the run"
         )
     if watch.decision is Decision.BLOCKED:
         words = []

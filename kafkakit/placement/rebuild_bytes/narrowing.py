@@ -1,6 +1,6 @@
 """Bring the fullest and the emptiest broker together: copies that move anyway go elsewhere or change places.
 
-A window is met as soon as all loads are inside; this goes on from there. Where it must, one more copy leaves its
+A window is met as soon as all loads are inside; this continues from there. Where it must, one more copy leaves its
 home, of a size that closes the gap.
 """
 

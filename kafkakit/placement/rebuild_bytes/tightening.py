@@ -96,7 +96,7 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
         return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
     low, least = relaxed_deviations(problem, widest, None, everywhere=True)
     bound = least if arrays.exact and arrays.whole else None
-    # Narrowing goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
+    # Narrowing continues inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
     free = task.free.values()
     fine = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > _MANY else 0
     aim = max(low, fine)

@@ -28,7 +28,7 @@ from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.window import Window
 
 SHOWN_STEPS = 5
-FRESH_S = 60.0  # a schedule that was shown longer ago is made anew before it is followed
+FRESH_S = 60.0  # a schedule that was shown longer ago is made again before it is followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ class Sending:
         return round_state, len(round_state.flying) + len(round_state.done) - before
 
     def _heed_others(self, round_state: RoundState, live: Live, ours: Lists) -> RoundState:
-        """Moves of somebody else on partitions that wait: they are waited for, or these partitions are given up."""
+        """Moves of another process on partitions that wait: they are waited for, or these partitions are given up."""
         waiting = {
             round_state.schedule.steps[n].key for n in round_state.waiting if round_state.schedule.steps[n].target
         }
@@ -94,10 +94,10 @@ class Sending:
         if self._request.wait_for_others:
             self.waits_for_others = True
             for key in sorted(foreign):
-                self._hold("waiting for the end of a move that somebody else makes", key)
+                self._hold("waiting for the end of a move that another process makes", key)
             return round_state
         for key, target in sorted(foreign.items()):
-            self._problems.append(f"{key} is being moved to {ids(target)} by somebody else; it is left alone")
+            self._problems.append(f"{key} is being moved to {ids(target)} by another process; it is left alone")
         return settle(round_state, keys=foreign.keys())
 
     def _note_others(self, round_state: RoundState, live: Live) -> None:

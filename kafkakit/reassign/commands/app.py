@@ -37,12 +37,12 @@ def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) ->
     _run(ctx, "apply", plan_file, options)
 
 
-@app.command("resume", cls=CliCommand, short_help="Go on with a run that was stopped or killed.")
+@app.command("resume", cls=CliCommand, short_help="Resume a run that was stopped or killed.")
 @with_option_groups
 def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
-    """Go on with a run that was stopped or killed, in its direction, with its throttle.
+    """Resume a run that was stopped or killed, in its direction, with its throttle.
 
-    Refused when no run of the plan was begun here, and when it is paused (`reassign continue` lets it go on).
+    Refused when no run of the plan was begun here, and when it is paused (`reassign continue` lets it continue).
 
     Examples:
 

@@ -19,7 +19,7 @@ def cleanup(
         bool,
         typer.Option(
             "--unthrottle-running",
-            help="Also lift throttles that running moves still need; these then go on at full speed.",
+            help="Also lift throttles that running moves still need; these then continue at full speed.",
         ),
     ] = False,
 ) -> None:

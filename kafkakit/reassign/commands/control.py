@@ -12,7 +12,7 @@ from kafkakit.reassign.commands.options import MaybePlan, RunWait
 
 
 def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
-    """Let a run start nothing new; what is in flight goes on, under its throttle.
+    """Let a run start nothing new; what is in flight continues, under its throttle.
 
     The run at work is told and answers. Where none is at work, an unfinished run is marked: it stays paused until
     `reassign continue`. Exits with 75 when the run at work does not answer in time, or is of another plan.
@@ -27,9 +27,9 @@ def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m")
 
 
 def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
-    """Let a paused run go on.
+    """Let a paused run continue.
 
-    The run at work goes on by itself. Where none is at work the mark is taken away, and `reassign resume` goes on.
+    The run at work continues by itself. Where none is at work the mark is taken away, and `reassign resume` continues.
 
     Examples:
 

@@ -15,7 +15,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
 
     Of our runs: the time left now and the time promised, and what the run is doing. Also copies that change their
     log dir inside a broker, throttles, counts of partitions that lack copies, and who may change the cluster now.
-    Where something moves, the command looks twice and takes the time between; with --watch it goes on until nothing
+    Where something moves, the command looks twice and takes the time between; with --watch it continues until nothing
     moves, and Ctrl-C ends the watching only. A tick reads the moving topics and their brokers, not the whole cluster;
     the counts, and copies inside brokers, are read once a minute at most.
 

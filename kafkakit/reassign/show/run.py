@@ -123,7 +123,7 @@ def _foretold(outcome: Outcome) -> str:
     error = eta_error_percent(outcome)
     if outcome.promise is None or error is None:
         return ""
-    return f" ({format_rough_time(outcome.promise.promised_s)} were foretold, ETA error {error:+.1f} %)"
+    return f" ({format_rough_time(outcome.promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
 
 
 def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
@@ -131,14 +131,14 @@ def stop_words(direction: Direction, moving: int, planned: int, state: RunState,
     message = f"stopped; {moving} of {planned} moves still run on the cluster"
     resume, undo = commands.run(direction), commands.run(Direction.ROLLBACK)
     if not state.throttled:
-        return message, f"go on: {resume}; undo: {undo}"
+        return message, f"to resume: {resume}; undo: {undo}"
     brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
     rate = f" of {rate_words(state.wanted).removesuffix(' per broker')}" if state.wanted else ""
     on = f" on brokers {brokers}" if brokers else ""
     without = " ".join([resume, *(lifting_options(state.wanted) if state.wanted else ("--throttle none",))])
     return (
         f"{message}, the throttle{rate} stays set{on} until the run is resumed",
-        f"go on: {resume}; without the throttle: {without}; undo: {undo}",
+        f"to resume: {resume}; without the throttle: {without}; undo: {undo}",
     )
 
 

@@ -144,7 +144,7 @@ class MovingRules:
         typer.Option(
             min=0,
             metavar="N",
-            help="Mend replica sets until no more than this break the rack rule; else they may stay.",
+            help="Repair replica sets until no more than this break the rack rule; else they may stay.",
         ),
     ] = field(default=None, metadata=recorded_as(word_of))
     max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)

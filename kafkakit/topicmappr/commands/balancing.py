@@ -31,7 +31,7 @@ ADD_BROKERS = "topicmappr add-brokers"
 @with_option_groups
 def rebalance(
     ctx: typer.Context,
-    asked: BalanceOptions,
+    requested: BalanceOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -50,13 +50,13 @@ def rebalance(
     kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -1 --plan p.json
     kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -2 --band 5% --max-moved-bytes 2TiB
     """
-    return run_balance(ctx, "topicmappr rebalance", asked, output, cluster, verbose=verbose)
+    return run_balance(ctx, "topicmappr rebalance", requested, output, cluster, verbose=verbose)
 
 
 @with_option_groups
 def scale(
     ctx: typer.Context,
-    asked: ScaleOptions,
+    requested: ScaleOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -71,13 +71,13 @@ def scale(
     \b
     kafkakit --profile prod topicmappr scale --topics '.*' --brokers -1,1007,1008 --plan p.json
     """
-    return run_balance(ctx, "topicmappr scale", asked, output, cluster, verbose=verbose)
+    return run_balance(ctx, "topicmappr scale", requested, output, cluster, verbose=verbose)
 
 
 @with_option_groups
 def add_brokers(
     ctx: typer.Context,
-    asked: AddOptions,
+    requested: AddOptions,
     output: PlanOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -88,14 +88,14 @@ def add_brokers(
     The brokers to add may hold replicas already. Exits 4 when the band cannot be reached, naming the nearest
     that can.
     """
-    return run_balance(ctx, ADD_BROKERS, asked, output, cluster, verbose=verbose)
+    return run_balance(ctx, ADD_BROKERS, requested, output, cluster, verbose=verbose)
 
 
 @without_collector()
 def run_balance(
     ctx: typer.Context,
     command: str,
-    asked: BalanceOptions,
+    requested: BalanceOptions,
     output: PlanOutput,
     cluster: KafkaKitClusterOptions,
     *,
@@ -114,7 +114,7 @@ def run_balance(
     from kafkakit.wiring import write_file
 
     cli, adding = cli_context(ctx), command == ADD_BROKERS
-    request = asked.request(command, output)
+    request = requested.request(command, output)
     output.check()
     report_duplicates(request.brokers, cli.output)
     seen = observed_storage(ctx, cluster)

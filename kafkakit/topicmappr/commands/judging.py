@@ -32,7 +32,7 @@ MAP_LIMIT_BYTES = 512 << 20
 def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptions) -> int:
     """Say whether placement keeps its rules: racks, copies in sync, shares of space and leaders, disks.
 
-    Every finding names the command that mends it. Partitions that break one rule are one finding a topic, with
+    Every finding names the command that repairs it. Partitions that break one rule are one finding a topic, with
     the first three in text and up to 10,000 names a rule in JSON. Reads only. Exits 0 without findings of
     --fail-on or worse, 1 with some, 75 when the cluster cannot be reached or sizes are too old.
 

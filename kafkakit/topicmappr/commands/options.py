@@ -124,12 +124,14 @@ class RunLimits:
     max_moves: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="N", help="Copy no more replicas in one run; the same command goes on with the rest."
+            min=0, metavar="N", help="Copy no more replicas in one run; the same command continues with the rest."
         ),
     ] = field(default=None, metadata=recorded_as(word_of))
     max_moved_bytes: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="Copy no more than this in one run; the same command goes on with the rest."),
+        typer.Option(
+            metavar="SIZE", help="Copy no more than this in one run; the same command continues with the rest."
+        ),
     ] = field(default="", metadata=recorded_as(word_of))
 
     @property

@@ -43,7 +43,7 @@ def drain(
     The copies go where they keep the counts of all topics even, or free bytes (--placement storage);
     leaderships pass on to the remaining replicas. Replicas on other brokers stay where they are. With a budget
     (--max-moves, --max-moved-bytes) partitions of dead brokers go first, then the smallest; run it again for the
-    rest. Exits 4 when a replica finds no lawful place.
+    rest. Exits 4 when a replica finds no valid place.
     """
     from kafkakit.cli.search_watch import watching
     from kafkakit.topicmappr.decide.drain.decision import decide_drain
@@ -85,7 +85,7 @@ def fix_racks(
 
     Only replicas beyond what the rule allows move; which of them, and where to, is chosen so that the counts
     of all topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move
-    go first; run it again for the rest. Exits 4 when a partition cannot be mended for want of racks.
+    go first; run it again for the rest. Exits 4 when a partition cannot be repaired for want of racks.
     """
     from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
     from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest

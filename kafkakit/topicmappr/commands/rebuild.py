@@ -19,7 +19,7 @@ from kafkakit.topicmappr.commands.rebuild_options import (
 @without_collector()
 def rebuild(
     ctx: typer.Context,
-    asked: RebuildOptions,
+    requested: RebuildOptions,
     storage: StorageOptions,
     metadata: MetadataOptions,
     output: MapOutput,
@@ -40,7 +40,7 @@ def rebuild(
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
-    request = rebuild_request(asked, storage, metadata, output)
+    request = rebuild_request(requested, storage, metadata, output)
     output.check()
     report_duplicates(request.brokers, cli.output)
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.

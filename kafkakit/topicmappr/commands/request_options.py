@@ -65,7 +65,7 @@ class PlacementOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackRepairOptions(RackOptions):
-    """The rack rule, and what mending it spends least of."""
+    """The rack rule, and what repairing it spends least of."""
 
     minimize: MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
 
@@ -107,7 +107,7 @@ class LeaderLimits:
     pin: Pin = field(default=None, metadata=recorded_as(pin_word))
     max_moves: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command goes on."),
+        typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command continues."),
     ] = field(default=None, metadata=recorded_as(word_of))
 
     @property

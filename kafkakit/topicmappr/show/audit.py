@@ -116,7 +116,7 @@ def audit_data(audit: Audit, source: str) -> dict[str, object]:
         "bytes": _yardstick(audit.by_bytes),
         "copies": _yardstick(audit.by_count),
         **findings_data(audit.findings),
-        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "mend": r.mend} for r in RULES],
+        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "mend": r.repair} for r in RULES],
         "notes": audit.notes,
     }  # fmt: skip
 

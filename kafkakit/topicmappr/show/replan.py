@@ -70,7 +70,7 @@ def _lines(replan: Replan, source: str) -> Iterator[str]:
 def verdict(replan: Replan) -> str:
     """One sentence: whether the plan stays, and why."""
     left = counted(len(replan.having(Fate.RUNNING, Fate.KEPT)), "move")
-    leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a lawful place"
+    leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a valid place"
     if not replan.differs:
         if not replan.plan.moves:
             return "Nothing to change: the plan is done."

@@ -81,7 +81,7 @@ def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Benc
     bench.cluster.kill(1)
     with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(fenced\)") as dead:
         bench.rejoin(1, wait_s=30.0)
-    assert dead.value.hint == "start it, then go on: kafkakit broker rejoin"
+    assert dead.value.hint == "start it, then run: kafkakit broker rejoin"
     bench.cluster.write("t", 0, 40 * MB)
     bench.cluster.replication.line_rate = 1.0
     bench.cluster.revive(1)

@@ -85,9 +85,9 @@ def test_topic_gone_made_anew_and_racks_changed_are_told_apart() -> None:
     gone = replace(live, states={k: s for k, s in live.states.items() if k != KEY})
     assert assess(plan, gone).statuses[0].state is MoveState.GONE
     assert assess(plan, gone).differences == ("t-0 is gone",)
-    anew = assess(plan, with_state(live, (1, 2), topic_id="other"))
-    assert anew.statuses[0].state is MoveState.RECREATED
-    assert "deleted and created again" in anew.differences[0]
+    again = assess(plan, with_state(live, (1, 2), topic_id="other"))
+    assert again.statuses[0].state is MoveState.RECREATED
+    assert "deleted and created again" in again.differences[0]
     racked = replace(live, brokers={**live.brokers, 3: replace(live.brokers[3], rack="z")})
     assert assess(plan, racked).differences == ("broker 3: rack c is now z",)
     with pytest.raises(RefusedError, match="rack c is now z"):

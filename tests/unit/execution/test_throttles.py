@@ -145,13 +145,13 @@ def test_a_value_that_others_set_since_is_neither_overwritten_nor_deleted() -> N
     rig.throttles.impose([T0], BOTH, rig.live())
     set_by_others(rig.cluster, "1", LEADER_RATE, "123")
     assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
-        f"broker 1: {LEADER_RATE} was changed by somebody else and stays",
+        f"broker 1: {LEADER_RATE} was changed by another process and stays",
     )
     rig.start()  # the executor died; its successor meets the same value
     rig.throttles.impose([T0], BOTH, rig.live())
     assert rig.configs()["broker 1"] == {LEADER_RATE: "123"}
-    assert [w for w in rig.reporter.warned if "somebody else changed" in w] == [
-        f"broker 1: somebody else changed {LEADER_RATE} meanwhile; left as it is"
+    assert [w for w in rig.reporter.warned if "another process changed" in w] == [
+        f"broker 1: another process changed {LEADER_RATE} meanwhile; left as it is"
     ] * 2
     finish(rig)
     assert rig.configs() == {"broker 1": {LEADER_RATE: "123"}}
@@ -277,7 +277,7 @@ def test_a_list_that_others_filled_blocks_by_name() -> None:
     key = ConfigKey(ResourceKind.TOPIC, "t", LEADER_LIST)
     room = room_for([T0, U1], BOTH, {"t": {LEADER_LIST: full}}, {})
     assert room.fits == (U1,)
-    assert room.blocked == {T0.key: f"{LEADER_LIST} of topic t is full with entries of somebody else"}
+    assert room.blocked == {T0.key: f"{LEADER_LIST} of topic t is full with entries of another process"}
     assert room_for([T0], BOTH, {"t": {LEADER_LIST: full}}, {key: ["9:9"]}).blocked == {}
     assert room_for([T0], BOTH, {"t": {LEADER_LIST: "*"}}, {}).fits == (T0,)
 

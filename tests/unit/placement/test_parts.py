@@ -102,7 +102,7 @@ def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.Data
         if table.locality_scoped:
             assert before == after
         elif table.rule.violates(after):
-            assert table.rule.violates(before), "a set that breaks the rule anew"
+            assert table.rule.violates(before), "a set that newly breaks the rule"
             if table.rule.spread_over:
                 assert not table.rule.crowds(before, after)
             elif table.rule.min_groups:
@@ -117,7 +117,7 @@ def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.Data
 @RUNS
 @given(tables(), st.data())
 def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
-    """From a lawful set each move of one copy to a set that the rule allows is offered."""
+    """From a valid set each move of one copy to a set that the rule allows is offered."""
     names = [None if r >= table.racks else str(r) for r in table.rack]
     state = SearchState(table, [0] * len(names), [1 << 40] * len(names))
     slot = data.draw(st.integers(0, len(table.home) - 1))
@@ -130,14 +130,14 @@ def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
         if dest in (*others, home):
             assert dest == home or not state.fits(slot, dest)
             continue
-        lawful = not rule.violates([names[b] for b in (*others, dest)])
+        valid = not rule.violates([names[b] for b in (*others, dest)])
         if table.locality_scoped:
-            lawful = names[dest] == names[home]
-        assert state.fits(slot, dest) == (lawful and bool(table.receiver[dest]))
+            valid = names[dest] == names[home]
+        assert state.fits(slot, dest) == (valid and bool(table.receiver[dest]))
 
 
 def placements(table: SlotTable) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Every lawful placement, slot by slot."""
+    """Every valid placement, slot by slot."""
     names = [None if r >= table.racks else str(r) for r in table.rack]
     options = []
     for part in range(len(table.size)):

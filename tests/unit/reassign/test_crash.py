@@ -16,7 +16,7 @@ TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (1, 3), ("v", 0):
 
 
 def make_bench() -> Bench:
-    """Copies, a pure reorder, a shrink and a growth; rates and list entries of somebody else are there."""
+    """Copies, a pure reorder, a shrink and a growth; rates and list entries of another process are there."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "a"}, line_rate=20 * MB)
     cluster.add_topic(
         "t", {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}, size_bytes=50 * MB, configs={FOLLOWER_LIST: "2:9,0:4"}

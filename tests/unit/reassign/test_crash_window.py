@@ -1,7 +1,7 @@
 """A run of more than 30 steps, cut before and after each of its effects, then resumed, aborted or rolled back.
 
 It swaps two nearly full brokers over a spare, gives partitions one new copy at a time, and runs under throttles,
-with rates and list entries of somebody else around. What must hold at every moment is watched at every moment.
+with rates and list entries of another process around. What must hold at every moment is watched at every moment.
 """
 
 from collections.abc import Callable

@@ -130,7 +130,7 @@ def test_a_cordoned_dir_gets_no_wish_and_the_copy_goes_elsewhere() -> None:
     [
         (lambda b: b.cluster.cordon_dir(1, b.plan.dir_moves[0].target_dir), "is cordoned"),
         (lambda b: b.cluster.fail_dir(1, b.plan.dir_moves[0].target_dir), "is offline"),
-        (lambda b: b.cluster.topics["t"].partitions[1].dirs.update({1: spare(b)}), "moved by somebody else"),
+        (lambda b: b.cluster.topics["t"].partitions[1].dirs.update({1: spare(b)}), "moved by another process"),
         (lambda b: b.cluster.fail_item("move_log_dirs", MOVED, ItemError(name="Oops")), "Oops"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`kafkakit streams commits`: commits that hold many offsets, looked into and mended."""
+"""`kafkakit streams commits`: commits that hold many offsets, looked into and repaired."""
 
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.commits.commands.checks import limits, verify
@@ -8,7 +8,7 @@ from kafkakit.streams.commits.commands.offline import decode, diff, encode
 from kafkakit.streams.commits.commands.records import reject, skip, unack
 from kafkakit.streams.commits.commands.recovery import finish, undo
 
-app = new_group("Look into commits that hold many offsets, and mend them.")
+app = new_group("Look into commits that hold many offsets, and repair them.")
 
 app.command("show", cls=CliCommand, short_help="Show what a group committed, offset by offset.")(show)
 app.command("explain", cls=CliCommand, short_help="Say why an offset is pending, and since when.")(explain)

@@ -53,7 +53,7 @@ JournalName = Annotated[
 ]
 OfGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="With `last`: the last edit of this group.")]
 EvenIfChanged = Annotated[
-    bool, typer.Option("--even-if-changed", help="Restore also where somebody else has committed since.")
+    bool, typer.Option("--even-if-changed", help="Restore also where another process has committed since.")
 ]
 
 

@@ -89,12 +89,12 @@ def watch(
     within: options.LookScope,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="The time between two looks.")] = "5s",
     count: Annotated[
-        int, typer.Option("--count", metavar="N", min=0, help="End after so many looks; 0 goes on until Ctrl-C.")
+        int, typer.Option("--count", metavar="N", min=0, help="End after so many looks; 0 continues until Ctrl-C.")
     ] = 0,
 ) -> None:
     """Keep looking at a group's commits: a table that refreshes on a terminal, one line a change elsewhere.
 
-    Ctrl-C ends it. While the cluster cannot be reached it says so and goes on; a table then shows when it was true.
+    Ctrl-C ends it. While the cluster cannot be reached it says so and continues; a table then shows when it was true.
     The result is the last look.
 
     Examples:

@@ -58,7 +58,7 @@ def finish(
 ) -> None:
     """Finish an edit that was interrupted: write what it did not get to write, and look whether all of it stands.
 
-    Commits that somebody else made since are left as they are. `last` is the newest edit, or undo, that is not whole.
+    Commits that another process made since are left as they are. `last` is the newest edit, or undo, that is not whole.
 
     Examples:
 

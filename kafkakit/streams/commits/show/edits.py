@@ -88,7 +88,7 @@ def _failure(outcome: EditOutcome) -> OperationFailedError | None:
     return OperationFailedError(
         f"{len(outcome.failed)} of {len(outcome.results)} commits are not as planned: "
         f"{first.partition}: {first.problem}",
-        hint="look at the group again, then plan anew; undo takes back what was written",
+        hint="look at the group again, then plan again; undo takes back what was written",
     )
 
 

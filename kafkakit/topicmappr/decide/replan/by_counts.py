@@ -56,7 +56,7 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
         i for i in sorted(unfit) if places.rows[i].state is not MoveState.STILL or places.lost & {*places.rows[i].live}
     ]
     reasons = tuple(
-        f"{places.rows[i].key}: no lawful broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
+        f"{places.rows[i].key}: no valid broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
         f"it stays on {some(places.rows[i].live)}"
         for i in news
     )

@@ -49,7 +49,7 @@ def repaired(table: SlotTable, balance: BalanceGoal, max_deviation: int, cheap: 
 
 
 def copies_under_way(rows: Sequence[ReplannedPartition], unit: str) -> int:
-    """What the plan's moves that run now copy, in bytes or replicas: they go on whatever is planned."""
+    """What the plan's moves that run now copy, in bytes or replicas: they continue whatever is planned."""
     return sum(
         len(set(row.start) - set(row.live)) * ((row.size or 0) if unit == "bytes" else 1)
         for row in rows
