@@ -130,7 +130,7 @@ def test_what_others_changed_since_is_left_alone_and_told(desk: Desk) -> None:
     desk.cluster.topics["t"].configs[LEADER_LIST] = "*"
     ran = desk.run("cleanup", "--yes")
     assert ran.code == 0
-    assert "broker 3 rate for taking in: changed by another process since, left alone" in ran.stdout
+    assert "broker 3 rate for taking in: changed by somebody else since, left alone" in ran.stdout
     assert "topic t list of sources: all replicas (*)" in ran.stdout
     assert desk.cluster.brokers[3].configs == {FOLLOWER_RATE: "123"}
     assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "1:7", LEADER_LIST: "*"}
