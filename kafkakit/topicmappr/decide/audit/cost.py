@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, RangeGoal
 from kafkakit.placement.bytes.impossible import why_not
+from kafkakit.placement.bytes.layout import LoadsNow
 from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_deviation, tightest
 from kafkakit.placement.bytes.window import Window
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.loads_now import LoadsNow
 
 Lists = Sequence[tuple[int, ...]]
 
@@ -127,8 +127,7 @@ def compare(
     wanted = reached if goal is None or reached > goal else goal
     found = at_deviation(problem, wanted)
     if not found.window.possible:
-        names = {int(table.rack[i]): inputs.racks.get(b) or "none" for i, b in enumerate(table.brokers)}
-        reason = why_not(table, problem.demand, found.window, names)
+        reason = why_not(table, problem.demand, found.window, inputs.racks)
         return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
                          argument=f"no valid plan gets there: {reason}", possible=False)  # fmt: skip
     bound = settled + (found.cost if found.proven and not found.outside else found.window.bound.value)
@@ -176,10 +175,7 @@ def _balance(
     limits = now.limits(table, inputs.even, caps)
     if not banded:
         return RangeGoal(limits)
-    total = int(table.loads(table.home)[limits.even].sum())
-    capacity = [now.capacity[b] for b in table.brokers]
-    known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
-    return BandGoal(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
+    return now.band(table, limits, int(table.loads(table.home)[limits.even].sum()))
 
 
 def as_band(max_deviation: int) -> float:

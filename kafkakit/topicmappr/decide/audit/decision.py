@@ -10,7 +10,7 @@ from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import PlacementStats, StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of
@@ -20,7 +20,6 @@ from kafkakit.topicmappr.decide.audit.disks import disk_issues
 from kafkakit.topicmappr.decide.audit.lists import list_issues, map_issues
 from kafkakit.topicmappr.decide.audit.reading import MapReading
 from kafkakit.topicmappr.decide.audit.request import AuditRequest
-from kafkakit.topicmappr.decide.loads_now import bytes_now, counts_now, held_by
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_facts, storage_of
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal
 from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.slots import CountLimits
@@ -50,16 +50,14 @@ class Aim:
 def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Sequence[int]) -> Aim:
     """Turn the request's goal into windows on loads."""
     goal = request.goal
-    limits = layout.limits(targets)
+    limits = layout.now.limits(layout.table, targets, {})
     budget = Budget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
     if goal.band is not None:
         table = layout.table
-        total = int(table.loads(table.home)[limits.even].sum())
-        known = (layout.capacity > 0)[limits.even].all()
-        share = shares(total, layout.capacity if known else [1] * len(table.brokers), limits.even)
+        balance = layout.now.band(table, limits, int(table.loads(table.home)[limits.even].sum()))
         words = f"the band of {format_percent(goal.band)}"
         requested = int(goal.band * PPM)
-        return Aim(balance=BandGoal(limits, share), requested=requested, finest=0, budget=budget, words=words)
+        return Aim(balance=balance, requested=requested, finest=0, budget=budget, words=words)
     if goal.free_range_bytes is not None:
         words = f"a range of free bytes of {format_bytes(goal.free_range_bytes)}"
         return Aim(balance=RangeGoal(limits), requested=goal.free_range_bytes, finest=0, budget=budget, words=words)
@@ -100,7 +98,7 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
     import numpy as np
 
     loads = layout.table.loads(layout.table.home)
-    level = loads + layout.free
+    level = loads + np.array([layout.now.free[b] for b in layout.table.brokers], dtype=np.int64)
     mean = Fraction(sources.mean)
     most, least = math.floor(mean * (1 + tolerance)), math.ceil(mean * (1 - tolerance))
     gives = np.array([sources.brokers is not None and b in sources.brokers for b in layout.table.brokers])

@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem, RangeGoal
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.layout import Disks, LoadsNow, bytes_now
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import tightest_relaxed
 from kafkakit.placement.counts.minimal import substitute
-from kafkakit.topicmappr.decide.loads_now import LoadsNow, bytes_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition
@@ -109,10 +108,7 @@ def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _ByteP
     loads = table.loads(table.home)
     leaving = [k for k, b in enumerate(table.brokers) if b in places.leaving]
     total = int(loads[limits.even].sum()) + int((loads - demand.loose)[leaving].sum())
-    capacity = [now.capacity[b] for b in table.brokers]
-    known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
-    return _ByteProblem(places, weights, now, BandGoal(limits, shares(total, capacity if known else [1] * len(capacity),
-                                                             limits.even)))  # fmt: skip
+    return _ByteProblem(places, weights, now, now.band(table, limits, total))
 
 
 def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNow:
@@ -160,14 +156,9 @@ def _impossible(case: _ByteProblem, table: SlotTable, goal: PlanGoal) -> Infeasi
             f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
-    names: dict[int, str] = {int(table.rack[i]): case.places.racks.get(b) or "none" for i, b in _numbered(table)}
-    reason = why_not(table, problem.demand, window, names)
+    reason = why_not(table, problem.demand, window, case.places.racks)
     nearest = tightest_relaxed(problem, problem.today())
     return InfeasibleError(
         f"{goal.words} cannot be reached any more: {reason}",
         hint=f"the nearest that may be: {goal.shown(nearest)}; allow more with --slack, or make a new plan",
     )
-
-
-def _numbered(table: SlotTable) -> list[tuple[int, int]]:
-    return list(enumerate(table.brokers))

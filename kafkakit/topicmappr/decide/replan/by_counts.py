@@ -9,12 +9,12 @@ from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.balance_goal import RangeGoal
+from kafkakit.placement.bytes.layout import LoadsNow, counts_now
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.counts.minimal import substitute
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.placement.openings.fill import fill_openings, group_openings
-from kafkakit.topicmappr.decide.loads_now import LoadsNow, counts_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from kafkakit.core.certificate import PlacementRules
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
-from kafkakit.placement.bytes.layout import lists_of
+from kafkakit.placement.bytes.layout import LoadsNow, lists_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
-from kafkakit.topicmappr.decide.loads_now import LoadsNow
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation
 
