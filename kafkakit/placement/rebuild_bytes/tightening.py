@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.placement.bytes.attempt import attempt
+from kafkakit.placement.bytes.even_counts import positions
 from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.search_state import SearchState
@@ -145,10 +146,7 @@ def _packed(task: Task, arrays: Arrays, largest_first: bool) -> Found:
 
 
 def _found(task: Task, arrays: Arrays, state: SearchState, bound: int | None) -> Found:
-    at = arrays.table.home.copy()
-    for slot, dest in state.moved.items():
-        at[slot] = dest
-    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.table, at))
+    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.table, positions(state)))
     cost = sum(
         size * sum(1 for b in new if b not in kept)
         for size, kept, new in zip(task.size, task.kept, lists, strict=True)
