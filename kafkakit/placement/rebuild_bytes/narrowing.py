@@ -83,10 +83,10 @@ class RangeNarrowing:
         return None if best is None else best[1]
 
     def _legal(self, slot: int, other: int, full: int, empty: int) -> bool:
-        state, part = self._board, self._board.table.part
+        state = self._board
         if empty == state.home(slot) or not state.fits(slot, empty):
             return False
-        return other < 0 or bool(part[slot] != part[other] and full != state.home(other) and state.fits(other, full))
+        return other < 0 or (full != state.home(other) and state.fits(other, full))
 
 
 def _around(entries: Sequence[Entry], size: int, near: int = _NEAR) -> Iterator[Entry]:
