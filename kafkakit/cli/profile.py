@@ -86,9 +86,9 @@ def use(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Profile.", autocompletion=complete_profile_names)
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Use no profile from now on.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Clear the default profile.")] = False,
 ) -> int:
-    """Use this profile from now on, where neither --profile nor a project's file names another."""
+    """Make this the default profile, where neither --profile nor a project's file names another."""
     cli = cli_context(ctx)
     if (name is None) == (not none):
         raise UsageError("name one profile, or pass --none", hint="kafkakit profile list names the profiles")

@@ -21,7 +21,7 @@ ThrottleBroker = Annotated[
     typer.Option(
         "--throttle-broker",
         metavar="ID:RATE|ID:in=RATE,out=RATE",
-        help="Give one broker rates of its own, for what it takes in, what it sends, or both: 3:10MB, "
+        help="Set rates of one broker, for what it receives, what it sends, or both: 3:10MB, "
         "3:in=10MB,out=40MB. Repeatable.",
     ),
 ]
@@ -30,7 +30,7 @@ ThrottleDirs = Annotated[
     typer.Option(
         "--throttle-dirs",
         metavar="RATE",
-        help="Limit the copying between log dirs inside each broker; `none` drops that limit.",
+        help="Limit the copying between log dirs inside each broker; `none` removes that limit.",
     ),
 ]
 
@@ -40,7 +40,7 @@ class Consent:
     """Whether anything is done, and whether it is confirmed beforehand."""
 
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do it without asking; needed where no input is possible.")
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; needed where no input is possible.")
     ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
@@ -68,7 +68,7 @@ class ThrottleOptions:
             "--throttle",
             metavar="RATE",
             help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
-            "replicas only; `none` drops a throttle that an interrupted run left. Without it an interrupted run's is "
+            "replicas only; `none` removes a throttle that an interrupted run left. Without the option such a one is "
             "kept.",
         ),
     ] = None
@@ -87,7 +87,7 @@ class ScheduleOptions:
     """What the order of moves must keep; the numbers are the defaults of `Limits`."""
 
     max_in: Annotated[
-        int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker takes in at the same time.")
+        int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker receives at the same time.")
     ] = 5
     max_out: Annotated[
         int, typer.Option("--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
@@ -103,18 +103,18 @@ class ScheduleOptions:
         ),
     ] = 1000
     one_replica: Annotated[
-        bool, typer.Option("--one-replica-at-a-time", help="Give a partition one new copy after the other.")
+        bool, typer.Option("--one-replica-at-a-time", help="Make the new copies of a partition one after the other.")
     ] = False
     max_disk_use: Annotated[
         str,
         typer.Option(
             "--max-disk-use",
             metavar="PERCENT",
-            help="Never fill a log dir above this share of its size (95%), on the way either.",
+            help="Never fill a log dir above this share of its size (95%), not even during the moves.",
         ),
     ] = "95%"
     disk_headroom: Annotated[
-        str, typer.Option("--disk-headroom", metavar="SIZE", help="Leave this much free in each log dir in any case.")
+        str, typer.Option("--disk-headroom", metavar="SIZE", help="Always leave this much free in each log dir.")
     ] = "0"
 
     def limits(self) -> Limits:
@@ -142,7 +142,7 @@ class RunOptions:
         typer.Option(
             "--ingest-sample",
             metavar="DURATION",
-            help="Measure for this long what the logs take in, for the times and the disks; 0: count with no growth.",
+            help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
         ),
     ] = "5s"
     wait_for_others: Annotated[

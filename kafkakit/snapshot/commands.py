@@ -13,15 +13,15 @@ app = new_group("Read a cluster's state into a file.")
 def snapshot(
     ctx: typer.Context,
     sizes: Annotated[
-        bool, typer.Option("--sizes/--no-sizes", help="Ask every broker for its log dirs and the size of each replica.")
+        bool, typer.Option("--sizes/--no-sizes", help="Read the log dirs of every broker and the size of each replica.")
     ] = True,
 ) -> None:
     """Read brokers, topics, replicas, sizes, configurations and running moves into one JSON document.
 
-    The document goes to --output-file (always as JSON), or to stdout; -o tsv prints a row for each broker
-    instead. A broker that does not answer within the request timeout is named in the document and on
-    stderr, and the sizes of its replicas are absent. Reads only. Exit codes: 0 done, 1 a right is missing,
-    75 the cluster cannot be reached.
+    The document goes to --output-file (always as JSON), or to stdout; -o tsv prints a row for each broker instead.
+    A broker that does not answer within the request timeout is named in the document and on stderr, and the sizes
+    of its replicas are absent. Reads only. Exit codes: 0 done, 1 a permission is missing, 75 the cluster cannot be
+    reached.
 
     Examples:
 

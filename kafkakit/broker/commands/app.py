@@ -13,22 +13,22 @@ from kafkakit.cli.run_options import Consent, ExecutionOptions
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
 
-app.command("drain", cls=CliCommand, short_help="Empty brokers, and make sure that nothing is left.")(drain)
-app.command("replace", cls=CliCommand, short_help="Give every replica of one broker to another.")(replace)
-app.command("decommission", cls=CliCommand, short_help="Drain brokers and say whether they may be stopped.")(
+app.command("drain", cls=CliCommand, short_help="Move everything off brokers, and verify that nothing is left.")(drain)
+app.command("replace", cls=CliCommand, short_help="Move every replica of one broker to another.")(replace)
+app.command("decommission", cls=CliCommand, short_help="Drain brokers and report whether they may be stopped.")(
     decommission
 )
 
 
-@app.command("rejoin", cls=CliCommand, short_help="Bring brokers back, with their leaderships.")
+@app.command("rejoin", cls=CliCommand, short_help="Return brokers to service, with their leaderships.")
 @with_option_groups
 def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, execution: ExecutionOptions) -> None:
-    """Bring brokers back that were down or emptied, and give them their leaderships back slowly.
+    """Return brokers to service that were down or drained, and move their leaderships back in groups.
 
     Waits until they are registered and unfenced and every copy on them is in sync, then elects them where they are
-    the preferred leader. With --restore the plans of a drain are rolled back first: what it took away returns, in
-    the old order. Run it again after a stop: it only does what is left. Exits with 75 when a broker or a copy is
-    not there in time.
+    the preferred leader. With --restore the plans of a drain are rolled back first: every replica returns, in the
+    old order. If it was stopped, run it again: it does what is left. Exits with 75 when a broker or a copy is not
+    there in time.
 
     Examples:
 

@@ -20,10 +20,11 @@ _PLANNING = ("to", "placement", "min_rack_ids", "spread", "with_", "ignore_warns
 
 @with_option_groups
 def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
-    """Empty brokers: leaderships first, then every replica, and make sure that none is left.
+    """Move everything off brokers: leaderships first, then every replica, and verify that none is left.
 
-    Plans as `topicmappr drain` does, shows plan and time, asks, and carries it out as `reassign apply` does. Stop it
-    at any time and run it again: it continues where it was. Exits with 0 only when the brokers hold and lead nothing.
+    Plans like `topicmappr drain`, shows the plan and its forecast, asks for confirmation, and carries it out like
+    `reassign apply`. It can be stopped at any time and run again: it resumes. Exits with 0 only when the brokers
+    hold and lead nothing.
 
     Examples:
 
@@ -37,10 +38,11 @@ def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: Ex
 
 @with_option_groups
 def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions, execution: ExecutionOptions) -> None:
-    """Give every replica of one broker to another, each in the same place of its list.
+    """Move every replica of one broker to another, each to the same place of its list.
 
-    The new broker also leads what the old one was the first to lead, once its copies are in sync. Exits with 4 when
-    the new broker's rack or disks do not allow it, or when it has one of the copies already. Resumes like `drain`.
+    Once its copies are in sync, the new broker also leads where the old one was the preferred leader. Exits with 4
+    when the new broker's rack or disks do not allow it, or when it holds a copy of one of the partitions already.
+    Resumes like `drain`.
 
     Examples:
 
@@ -53,11 +55,11 @@ def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions,
 
 @with_option_groups
 def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
-    """Drain brokers, say whether they may be stopped for good, and name the last steps.
+    """Drain brokers, report whether they may be stopped for good, and print the last steps.
 
-    They may when they hold no replica, lead nothing and are no controller, as far as they tell. Cautions name what
-    the cluster cannot do without them. Stopping and unregistering stay by hand: the commands of Kafka's own tools
-    are printed. Resumes like `drain`.
+    Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
+    Cautions name what the cluster cannot do without them. Stopping and unregistering is left to the operator: the
+    commands of Kafka's own tools are printed. Resumes like `drain`.
 
     Examples:
 

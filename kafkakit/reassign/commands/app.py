@@ -21,12 +21,12 @@ app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback
 @app.command("apply", cls=CliCommand)
 @with_option_groups
 def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
-    """Move replicas as the plan says, and make sure that they arrived.
+    """Carry out a plan, and verify that every replica arrived.
 
-    The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the
-    moves are put in an order that never fills a log dir, and the time they will take is told before the first
-    byte. The changes are shown and need a typed `yes`. Can be stopped at any time and run again: it resumes. A
-    second run of a finished plan does nothing. Every effect is journaled before it is made.
+    The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the moves
+    are put in an order that never fills a log dir, and the forecast time is shown before the first byte is copied.
+    The changes are shown and must be confirmed with a typed `yes`. It can be stopped at any time and run again: it
+    resumes. A second run of a finished plan does nothing. Every change is journaled before it is made.
 
     Examples:
 
@@ -42,7 +42,7 @@ def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) ->
 def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
     """Resume a run that was stopped or killed, in its direction, with its throttle.
 
-    Refused when no run of the plan was begun here, and when it is paused (`reassign continue` lets it continue).
+    Refused when no run of the plan was started on this host, and when it is paused (use `reassign continue` then).
 
     Examples:
 
@@ -58,9 +58,9 @@ def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -
 def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
-    Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is
-    left as it is and named. The way back is ordered like the way there: no log dir is filled. Throttles of an
-    apply are removed.
+    Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is left as it
+    is and named. The moves are scheduled like those of an apply: no log dir is filled. Throttles of an apply are
+    removed.
 
     Examples:
 
@@ -71,8 +71,8 @@ def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions)
     _run(ctx, "rollback", plan_file, options)
 
 
-app.command("abort", cls=CliCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
-app.command("pause", cls=CliCommand, short_help="Let a run start nothing new.")(pause)
+app.command("abort", cls=CliCommand, short_help="Cancel the running moves of a plan; keep finished ones.")(abort)
+app.command("pause", cls=CliCommand, short_help="Pause a run: it starts no new moves.")(pause)
 app.command("continue", cls=CliCommand)(continue_run)
 
 
@@ -80,8 +80,8 @@ app.command("continue", cls=CliCommand)(continue_run)
 def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
-    Exits with 0 only then, and when no throttle of ours is left; with 1 otherwise. Throttles that a run
-    could not remove are removed here, once all moves are complete.
+    Exits with 0 if so and if no throttle of kafkakit is left, otherwise with 1. Throttles that a run could not
+    remove are removed here, once all moves are complete.
 
     Examples:
 
@@ -105,11 +105,11 @@ def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     finish(cli, outcome_report(outcome))
 
 
-app.command("status", cls=CliCommand, short_help="Show what moves, how fast, until when, and what stalls.")(status)
-app.command("list", cls=CliCommand, short_help="List the moves that run, by whomever, one a line.")(list_moves)
-app.command("throttle", cls=CliCommand, short_help="Change the throttle of the run at work.")(throttle)
+app.command("status", cls=CliCommand, short_help="Show running moves: progress, rate, ETA and stalls.")(status)
+app.command("list", cls=CliCommand, short_help="List all running moves, one a line.")(list_moves)
+app.command("throttle", cls=CliCommand, short_help="Change the throttle of the active run.")(throttle)
 app.command("cleanup", cls=CliCommand, short_help="Remove throttles that runs on this host left behind.")(cleanup)
-app.command("simulate", cls=CliCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
+app.command("simulate", cls=CliCommand, short_help="Simulate a plan without changing the cluster.")(simulate)
 
 
 def _run(ctx: typer.Context, verb: str, plan_file: str, options: ExecutionOptions) -> None:

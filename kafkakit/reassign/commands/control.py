@@ -1,4 +1,4 @@
-"""`kafkakit reassign pause`, `continue` and `abort`: requested from the run at work, or recorded where none is."""
+"""`kafkakit reassign pause`, `continue` and `abort`: requested from the active run, or recorded where none is."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kafkakit.reassign.commands.options import MaybePlan, RunWait
 
 
 def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
-    """Let a run start nothing new; what is in flight continues, under its throttle.
+    """Pause a run: it starts no new moves; running ones continue, under their throttle.
 
-    The run at work is told and answers. Where none is at work, an unfinished run is marked: it stays paused until
-    `reassign continue`. Exits with 75 when the run at work does not answer in time, or is of another plan.
+    A running executor is requested to pause, and answers. If none is running, an unfinished run is marked: it stays
+    paused until `reassign continue`. Exits with 75 when the executor does not answer in time, or runs another plan.
 
     Examples:
 
@@ -27,9 +27,10 @@ def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m")
 
 
 def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
-    """Let a paused run continue.
+    """Continue a paused run.
 
-    The run at work continues by itself. Where none is at work the mark is taken away, and `reassign resume` continues.
+    A running executor continues at once. If none is running, the pause mark is removed, and `reassign resume`
+    continues the run.
 
     Examples:
 
@@ -42,10 +43,11 @@ def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait 
 
 @with_option_groups
 def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWait = "5m") -> None:
-    """Stop a plan for good: cancel its moves in flight, leave finished ones, take its throttles away.
+    """Abort a plan: cancel its running moves, keep finished ones, remove its throttles.
 
-    Lists that a cancel leaves in another order are put back in theirs; no data moves for that. A run at work is told
-    to end first, and waited for. What was finished stays; `reassign rollback` takes that back, too.
+    Replica lists that a cancellation leaves in another order get their old order back; no data moves for that. A
+    running executor is first requested to end, and the command waits for it. Finished moves stay; `reassign
+    rollback` undoes them, too.
 
     Examples:
 

@@ -14,10 +14,10 @@ def list_moves(
     ours: Annotated[bool, typer.Option("--ours", help="Only moves that runs on this host sent.")] = False,
     foreign: Annotated[bool, typer.Option("--foreign", help="Only moves that no run on this host sent.")] = False,
 ) -> None:
-    """List the moves that run on the cluster, by whomever, one a line, with the run that sent each.
+    """List all running moves of the cluster, one a line, with the run that sent each.
 
-    Looks once, at the moving topics and their brokers only, so it is quick on any cluster. Prints nothing and exits
-    with 0 when nothing moves. Rates, reasons and everything else: `reassign status`.
+    Reads the moving topics and their brokers once, so it is quick on any cluster. Prints nothing and exits with 0
+    when nothing moves. `reassign status` shows rates, reasons and more.
 
     Examples:
 

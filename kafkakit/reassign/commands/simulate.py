@@ -26,11 +26,11 @@ def simulate(
     schedule: ScheduleOptions,
     snapshot: Snapshot = None,
 ) -> None:
-    """Play a plan on a simulated cluster: how long it takes, which log dir fills, what a dead broker does to it.
+    """Simulate a plan: how long it takes, which log dir fills up, what happens when a broker dies.
 
-    Changes nothing. Each throttle is played with each order: `schedule` is what apply would do, `plan` starts moves
-    in the plan's order without looking at disks, `all-at-once` sends everything at the start. Brokers keep
-    throttles as real ones do, with their bursts and stalls.
+    Changes nothing. Every throttle is simulated with every order: `schedule` is what apply would do, `plan` starts
+    moves in the plan's order without checking disks, `all-at-once` sends everything at the start. Brokers apply
+    throttles like real ones, with their bursts and stalls.
 
     Examples:
 

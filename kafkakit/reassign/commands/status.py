@@ -11,13 +11,13 @@ from kafkakit.reassign.commands.options import WatchOptions
 
 @with_option_groups
 def status(ctx: typer.Context, options: WatchOptions) -> None:
-    """Show what moves on the cluster, by whomever, how fast, until when, and what stands still and why.
+    """Show all running moves of the cluster: progress, rate, ETA, and what is stalled and why.
 
-    Of our runs: the time left now and the time promised, and what the run is doing. Also copies that change their
-    log dir inside a broker, throttles, counts of partitions that lack copies, and who may change the cluster now.
-    Where something moves, the command looks twice and takes the time between; with --watch it continues until nothing
-    moves, and Ctrl-C ends the watching only. A tick reads the moving topics and their brokers, not the whole cluster;
-    the counts, and copies inside brokers, are read once a minute at most.
+    For runs of kafkakit it shows the time left now and as forecast at the start, and what the run is doing. It also
+    shows moves between log dirs, throttles, counts of under-replicated partitions, and which process may change the
+    cluster. While something moves, the command reads twice to measure rates; with --watch it continues until
+    nothing moves, and Ctrl-C ends only the watching. A tick reads the moving topics and their brokers, not the
+    whole cluster; counts, and moves between log dirs, are read once a minute at most.
 
     Examples:
 

@@ -16,8 +16,8 @@ def throttle(
         list[str],
         typer.Argument(
             metavar="[PLAN] RATE",
-            help="The rate for each broker and direction (20MB), `none` to lift the throttle, or `same` to change only "
-            "what the options name; before it the plan file, to make sure which run is meant.",
+            help="The rate for each broker and direction (20MB), `none` to remove the throttle, or `same` to change "
+            "only what the options name; a plan file before it selects the run.",
         ),
     ],
     throttle_broker: ThrottleBroker = None,
@@ -26,12 +26,13 @@ def throttle(
         str, typer.Option("--wait", metavar="DURATION", help="How long the running executor may take to answer.")
     ] = "1m",
 ) -> None:
-    """Change the throttle of the run at work, or of moves that an interrupted run left in flight.
+    """Change the throttle of the active run, or of moves that an interrupted run left running.
 
-    The executor is asked and takes the rates up at its next look; with none at work the rates are set here, and a
-    resumed run keeps them. A new rate for all drops earlier exceptions, log dirs keep theirs. Brokers average over
-    about 10 s: a higher rate begins with a burst of the difference times 10 s at line speed, a lower one with up to
-    10 s in which nothing is copied. Exits with 75 when the run does not answer in time.
+    A running executor is requested to apply the rates, and does so at its next tick; if none is running, this
+    command sets them, and a resumed run keeps them. A new rate for all brokers removes earlier exceptions, log dirs
+    keep their rate. Brokers average over about 10 s: a higher rate begins with a burst of the difference times 10 s
+    at line speed, a lower one with up to 10 s in which nothing is copied. Exits with 75 when the run does not
+    answer in time.
 
     Examples:
 

@@ -43,8 +43,8 @@ def up(
 ) -> None:
     """Start a cluster, wait until every broker is registered and unfenced, and write a profile of its name.
 
-    One that runs already is left as it is; with a larger --brokers it gets that many brokers more. On a
-    failure or Ctrl-C nothing that was started stays running.
+    A running cluster is left as it is, but a larger --brokers adds brokers. After a failure or Ctrl-C no process
+    that was started stays running.
     """
     from kafkakit.config.read.settings import open_profiles
     from kafkakit.sandbox import lifecycle
@@ -89,7 +89,7 @@ def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 
 @app.command("status", cls=CliCommand)
 def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Show each process of the cluster: pid, address, rack, what the cluster says of it, and its log."""
+    """Show each process of the cluster: pid, address, rack, its state in the cluster, and its log."""
     from kafkakit.sandbox import lifecycle
     from kafkakit.sandbox.folders import store_of
     from kafkakit.sandbox.show import status_report
@@ -104,7 +104,7 @@ def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
 
 @app.command("env", cls=CliCommand)
 def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Print shell lines that point this shell at the cluster: eval "$(kafkakit sandbox env)"."""
+    """Print shell commands that select the cluster in this shell: eval "$(kafkakit sandbox env)"."""
     from kafkakit.sandbox import lifecycle
     from kafkakit.sandbox.folders import store_of
     from kafkakit.sandbox.show import env_report

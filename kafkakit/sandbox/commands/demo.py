@@ -24,7 +24,7 @@ def demo(
     throttle: Annotated[str, typer.Option("--throttle", metavar="RATE", help="Throttle of the moves.")] = "20MB",
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox that the demo starts.")] = "demo",
 ) -> None:
-    """Start six brokers, kill one under load, plan and apply its replacement, and count that nothing was lost.
+    """Start six brokers, kill one under load, plan and apply its replacement, and verify that no record was lost.
 
     Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
     """

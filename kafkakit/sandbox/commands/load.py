@@ -21,10 +21,10 @@ def load(
     replication: Annotated[
         int | None, typer.Option("--replication", help="Copies of each partition; 3, or less with fewer brokers.")
     ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", help="How topic names begin.")] = "load",
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the topic names.")] = "load",
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Make topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
+    """Create topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
     from kafkakit.core.quantities import format_bytes
     from kafkakit.sandbox import lifecycle
     from kafkakit.sandbox.decide.workload import build_request, plan_load

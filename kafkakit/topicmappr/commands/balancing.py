@@ -36,13 +36,13 @@ def rebalance(
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Balance bytes over brokers, copying as little as possible, with a proof of how little is possible.
+    """Balance bytes over brokers, copying as little as possible, with a proven lower bound.
 
-    Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is levelled as far as
-    they allow. A goal of your own (--band, --free-range, or a budget alone) lets any broker give. In this order:
-    fewest bytes, fewest copies, then for no more of either even counts, even leaders, each topic spread. Writes
-    map files (and a plan with --plan) and changes nothing on the cluster. Ctrl-C once asks for the best plan so
-    far, twice ends. Exits 4 when the goal cannot be reached, naming the nearest that can.
+    Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is balanced as far as they
+    allow. With a goal (--band, --free-range, or only a budget) copies may leave any broker. The plan minimizes
+    bytes, then copies; at the same cost it evens out counts, leaders and each topic. Writes map files (and a plan
+    with --plan) and changes nothing on the cluster. Ctrl-C once ends the search with the best plan so far, twice
+    ends the command. Exits 4 when the goal cannot be reached, naming the nearest that can.
 
     Examples:
 
@@ -61,10 +61,10 @@ def scale(
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Give new brokers their part of the bytes, copying as little as possible, with a proof.
+    """Give new brokers their share of the bytes, copying as little as possible, with a proof.
 
-    As rebalance, but every broker that is not new gives, and --brokers must name at least one that holds none
-    of the topics yet. Writes map files (and a plan with --plan) and changes nothing on the cluster.
+    Like rebalance, but copies may leave every broker that is not new, and --brokers must name at least one that
+    holds none of the topics yet. Writes map files (and a plan with --plan) and changes nothing on the cluster.
 
     Examples:
 

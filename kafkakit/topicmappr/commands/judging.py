@@ -30,11 +30,11 @@ MAP_LIMIT_BYTES = 512 << 20
 @with_option_groups
 @without_collector()
 def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptions) -> int:
-    """Say whether placement keeps its rules: racks, copies in sync, shares of space and leaders, disks.
+    """Check the placement rules: racks, in-sync replicas, shares of space and leaders, disks.
 
-    Every finding names the command that repairs it. Partitions that break one rule are one finding a topic, with
-    the first three in text and up to 10,000 names a rule in JSON. Reads only. Exits 0 without findings of
-    --fail-on or worse, 1 with some, 75 when the cluster cannot be reached or sizes are too old.
+    Every finding names the command that repairs it. Partitions of a topic that break one rule are one finding, with
+    three names in text and up to 10,000 a rule in JSON. Reads only. Exits 0 without findings of --fail-on or worse,
+    1 with some, 75 when the cluster cannot be reached or sizes are too old.
 
     Examples:
 
@@ -56,12 +56,12 @@ def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptio
 @with_option_groups
 @without_collector()
 def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, cluster: KafkaKitClusterOptions) -> int:
-    """Judge any tool's reassignment map without running it.
+    """Evaluate a reassignment map of any tool, without running it.
 
-    Says what it copies, how even it leaves the brokers, what the same balance costs at least and what a plan of
-    ours costs, and what breaks a rule or is at risk. Without --band or --free-range the balance is the range of
-    free bytes that the map reaches. Without sizes counts alone are judged. Reads only. Exits 1 for findings of
-    --fail-on or worse, 2 when the file is no map at all.
+    Reports what it copies, how even the brokers are afterwards, the lower bound and the cost of a kafkakit plan for
+    the same balance, and which entries break a rule or are at risk. Without --band or --free-range the balance is
+    the range of free bytes that the map reaches. Without sizes only counts are compared. Reads only. Exits 1 for
+    findings of --fail-on or worse, 2 when the file is not a reassignment map.
 
     Examples:
 
@@ -95,9 +95,9 @@ def frontier(
     cluster: KafkaKitClusterOptions,
     report: PageFile = None,
 ) -> int:
-    """Work out what each band of used space would cost: bytes of a real plan beside a proven lower bound.
+    """Compute what each band of used space would cost: the bytes of a plan, and a proven lower bound.
 
-    Writes no plan. Goals that cannot be reached are marked, with the reason; they are no failure.
+    Writes no plan. Goals that cannot be reached are marked, with the reason; they are not a failure.
 
     Examples:
 

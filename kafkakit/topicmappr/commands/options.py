@@ -32,25 +32,31 @@ MinRackIds = Annotated[
 Spread = Annotated[
     bool, typer.Option("--spread", help="Replicas of a partition per rack differ by at most one, over all racks.")
 ]
-MinimizeBy = Annotated[Minimize, typer.Option(help="What the plan spends least of: moves or bytes.")]
+MinimizeBy = Annotated[Minimize, typer.Option(help="What to minimize: moves or bytes.")]
 OptimizeLeadership = Annotated[
     bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")
 ]
 EvacuatedBrokers = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
 Placement = Annotated[
     PlaceBy,
-    typer.Option(help="What is evened out: counts of replicas, or free bytes (the least is copied either way)."),
+    typer.Option(help="What to balance: counts of replicas, or free bytes; as little as possible is copied."),
 ]
 MaxDiskUse = Annotated[
-    str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Highest disk use that copies may cause on a broker; fuller brokers receive none."
+    ),
 ]
 HeadRoom = Annotated[
-    str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker beside --max-disk-use.")
+    str,
+    typer.Option(
+        metavar="SIZE", help="Space that copies must leave free on every broker, in addition to --max-disk-use."
+    ),
 ]
 Pin = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME,...", help="Leave these alone: topics, regular expressions or topic/partition. Repeatable."
+        metavar="NAME,...", help="Do not move these: topics, regular expressions or topic/partition. Repeatable."
     ),
 ]
 LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
@@ -213,7 +219,7 @@ class ClusterOptions(ClusterSource):
     ] = "localhost:2181"
     zk_metrics_prefix: Annotated[
         str,
-        typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Where metricsfetcher put its two znodes."),
+        typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Parent path of metricsfetcher's two znodes."),
     ] = "topicmappr"
 
 

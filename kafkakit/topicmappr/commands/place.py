@@ -11,9 +11,9 @@ from kafkakit.topicmappr.commands.request_options import NewTopicOptions
 
 @with_option_groups
 def place(ctx: typer.Context, new: NewTopicOptions, snapshot: Snapshot = None, out_path: OutPath = "") -> int:
-    """Say where the partitions of a new topic should go.
+    """Choose the brokers of a new topic's partitions.
 
-    Evens out what brokers carry of all topics, under the rack rule. Writes the assignment as a map file and
+    Evens out the load of all topics over the brokers, under the rack rule. Writes the assignment as a map file and
     prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
     """
     from kafkakit.cli.session import finish

@@ -21,10 +21,10 @@ def rebalance_dirs(
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
-    """Level the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
+    """Balance the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
 
-    No replica changes brokers. Cordoned dirs take nothing, and nothing leaves a dir that is offline. Where a
-    band cannot be had, the nearest is planned, a warning says why, and --ignore-warns writes the plan.
+    No replica changes brokers. Cordoned dirs receive nothing, and nothing leaves an offline dir. Where a band
+    cannot be reached, the nearest is planned, a warning gives the reason, and --ignore-warns writes the plan.
 
     Examples:
 

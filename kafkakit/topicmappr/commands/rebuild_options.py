@@ -56,7 +56,9 @@ class RebuildOptions:
     )
     phased_reassignment: Annotated[
         bool,
-        typer.Option("--phased-reassignment", help="Write a first map that keeps present leaders, then the final one."),
+        typer.Option(
+            "--phased-reassignment", help="Write a first map that keeps the current leaders, then the final one."
+        ),
     ] = field(default=False, metadata=RECORDED)
     chunk_step_size: Annotated[
         int, typer.Option(help="Write a series of maps, this many brokers at a time; 0: one map.")
@@ -83,7 +85,9 @@ class StorageOptions:
     placement: Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
     optimize: Annotated[
         OptimizeFor,
-        typer.Option(help="With storage placement: free bytes alone (storage), or then leaders too (distribution)."),
+        typer.Option(
+            help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution)."
+        ),
     ] = field(default=OptimizeFor.DISTRIBUTION, metadata=RECORDED)
     partition_size_factor: Annotated[
         float,
@@ -96,7 +100,7 @@ class MetadataOptions:
     """What is known of brokers."""
 
     use_meta: Annotated[
-        bool, typer.Option("--use-meta/--no-use-meta", help="Look at the racks and the state of brokers.")
+        bool, typer.Option("--use-meta/--no-use-meta", help="Use the racks and the state of brokers.")
     ] = field(default=True, metadata=recorded_as(lambda used: "" if used else "false"))
 
 

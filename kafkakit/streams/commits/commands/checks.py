@@ -24,7 +24,7 @@ def verify(
         typer.Option(
             "--max-age",
             metavar="DURATION",
-            help="Hold it against a group when its oldest pending record is older. Reads one record a partition.",
+            help="Report groups whose oldest pending record is older than this. Reads one record a partition.",
             show_default=False,
         ),
     ] = None,
@@ -34,8 +34,8 @@ def verify(
 ) -> int:
     """Check commits for everything that loses or repeats records: for CI and cron.
 
-    Looks for payloads that belong elsewhere or cannot be read, maps that a copy shifted, commits outside their log,
-    payloads near the limit, clocks that are wrong. Reads only. Exits 0 without findings of --fail-on or worse, 1 with
+    Finds payloads that belong to another commit or cannot be read, maps that a copy shifted, commits outside their
+    log, payloads near the limit, wrong clocks. Reads only. Exits 0 without findings of --fail-on or worse, 1 with
     some, 75 when the cluster cannot be reached.
 
     Examples:
@@ -58,10 +58,10 @@ def verify(
 
 
 def limits(ctx: typer.Context, groups: options.Groups = None) -> None:
-    """Show how much commit metadata the brokers take, and how much of it each group uses, the fullest first.
+    """Show the brokers' limit of commit metadata, and how much of it each group uses, the highest use first.
 
     The limit is offset.metadata.max.bytes, which counts characters (UTF-16 units), not bytes; a group's commits go
-    through its coordinator, so the lowest of all brokers is what counts. All groups where none is named. Reads only.
+    through its coordinator, so the lowest limit of all brokers applies. All groups if none is named. Reads only.
 
     Examples:
 

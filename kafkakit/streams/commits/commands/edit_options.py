@@ -20,7 +20,7 @@ MOST_PARTITIONS = 1_000_000
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group; it must have no members.", show_default=False)]
 Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.", show_default=False)]
-AllTopics = Annotated[bool, typer.Option("--all-topics", help="Everything that the group committed for.")]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has commits for.")]
 Partitions = Annotated[
     str, typer.Option("--partition", metavar="N[,N-N...]", help="Only these partitions.", show_default=False)
 ]
@@ -38,22 +38,22 @@ As = Annotated[
     ),
 ]
 Adopt = Annotated[
-    bool, typer.Option("--adopt", help="Write over a commit of a newer format; its acknowledgements are forgotten.")
+    bool, typer.Option("--adopt", help="Overwrite a commit of a newer format; its acknowledgements are lost.")
 ]
 OutsideLog = Annotated[bool, typer.Option("--allow-outside-log", help="Allow offsets that the log does not hold.")]
 Coarsen = Annotated[
     bool,
-    typer.Option(
-        "--allow-coarsening", help="Let acknowledgements be forgotten, so that the metadata fits the brokers' limit."
-    ),
+    typer.Option("--allow-coarsening", help="Drop acknowledgements where the metadata exceeds the brokers' limit."),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="WORDS", help="Why; kept in the journal.", show_default=False)]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="WORDS", help="The reason, recorded in the journal.", show_default=False)
+]
 JournalName = Annotated[
     str, typer.Argument(metavar="JOURNAL", help="The edit's journal, or `last`.", show_default=False)
 ]
 OfGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="With `last`: the last edit of this group.")]
 EvenIfChanged = Annotated[
-    bool, typer.Option("--even-if-changed", help="Restore also where another process has committed since.")
+    bool, typer.Option("--even-if-changed", help="Restore even if another process has committed since.")
 ]
 
 
@@ -127,14 +127,20 @@ class EditConsent:
     """Whether a plan is carried out, and which plan it must be."""
 
     apply: Annotated[
-        bool, typer.Option("--apply", help="Carry the plan out, after asking. Without it nothing changes.")
+        bool,
+        typer.Option("--apply", help="Carry out the plan, after confirmation. Without this option nothing changes."),
     ] = False
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed with --apply where nobody can be asked.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Do not ask for confirmation; needed with --apply where no input is possible."
+        ),
     ] = False
     expect: Annotated[
         str,
-        typer.Option("--expect", metavar="PLAN", help="Refuse if the plan is not this one (printed with it)."),
+        typer.Option(
+            "--expect", metavar="PLAN", help="Refuse unless the plan has this fingerprint (printed with the plan)."
+        ),
     ] = ""
 
     def check(self, *, is_answerable: bool) -> None:

@@ -24,8 +24,9 @@ def show(
 ) -> None:
     """Show what a group committed: done, pending, retrying and rejected offsets, their age, size and hazards.
 
-    Reads the commits, the ends of the logs, the time of the oldest pending record, the brokers' limit and who holds
-    each partition. Of several commits a table comes first, then those that hold more than an offset. Reads only.
+    Reads the commits, the ends of the logs, the time of the oldest pending record, the brokers' limit and which
+    member holds each partition. For several commits a table comes first, then those that hold more than an offset.
+    Reads only.
 
     Examples:
 
@@ -55,7 +56,7 @@ def explain(
     ] = None,
     within: options.OneCommitScope,
 ) -> None:
-    """Say in plain words why an offset is pending or done, since when, and what a restart would do to it.
+    """Explain why an offset is pending or done, since when, and what a restart would do to it.
 
     Examples:
 
@@ -87,15 +88,15 @@ def watch(
     *,
     group: options.Group,
     within: options.LookScope,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="The time between two looks.")] = "5s",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes.")] = "5s",
     count: Annotated[
-        int, typer.Option("--count", metavar="N", min=0, help="End after so many looks; 0 continues until Ctrl-C.")
+        int, typer.Option("--count", metavar="N", min=0, help="End after this many refreshes; 0: not before Ctrl-C.")
     ] = 0,
 ) -> None:
-    """Keep looking at a group's commits: a table that refreshes on a terminal, one line a change elsewhere.
+    """Watch a group's commits: a table that refreshes on a terminal, otherwise one line a change.
 
-    Ctrl-C ends it. While the cluster cannot be reached it says so and continues; a table then shows when it was true.
-    The result is the last look.
+    Ctrl-C ends it. While the cluster cannot be reached, a warning says so and the command continues; the table
+    shows the time of its figures. The result is the last state read.
 
     Examples:
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @with_option_groups
 def skip(ctx: typer.Context, options: RecordEditOptions) -> None:
-    """Count records as done that are not to be delivered any more, such as a poison pill.
+    """Mark records as done so that they are not delivered any more, such as a poison pill.
 
-    A plain consumer holds one offset, so there only the records from the committed offset on can be skipped. Metadata
-    that holds many offsets marks them as skipped.
+    A plain commit is one offset, so there only records from the committed offset on can be skipped. Metadata that
+    holds many offsets marks them as skipped.
 
     Examples:
 
@@ -34,9 +34,9 @@ def skip(ctx: typer.Context, options: RecordEditOptions) -> None:
 
 @with_option_groups
 def unack(ctx: typer.Context, options: RecordEditOptions) -> None:
-    """Let records that are done be delivered again; what else is done stays so.
+    """Deliver done records again; all other done records stay done.
 
-    Offsets below the committed one take it back to the lowest of them. Also takes back a skip or a rejection.
+    Offsets below the committed one move it back to the lowest of them. This also undoes a skip or a rejection.
 
     Examples:
 
@@ -51,10 +51,10 @@ def unack(ctx: typer.Context, options: RecordEditOptions) -> None:
 
 @with_option_groups
 def reject(ctx: typer.Context, options: RecordEditOptions) -> None:
-    """Give records up, and keep on record that they were: for metadata that can hold this (kkm1).
+    """Mark records as rejected: for metadata that can hold this (kkm1).
 
-    The committed offset stays below the first rejected one, since nothing else remembers it yet. To let it pass, and
-    forget the record, use skip.
+    The committed offset stays below the first rejected one, since only the commit records the rejection. To commit
+    past it, without that record, use skip.
 
     Examples:
 

@@ -22,9 +22,9 @@ def undo(
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
-    """Bring the commits back that an edit replaced, to the last character of their metadata.
+    """Restore the commits that an edit replaced, with exactly their metadata.
 
-    Says first how far the edit came, if it was interrupted. An undo is an edit too, and can be undone.
+    Reports first how far the edit came, if it was interrupted. An undo is an edit too, and can be undone.
 
     Examples:
 
@@ -56,9 +56,10 @@ def undo(
 def finish(
     ctx: typer.Context, journal: options.JournalName, group: options.OfGroup = "", *, consent: options.EditConsent
 ) -> None:
-    """Finish an edit that was interrupted: write what it did not get to write, and look whether all of it stands.
+    """Finish an edit that was interrupted: write what is missing, and verify all of it.
 
-    Commits that another process made since are left as they are. `last` is the newest edit, or undo, that is not whole.
+    Commits that another process made since are left as they are. `last` is the newest edit, or undo, that is
+    incomplete.
 
     Examples:
 

@@ -18,10 +18,10 @@ app = new_group("Measure how far consumer groups are behind, in records and in t
 @app.command("once", cls=CliCommand, short_help="Show the lag of all groups now.")
 @with_option_groups
 def once(ctx: typer.Context, which: ClusterChoice, layout: TableLayout, rows: RowChoice, limit: WaitLimit) -> int:
-    """Show the lag of all groups now, with the interval that surely holds the time lag and where it comes from.
+    """Show the lag of all groups now, with an interval that contains the time lag, and its source.
 
-    Reads the cluster's commits from their log (or on from where the last run stopped), samples the ends of the logs
-    twice, and reads the record at which each lagging group stands. Nothing is written to the cluster, and no group is
+    Reads the cluster's commits from the offsets topic (from where the last run stopped), samples the log ends
+    twice, and reads the next record of each lagging group. Nothing is written to the cluster, and no group is
     joined. Time lag is that of the oldest record not done; live lag is that of the newest one done.
 
     Examples:
@@ -42,7 +42,7 @@ def once(ctx: typer.Context, which: ClusterChoice, layout: TableLayout, rows: Ro
     return finish(cli, view_report("streams lag once", look, layout.request(rows), look.failure))
 
 
-@app.command("watch", cls=CliCommand, short_help="Keep looking at the lag of groups.")
+@app.command("watch", cls=CliCommand, short_help="Watch the lag of groups.")
 @with_option_groups
 def watch(
     ctx: typer.Context,
@@ -50,16 +50,16 @@ def watch(
     layout: TableLayout,
     rows: RowChoice,
     limit: WaitLimit,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="The time between two looks.")] = "2s",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes.")] = "2s",
     count: Annotated[
         int | None,
-        typer.Option("--count", min=1, metavar="N", help="End after so many looks.", show_default=False),
+        typer.Option("--count", min=1, metavar="N", help="End after this many refreshes.", show_default=False),
     ] = None,
 ) -> int:
-    """Keep looking at the lag of groups: a table that is replaced in place, or a line for each change of a status.
+    """Watch the lag of groups: a table that refreshes in place, or a line for each change of a status.
 
-    The table stands on a terminal; elsewhere there are lines. Ctrl-C ends the watching. With --count the last look is
-    the result.
+    A terminal gets the table, any other output gets lines. Ctrl-C ends it. With --count the last state is the
+    result.
 
     Examples:
 
@@ -85,4 +85,4 @@ def watch(
 
 
 app.command("serve", cls=CliCommand, short_help="Serve the lag of all groups as metrics and JSON.")(serve)
-app.command("check", cls=CliCommand, short_help="Judge lag by thresholds, for cron and monitoring.")(check)
+app.command("check", cls=CliCommand, short_help="Check lag against thresholds, for cron and monitoring.")(check)

@@ -26,7 +26,7 @@ def check(
         bool, typer.Option("--nagios", help="Exit as monitoring plugins do: 0 ok, 1 warning, 2 critical, 3 unknown.")
     ] = False,
 ) -> int:
-    """Judge the lag of groups by thresholds, for cron and monitoring: one line with performance data.
+    """Check the lag of groups against thresholds, for cron and monitoring: one line with performance data.
 
     Exit 0 when all is within limits, 1 on a warning or worse, 75 when the lag is not known (for example, a cluster
     does not answer). With --nagios the codes are those of monitoring plugins.

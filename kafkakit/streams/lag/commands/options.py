@@ -40,7 +40,7 @@ class ClusterChoice:
         typer.Option(
             "--clusters",
             metavar="PROFILE,...",
-            help="Look at the clusters of these profiles together; the profile in use when not given.",
+            help="Read the clusters of these profiles; the current profile when not given.",
             show_default=False,
         ),
     ] = None
@@ -49,7 +49,7 @@ class ClusterChoice:
         typer.Option(
             "--skew",
             metavar="DURATION",
-            help="How far the clocks of brokers, producers and this machine may differ; widens what is surely within.",
+            help="How far the clocks of brokers, producers and this machine may differ; widens time lag intervals.",
         ),
     ] = "1s"
 
@@ -123,13 +123,13 @@ class RowChoice:
 class TableLayout:
     """The lines of the table."""
 
-    by: Annotated[ViewBy, typer.Option("--by", help="What a line is about.")] = ViewBy.GROUP_TOPIC
+    by: Annotated[ViewBy, typer.Option("--by", help="What each line shows.")] = ViewBy.GROUP_TOPIC
     sort: Annotated[LineOrder, typer.Option("--sort", help="Order of the lines; worst is status, then time lag.")] = (
         LineOrder.WORST
     )
     top: Annotated[
         int,
-        typer.Option("--top", min=1, max=100_000, metavar="N", help="Show so many lines, and the others as one sum."),
+        typer.Option("--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."),
     ] = 50
 
     def request(self, rows: RowChoice) -> ViewRequest:
@@ -145,7 +145,9 @@ class WaitLimit:
     wait: Annotated[
         str,
         typer.Option(
-            "--wait", metavar="DURATION", help="Give up what is not known after this long; a warning names it."
+            "--wait",
+            metavar="DURATION",
+            help="Stop waiting for unknown lag after this long; a warning names what is missing.",
         ),
     ] = "60s"
 
@@ -164,7 +166,9 @@ class CheckWaitLimit(WaitLimit):
     wait: Annotated[
         str,
         typer.Option(
-            "--wait", metavar="DURATION", help="Give up what is not known after this long; a warning names it."
+            "--wait",
+            metavar="DURATION",
+            help="Stop waiting for unknown lag after this long; a warning names what is missing.",
         ),
     ] = "30s"
 

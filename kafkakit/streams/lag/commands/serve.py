@@ -20,7 +20,9 @@ def serve(
     listen: Annotated[
         str,
         typer.Option(
-            "--listen", metavar="HOST:PORT", help="Answer HTTP here; it is neither encrypted nor authenticated."
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address of the HTTP server; it is neither encrypted nor authenticated.",
         ),
     ] = DEFAULT_LISTEN,
     dogstatsd: Annotated[
@@ -35,16 +37,16 @@ def serve(
     series: Annotated[
         int,
         typer.Option(
-            "--series", min=10, max=100_000, metavar="N", help="The most group-topics that get series of their own."
+            "--series", min=10, max=100_000, metavar="N", help="The most group-topics that get their own series."
         ),
     ] = 1000,
 ) -> None:
-    """Watch the lag of all groups and serve it: /metrics for Prometheus, /json?by=group for views, /healthz.
+    """Monitor the lag of all groups and serve it: /metrics for Prometheus, /json?by=group for views, /healthz.
 
-    Several instances with the same control store share the clusters: each carries its part, the clusters of one that
-    ends are taken over within seconds, and one that lost its lease publishes nothing of that cluster any more. The
-    state is saved every minute and at the end, so that a restart need not read the whole commit log again. SIGTERM
-    ends it with exit 143, after the states are saved and the clusters given back.
+    Several instances with the same control store share the clusters: each monitors its part, the clusters of one
+    that ends are taken over within seconds, and one that lost its lease no longer publishes that cluster. The state
+    is saved every minute and at the end, so that a restart does not read the whole commit log again. SIGTERM ends
+    it with exit 143, after the states are saved and the clusters released.
 
     Examples:
 
