@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
-    from kafkakit.core.storage_reading import SizesFrom
     from kafkakit.execution.act.cluster_access import ClusterAccess
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
@@ -78,7 +77,7 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
-    def storage_metrics(self, source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
+    def storage_metrics(self, source: str, addresses: str, prefix: str) -> StorageMetrics:
         """The sizes that a collector keeps; the caller closes it."""
         from kafkakit.wiring import open_storage_metrics
 

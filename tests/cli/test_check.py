@@ -15,7 +15,6 @@ from kafkakit import wiring
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.storage_reading import SizesFrom
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.rigs.command_line import Home
 
@@ -164,8 +163,8 @@ def metrics_of(monkeypatch: pytest.MonkeyPatch, free: int) -> tuple[FakeStorageM
     metrics.put_free({1: free, 2: 8_500, 3: 8_500})
     requested: list[tuple[str, str]] = []
 
-    def opened(source: SizesFrom, address: str, prefix: str) -> FakeStorageMetrics:
-        assert source is SizesFrom.ZOOKEEPER
+    def opened(source: str, address: str, prefix: str) -> FakeStorageMetrics:
+        assert source == "zookeeper"
         requested.append((address, prefix))
         return metrics
 

@@ -19,6 +19,16 @@ from kafkakit.ports.reporter import ProgressBar, Reporter
 R = TypeVar("R")
 
 
+def wait_until(clock: Clock, limit_s: float, is_so: Callable[[], bool], every_s: float = 0.5) -> bool:
+    """Look at once and then every `every_s` whether something is so; False when it is not after `limit_s`."""
+    deadline_s = clock.monotonic() + limit_s
+    while not is_so():
+        if clock.monotonic() >= deadline_s:
+            return False
+        clock.sleep(every_s)
+    return True
+
+
 class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 

@@ -20,9 +20,8 @@ from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import RunJournal, plan_journal
-from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal, rollback_goals
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_words, halfway
@@ -45,10 +44,8 @@ from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_e
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.moves import Moves
-from kafkakit.reassign.act.plan_state import PlanReader
+from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.rounds import RoundScheduler
-from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.undo import Undo, in_flight
 from kafkakit.reassign.act.window import AbortRequestedError, Window
 from kafkakit.reassign.show.run import render_changes, stop_words
@@ -87,23 +84,12 @@ class Run:
         self._journal, self._reporter, self._request = journal, reporter, request
         self._leftovers = leftovers
         self._requests = requests or ReceivedRequests(None, None, reporter)
-        self._retrier = Retrier(clock, reporter, request.retry_limit_s)
-        self._reader = ClusterReader(admin, clock, self._retrier)
-        self._throttles = Throttles(admin, clock, journal, reporter, self._retrier)
-        self._moves = Moves(admin, clock, journal, self._retrier, self._reader)
-        self._dirs = LogDirs(admin, journal, reporter, self._retrier)
-        self._window = Window(
-            clock, reporter, self._reader, self._moves, self._throttles, self._dirs, self._requests, request
-        )
-        self._problems = self._window.problems
-        self._plan_reader = PlanReader(plan, clock, self._reader, self._dirs, journal)
-        inputs = ScheduleInputs(admin, clock, self._retrier)
-        self._scheduler = RoundScheduler(
-            plan, clock, inputs, self._window, self._plan_reader, journal, reporter, request
-        )
-        self._undo = Undo(
-            clock, journal, reporter, self._reader, self._moves, self._dirs, self._plan_reader, self._problems
-        )
+        parts = RunParts(plan, admin, clock, journal, reporter, request)
+        self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
+        self._problems = parts.problems
+        self._window = Window(parts, self._requests)
+        self._scheduler = RoundScheduler(parts, self._window)
+        self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
         self._direction = Direction.APPLY  # becomes an abort when somebody asks for that
 
@@ -302,9 +288,7 @@ class Run:
         """Give leadership to the first replicas, where they are in sync."""
         undone = direction is Direction.ROLLBACK
         self._undo.elect(to_elect(self._plan_reader.look()[1], undone=undone))
-        deadline = self._clock.monotonic() + SETTLE_S
-        while to_elect(self._plan_reader.look()[1], undone=undone) and self._clock.monotonic() < deadline:
-            self._clock.sleep(0.5)
+        wait_until(self._clock, SETTLE_S, lambda: not to_elect(self._plan_reader.look()[1], undone=undone))
 
     def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""

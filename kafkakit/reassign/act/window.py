@@ -7,12 +7,9 @@ from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.retrier import ClusterReader, RunReporter, why
-from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.act.retrier import RunReporter, why
 from kafkakit.execution.decide.log_dir_moves import DirLook, look_at_dirs
-from kafkakit.execution.decide.outcome import Request
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import (
     DEAD_GRACE_S,
@@ -27,9 +24,7 @@ from kafkakit.execution.decide.progress import (
 from kafkakit.execution.decide.rates import rate_words
 from kafkakit.execution.decide.run_state import Context, RoundState, settle
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.moves import Moves
+from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.sending import Sending
 
 ELECT_GROUP = 50
@@ -62,22 +57,12 @@ class AbortRequestedError(Exception):
 class Window:
     """Carries schedules out; `problems` collects what went wrong with single partitions."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        reporter: Reporter,
-        reader: ClusterReader,
-        moves: Moves,
-        throttles: Throttles,
-        dirs: LogDirs,
-        requests: ReceivedRequests,
-        request: Request,
-    ) -> None:
-        self._clock, self._reporter, self._reader, self._request = clock, reporter, reader, request
-        self._moves, self._throttles, self._dirs, self._requests = moves, throttles, dirs, requests
-        self._run_reporter = RunReporter(reporter)
-        self.problems: list[str] = []
-        self._sending = Sending(reporter, reader, moves, throttles, dirs, request, self.problems)
+    def __init__(self, parts: RunParts, requests: ReceivedRequests) -> None:
+        self._clock, self._reporter, self._request = parts.clock, parts.reporter, parts.request
+        self._reader, self._moves, self._throttles, self._dirs = parts.reader, parts.moves, parts.throttles, parts.dirs
+        self._requests, self.problems = requests, parts.problems
+        self._run_reporter = RunReporter(parts.reporter)
+        self._sending = Sending(parts)
         self.copied_bytes = 0
         self.dirs_moved = 0
         self.rates: Rates | None = None

@@ -12,6 +12,7 @@ from kafkakit.execution.decide.precheck import Live, ids
 from kafkakit.execution.decide.rates import lifting_options, rate_words, rates_to_data
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.verdict import NOT_ALIVE, PartitionVerdict
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 
 SHOWN_CHANGES = 20
@@ -185,25 +186,10 @@ def partition_data(verdict: PartitionVerdict) -> dict[str, object]:
         "topic": verdict.key.topic,
         "partition": verdict.key.partition,
         "state": verdict.word,
-        "complete": verdict.complete,
-        "replicas": list(verdict.replicas),
-        "wanted": list(verdict.wanted),
-        "leader": verdict.leader,
-        "out_of_sync": list(verdict.out_of_sync),
+        **attributes(verdict, "complete replicas wanted leader out_of_sync"),
     }
 
 
 def partition_rows(verdicts: Iterable[PartitionVerdict]) -> tuple[tuple[object, ...], ...]:
     """One row a partition, in `PARTITION_COLUMNS`."""
-    return tuple(
-        (
-            v.key.topic,
-            v.key.partition,
-            v.word.replace(" ", "-"),
-            ",".join(str(b) for b in v.replicas),
-            ",".join(str(b) for b in v.wanted),
-            v.leader,
-            ",".join(str(b) for b in v.out_of_sync),
-        )
-        for v in verdicts
-    )
+    return tuple((*v.key, v.word.replace(" ", "-"), v.replicas, v.wanted, v.leader, v.out_of_sync) for v in verdicts)

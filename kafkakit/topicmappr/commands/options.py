@@ -1,21 +1,29 @@
 """The options that planning commands share; names and meanings are kafka-kit's where it has them."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from kafkakit.adapters.metrics.sources import SOURCES
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import RECORDED, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
-from kafkakit.core.storage_reading import SizesFrom
+from kafkakit.core.storage_reading import FROM_BROKERS
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.budget import Budget
+
+if TYPE_CHECKING:
+    SizesWord: TypeAlias = str
+else:
+    SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *SOURCES)})
+DEFAULT_SIZES = SizesWord(FROM_BROKERS)
 
 Brokers = Annotated[
     str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
@@ -194,12 +202,12 @@ class ClusterOptions(ClusterSource):
 
     snapshot: Snapshot = None
     sizes_from: Annotated[
-        SizesFrom,
+        SizesWord,
         typer.Option(
             "--sizes-from",
             help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
         ),
-    ] = SizesFrom.BROKERS
+    ] = DEFAULT_SIZES
     metrics_age: Annotated[
         int | None,
         typer.Option(
