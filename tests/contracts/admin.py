@@ -48,7 +48,7 @@ class Rig(Protocol):
         ...
 
 
-def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 150) -> None:
+def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 900) -> None:
     """Fail unless the condition comes true while the cluster works."""
     for _ in range(tries):
         if holds():

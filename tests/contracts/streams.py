@@ -67,7 +67,7 @@ class Rig(Protocol):
         ...
 
 
-def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 600) -> None:
+def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 3000) -> None:
     """Fail unless the condition comes true while the cluster works."""
     for _ in range(tries):
         if holds():
@@ -180,6 +180,7 @@ class GroupsContract:
         keys = (TP(topic, 0), TP(topic, 1))
         commits = {key: CommittedOffset(offset=1) for key in keys}
         with rig.join(group, topic, protocol):
+            eventually(rig, lambda: described(rig, group).state is GroupState.STABLE)
             live = described(rig, group)
             assert (live.type, live.state) == (GroupType(protocol), GroupState.STABLE)
             assert [member.partitions for member in live.members] == [keys]

@@ -29,7 +29,7 @@ def test_a_broker_dies_and_nothing_is_lost(mode: str, secure: str, home: Home) -
         env=home.env,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

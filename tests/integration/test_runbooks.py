@@ -42,7 +42,7 @@ def run_blocks(texts: list[str], folder: Path, env: dict[str, str]) -> subproces
         env={**env, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
         check=False,
     )
 

@@ -136,8 +136,8 @@ def test_watch_tells_what_became_done(bench: Bench) -> None:
                     break
                 time.sleep(0.5)
             watching.terminate()
-            assert watching.wait(20) == 143
-            reader.join(20)
+            assert watching.wait(60) == 143
+            reader.join(60)
     assert f"{bench.key}: became done: " in "".join(said)
 
 
