@@ -40,12 +40,13 @@ test: $(STAMP)
 	  -m '(kafka or zookeeper or network) and not timed' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m timed $(PYTEST_ARGS)
 
-# Without random tests, runs cut at every effect, and tests that start many processes; make test runs all.
+# Without random tests and those marked slow; make test runs all.
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -k 'not hash_seed and not test_crash and not cut and not 200_000' -m 'not kafka and not zookeeper and not network' tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
+	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network' \
+	  tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
 
 bench: $(STAMP)
 	@for script in bench/*.py; do $(BIN)/python $$script || exit 1; done

@@ -182,11 +182,10 @@ def missing(part: str, reason: str) -> None:
 
 # The files that take longest, first: the others fill what is left of the workers' time.
 LONGEST = (
-    "test_runbooks", "test_sandbox", "test_reassign_faults", "test_reassign", "test_demo",
-    "test_reassign_faults_control", "test_admin_contract", "test_control_stores", "test_rebalance",
-    "test_streams_commits", "test_streams_contract",
-    "test_broker", "test_kafka_versions", "test_streams_lag_faults", "test_throttles", "test_streams_lag",
-    "test_reassign_eta",
+    "test_reassign_faults", "test_reassign", "test_reassign_faults_control", "test_demo", "test_sandbox",
+    "test_runbooks", "test_runbooks_brokers", "test_admin_contract", "test_control_stores", "test_broker",
+    "test_rebalance", "test_streams_commits", "test_streams_contract", "test_kafka_versions",
+    "test_streams_lag_faults", "test_throttles", "test_streams_lag", "test_reassign_eta",
 )  # fmt: skip
 
 

@@ -299,7 +299,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
     """Before the run: refused, or waited for. During it: on a waiting partition, and on one in flight."""
-    make_guarded(brokers, admin, "theirs", 2 * MB)
+    make_guarded(brokers, admin, "theirs", 15 * MB)
     path = save(plan := make_plan(admin, spread("theirs")), tmp_path)
     first, second = TopicPartition("theirs", 1), TopicPartition("theirs", 2)
     with traffic(brokers, "theirs", 3) as flow:
@@ -334,6 +334,8 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
             kept = {TopicPartition("theirs", 1): (D, A, B), TopicPartition("theirs", 2): (D, B, C)}
             theirs = {waiting: kept[waiting], flying: (*ours[1:], ours[0])}
             assert admin.reassign(theirs) == dict.fromkeys(theirs)
+            faster = kit(brokers, "throttle", path, "80MB")
+            assert faster.returncode == 0, faster.stderr
             code, told = finished(process)
         assert code == 1, told
         assert str(flying) in told
@@ -346,7 +348,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
 
 @contextmanager
 def slow_follower(admin: ClusterAdmin, key: TopicPartition, broker: int) -> Iterator[None]:
-    """Hold the copy that comes to a broker almost still, as another tool's own throttle may."""
+    """Hold the copy that comes to a broker almost still, as another tool's throttle may: 1 MB comes each 3 s."""
     set_config(admin, ResourceKind.BROKER, str(broker), FOLLOWER_RATE, "1000")
     set_config(admin, ResourceKind.TOPIC, key.topic, FOLLOWER_LIST, f"{key.partition}:{broker}")
     try:

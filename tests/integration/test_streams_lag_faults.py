@@ -15,8 +15,8 @@ import pytest
 from kafkakit.streams.lag.decide.condition import MonitorPhase
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import new_topic, watching
+from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.stream_clients import commit_with_kafka_python, produce
-from tests.integration.test_runbooks import blocks, run_blocks
 from tests.invariants.exposition import Samples, parse
 
 pytestmark = pytest.mark.kafka

@@ -140,6 +140,7 @@ def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
     assert refused.value.hint == "finish that: kafkakit broker rejoin --restore drain-1.1"
 
 
+@pytest.mark.slow
 def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
     calm = Bench(make_cluster(), tmp_path / "calm")
     lists, leaders = calm.lists(), calm.leaders()
@@ -165,6 +166,7 @@ def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Pat
                 verify_journal(file.data)
 
 
+@pytest.mark.slow
 def test_a_drain_cut_in_the_middle_is_taken_back(tmp_path: Path) -> None:
     for cut in (8, 20, 30, 36, 44):
         bench = Bench(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")

@@ -126,3 +126,13 @@ def test_newer_schemas_are_refused_and_unknown_fields_passed_over(desk: Desk) ->
     assert decode_control_request(data.replace(b'"token":1', b'"token":1,"more":{"a":[1]}'), "x").token == 1
     with pytest.raises(InputError, match="use a newer kafkakit"):
         decode_control_request(data.replace(b'"schema":1', b'"schema":2'), "x")
+
+
+def test_a_request_needs_a_time_with_a_zone() -> None:
+    request = ControlRequest(token=1, by="ann", at=FakeClock().now())
+    data = encode_control_request(request)
+    zone = b"Z" if b'Z"' in data else b"+00:00"
+    assert data.count(zone + b'"') == 1
+    with pytest.raises(InputError, match="at"):
+        decode_control_request(data.replace(zone + b'"', b'"'), "r")
+    assert decode_control_request(data, "r") == request
