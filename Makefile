@@ -8,9 +8,9 @@ STAMP := $(VENV)/.kafkakit-installed
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$name -c '$(SUITABLE)' >/dev/null 2>&1 && { echo $$name; break; }; done)
-# Tests with real brokers side by side: a worker for each core, as three on two cores kept both busy and brokers waiting;
-# each needs 2 GB.
-BROKER_WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 4 ? cores : 4 )))
+# Tests with real brokers side by side: one worker more than cores, as brokers and runs wait half of the time; each
+# needs 2 GB.
+BROKER_WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 3 ? cores + 1 : 4 )))
 # Bytecode is kept even where the environment forbids it: without it every worker compiles all tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -303,7 +303,8 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
     path = save(plan := make_plan(admin, spread("theirs")), tmp_path)
     first, second = TopicPartition("theirs", 1), TopicPartition("theirs", 2)
     with traffic(brokers, "theirs", 3) as flow:
-        with slow_follower(admin, second, D):
+        with ExitStack() as slow:
+            slow.enter_context(slow_follower(admin, second, D))
             assert admin.reassign({second: (C, D, B)}) == {second: None}
             refused = kit(brokers, "apply", path, *QUICK)
             assert refused.returncode == 2
@@ -318,6 +319,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
                 assert [m.target for m in admin.reassignments()] == [(C, D, B)]
                 assert admin.cancel([second]) == {second: None}
                 assert admin.reassign({second: (C, A, B)}) == {second: None}
+                slow.close()
                 code, told = finished(process)
             assert code == 0, told + said.read_text()
             assert "another process moves planned partitions, waiting for the end of it: theirs-2" in said.read_text()

@@ -73,7 +73,7 @@ class Served:
         )
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=30) as answer:
             return str(answer.read().decode())
 
     def metrics(self) -> Samples:
