@@ -34,7 +34,7 @@ def kafkakit(*words: str, env: Mapping[str, str]) -> str:
 
 
 def move(brokers: str, home: str, env: Mapping[str, str], *options: str) -> dict[str, object]:
-    """Move everything to those brokers; returns what the run foretold and what it took."""
+    """Move everything to those brokers; returns what the run forecast and what it took."""
     plan = f"{home}/{brokers}.json"
     words = ("--topics", "eta.*", "--brokers", brokers, "--force-rebuild", "--plan", plan, "--out-path", home)
     kafkakit("--profile", "eta", "topicmappr", "rebuild", *words, env=env)

@@ -3,7 +3,7 @@
 Run: python bench/schedule.py [--cases m xl rebuild random]; each case runs in a process of its own, so that its
 peak memory is its own. Prints one JSON object. Making the cluster and the plan is not counted; the call is
 plan_schedule alone. `random` draws 50,000 moves between the brokers of the xl cluster, `rebuild` is a sample of a
-forced rebuild, where most partitions get all their copies anew.
+forced rebuild, where most partitions get all their copies again.
 """
 
 import argparse

@@ -112,8 +112,10 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=24)
     options = parser.parse_args()
     results = run(options.brokers, options.moves, options.hours)
-    asked = {"seconds": 30, "brokers": 600, "moves": 20_000, "simulated_s": 86_400}
-    print(json.dumps({"bench": "simulator", "results": results, "asked": asked, "machine": machine_shape()}, indent=2))
+    requested = {"seconds": 30, "brokers": 600, "moves": 20_000, "simulated_s": 86_400}
+    print(
+        json.dumps({"bench": "simulator", "results": results, "asked": requested, "machine": machine_shape()}, indent=2)
+    )
 
 
 if __name__ == "__main__":

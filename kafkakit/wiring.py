@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Security
-    from kafkakit.core.storage_reading import SizesFrom
     from kafkakit.core.versions import Versions
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.admin import ClusterAdmin
@@ -129,12 +128,11 @@ def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str,
     )
 
 
-def open_storage_metrics(source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
+def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMetrics:
     """The sizes that a collector keeps, such as kafka-kit's metricsfetcher in ZooKeeper; connects on the first read."""
-    from kafkakit.adapters.metrics.znodes import ZooKeeperMetrics
-    from kafkakit.core.storage_reading import SizesFrom
+    from kafkakit.adapters.metrics.sources import SOURCES
 
-    return {SizesFrom.ZOOKEEPER: ZooKeeperMetrics}[source](addresses, prefix)
+    return SOURCES[source](addresses, prefix)
 
 
 def usable_security(settings: Settings) -> Security:

@@ -1,6 +1,12 @@
-"""What holds for every test: Ctrl-C reaches the processes that tests start."""
+"""What holds for every test: Ctrl-C reaches the processes that tests start, and examples are the same in every run."""
 
 import signal
+
+from hypothesis import HealthCheck, settings
+
+# The same examples however busy the machine is; `pytest --hypothesis-profile=default` tries new ones.
+settings.register_profile("suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def pytest_configure() -> None:

@@ -177,8 +177,8 @@ def trace(
 
 def found_again(earlier: Sequence[dict[str, object]], mutants: Iterable[Mutant]) -> list[Mutant]:
     """The mutants of an earlier run in the present source, wherever their lines are by now."""
-    asked = {(e["path"], e["operator"], e["before"], e["after"]) for e in earlier}
-    return [m for m in mutants if (m.path, m.operator, m.before, m.after) in asked]
+    requested = {(e["path"], e["operator"], e["before"], e["after"]) for e in earlier}
+    return [m for m in mutants if (m.path, m.operator, m.before, m.after) in requested]
 
 
 def note(line: str) -> None:

@@ -25,7 +25,7 @@ _LOWEST_PORT = 10_000
 _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _STAT_STATE, _STAT_THREADS, _STAT_START = 0, 17, 19  # fields 3, 20 and 22 of proc(5), after the command name
 _POLL_S = 0.02
-_KILL_LIMIT_S = 10
+_KILL_LIMIT_S = 60
 _EXEC_LOOKS = 500
 _GATE = 'IFS= read -r go && exec "$@"'
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)

@@ -35,11 +35,11 @@ def _load_certificates(path: str) -> None:
 
 
 def _load_key(security: Security, cert_file: str, key_file: str) -> None:
-    asked = False
+    requested = False
 
     def password() -> str:
-        nonlocal asked
-        asked = True
+        nonlocal requested
+        requested = True
         return "" if security.key_password is None else security.key_password.reveal()
 
     try:
@@ -47,10 +47,10 @@ def _load_key(security: Security, cert_file: str, key_file: str) -> None:
     except (ssl.SSLError, ValueError) as error:
         if "KEY_VALUES_MISMATCH" in str(error):
             raise InputError(key_file, f"is not the key of the certificate {cert_file}") from None
-        if asked and security.key_password is None:
+        if requested and security.key_password is None:
             hint = "set security.tls.key_password_file"
             raise UsageError(f"the key {key_file} is encrypted, and no password is configured", hint=hint) from None
-        if asked:
+        if requested:
             raise UsageError(f"the configured password does not open the key {key_file}") from None
         raise InputError(key_file, "holds no private key that can be read", hint="it must be PEM text") from None
     except OSError as error:

@@ -7,6 +7,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.execution.decide.outcome import Outcome
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
@@ -115,30 +116,11 @@ def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:
     """The result for programs."""
     return {
         "verdict": outcome.verdict,
-        "brokers": [
-            {
-                "broker": b.broker,
-                "rack": b.rack,
-                "state": b.state.value,
-                "replicas": b.replicas,
-                "leaders": b.leaders,
-                "out_of_sync": b.out_of_sync,
-            }
-            for b in outcome.brokers
-        ],
+        "brokers": [attributes(b, "broker rack state replicas leaders out_of_sync") for b in outcome.brokers],
         "planned": None
         if outcome.planned is None
-        else {
-            "partitions": outcome.planned.partitions,
-            "copies": outcome.planned.copies,
-            "bytes": outcome.planned.bytes,
-            "leaders_first": outcome.planned.leaders_first,
-        },
-        "problems": list(outcome.problems),
-        "cautions": list(outcome.cautions),
-        "steps": list(outcome.steps),
-        "record": outcome.record,
-        "moves_sent": outcome.moves_sent,
+        else attributes(outcome.planned, "partitions copies bytes leaders_first"),
+        **attributes(outcome, "problems cautions steps record moves_sent"),
         "bytes_copied": outcome.copied_bytes,
         "leaders_passed": outcome.leaders_passed,
         "seconds": round(outcome.seconds, 3),

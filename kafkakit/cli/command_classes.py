@@ -1,4 +1,4 @@
-"""The command classes that carry the shared options and fill the invocation's `Kit` with them."""
+"""The command classes that carry the shared options and fill the invocation's `CliContext` with them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kafkakit.cli.kit import Kit, kit_of
+from kafkakit.cli.context import CliContext, cli_context
 from kafkakit.cli.shared_options import SHARED_TITLE, shared_params
 from kafkakit.config.merge import parse_overrides
 from kafkakit.config.read.settings import key_rows
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 
-__all__ = ["Kit", "KitCommand", "KitGroup", "kit_of", "new_group", "shared_option_names"]
+__all__ = ["CliCommand", "CliContext", "CliGroup", "cli_context", "new_group", "shared_option_names"]
 
 
 def _key_list() -> Report:
@@ -31,8 +31,8 @@ def _add_shared(params: list[Any]) -> list[Any]:
 
 
 def _take_shared(ctx: Any, own: frozenset[str]) -> None:
-    if not isinstance(ctx.obj, Kit):
-        ctx.obj = ctx.find_object(Kit) or Kit()
+    if not isinstance(ctx.obj, CliContext):
+        ctx.obj = ctx.find_object(CliContext) or CliContext()
     for param in shared_params():
         if param.name in own or param.name not in ctx.params:
             continue
@@ -67,7 +67,7 @@ def _format_options(command: Any, ctx: Any, formatter: Any, own: frozenset[str])
                 formatter.write_dl(rows)
 
 
-class KitCommand(TyperCommand):
+class CliCommand(TyperCommand):
     """A command with the shared options added to its own; its own win where names clash."""
 
     def __init__(self, *args: Any, params: list[Any] | None = None, **kwargs: Any) -> None:
@@ -77,17 +77,17 @@ class KitCommand(TyperCommand):
         super().__init__(*args, params=_add_shared(own), **kwargs)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, then hand the shared options to the `Kit` instead of the function."""
+        """Parse, then hand the shared options to the `CliContext` instead of the function."""
         rest = super().parse_args(ctx, args)
         _take_shared(ctx, self._own_names)
         return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command under its time limit."""
-        kit = ctx.find_object(Kit)
-        parse_overrides(kit.given.overrides)
-        if kit.timeout_s is not None:
-            kit.start_deadline(kit.timeout_s)
+        cli = ctx.find_object(CliContext)
+        parse_overrides(cli.given.overrides)
+        if cli.timeout_s is not None:
+            cli.start_deadline(cli.timeout_s)
         return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -95,7 +95,7 @@ class KitCommand(TyperCommand):
         _format_options(self, ctx, formatter, self._own_names)
 
 
-class KitGroup(TyperGroup):
+class CliGroup(TyperGroup):
     """A group that takes the shared options before the command's name."""
 
     def __init__(self, *, params: list[Any] | None = None, **kwargs: Any) -> None:
@@ -105,7 +105,7 @@ class KitGroup(TyperGroup):
         super().__init__(params=_add_shared(own), **kwargs)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, then hand the shared options to the `Kit`."""
+        """Parse, then hand the shared options to the `CliContext`."""
         rest = super().parse_args(ctx, args)
         _take_shared(ctx, self._own_names)
         return rest
@@ -125,7 +125,7 @@ def shared_option_names(command: Any) -> frozenset[str]:
 def new_group(help: str) -> typer.Typer:  # noqa: A002 - typer's own word
     """A typer group as all of the program are: plain errors, shared options, no completion options."""
     return typer.Typer(
-        cls=KitGroup,
+        cls=CliGroup,
         help=help,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

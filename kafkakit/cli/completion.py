@@ -15,7 +15,7 @@ import typer
 from kafkakit.core.errors import DeadlineReached, KafkakitError
 
 if TYPE_CHECKING:
-    from kafkakit.cli.kit import Kit
+    from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
 
 TOPICS_FRESH_S = 60.0
@@ -49,29 +49,29 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _topic_names(ctx: typer.Context) -> list[str]:
-    from kafkakit.cli.kit import kit_of
+    from kafkakit.cli.context import cli_context
     from kafkakit.config.read.environment import read_environment
     from kafkakit.config.read.settings import load_settings
 
-    kit = kit_of(ctx)
-    settings = load_settings(kit.given, read_environment(), warn=lambda _: None, input_allowed=False)
+    cli = cli_context(ctx)
+    settings = load_settings(cli.given, read_environment(), warn=lambda _: None, input_allowed=False)
     if not settings.bootstrap_servers:
         return []
     cache = _cache_file(settings)
     cached = _read_cache(cache)
     if cached is not None:
         return cached
-    names = _read_topics(kit, settings)
+    names = _read_topics(cli, settings)
     # Names that cannot be cached are good for this key press all the same.
     with suppress(OSError, KafkakitError):
         _write_cache(cache, names)
     return names
 
 
-def _read_topics(kit: "Kit", settings: "Settings") -> list[str]:
+def _read_topics(cli: "CliContext", settings: "Settings") -> list[str]:
     from kafkakit.cli.session import open_session
 
-    with open_session(kit, read_only=True, settings=settings) as session:
+    with open_session(cli, read_only=True, settings=settings) as session:
         snapshot = session.admin.snapshot(now=session.clock.now(), sizes=False)
     return sorted(topic.name for topic in snapshot.topics)
 

@@ -34,5 +34,5 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "doctor", "kafkakit.doctor.commands", "Check versions, configuration, reachability and rights.", is_group=False
     ),
-    Entry("version", "kafkakit.cli.version", "Print the versions of the kit and its parts.", is_group=False),
+    Entry("version", "kafkakit.cli.version", "Print the versions of kafkakit and its parts.", is_group=False),
 )

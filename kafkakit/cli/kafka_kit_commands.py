@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from kafkakit.cli.command_classes import KitCommand, KitGroup
+from kafkakit.cli.command_classes import CliCommand, CliGroup
 
 # What Go's strconv.ParseBool takes.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
@@ -13,7 +13,7 @@ _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE"
 _PERSISTENT = ("--kafka-addr", "--zk-addr", "--zk-prefix", "--zk-metrics-prefix", "--ignore-warns")
 
 
-class KafkaKitGroup(KitGroup):
+class KafkaKitGroup(CliGroup):
     """The group of kafka-kit's commands: takes its root flags before the command's name, too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -39,7 +39,7 @@ def _flags_after_command(args: Sequence[str], commands: Collection[str]) -> list
     return [*kept, waiting[0], *moved, *waiting[1:]]
 
 
-class KafkaKitCommand(KitCommand):
+class KafkaKitCommand(CliCommand):
     """A command of kafka-kit's: takes Go's spelling of switches too, `--use-meta=false` and `--skip-no-ops=true`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ A command takes the group as one parameter:
     class Consent:
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 
-    @app.command("apply", cls=KitCommand)
+    @app.command("apply", cls=CliCommand)
     @with_option_groups
     def apply(ctx: typer.Context, plan_file: PlanFile, consent: Consent) -> None: ...
 
@@ -15,7 +15,7 @@ the field's default.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from shlex import quote
@@ -36,8 +36,8 @@ def recorded_as(word: Callable[[Any], str]) -> Mapping[str, object]:
 def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
     """Expand every parameter of `command` that is typed as a dataclass into one parameter for each of its fields.
 
-    Parameters keep the order of the signature, a group's fields the order of their declaration. Raises `TypeError`
-    when two parameters have one name.
+    Parameters keep the order of the signature, a group's fields the order of their declaration; a field may be a group
+    itself, and one with `init=False` is no option. Raises `TypeError` when two parameters have one name.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {
@@ -46,10 +46,7 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
 
     @wraps(command)
     def expanded(*args: Any, **given: Any) -> R:
-        made: dict[str, Any] = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
+        made = {name: _made(group, given) for name, group in groups.items()}
         return command(*args, **given, **made)
 
     parameters = _expanded_parameters(command, hints, groups)
@@ -103,8 +100,7 @@ def _expanded_parameters(
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
-            types = get_type_hints(groups[name], include_extras=True)
-            parameters += [_parameter(field, types[field.name]) for field in fields(groups[name])]
+            parameters += _parameters_of(groups[name])
         else:
             parameters.append(parameter.replace(annotation=hints.get(name, parameter.annotation)))
     names = [parameter.name for parameter in parameters]
@@ -112,6 +108,20 @@ def _expanded_parameters(
         twice = sorted({name for name in names if names.count(name) > 1})
         raise TypeError(f"{command.__name__} takes {', '.join(twice)} twice")
     return [*parameters[:1], *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:])]
+
+
+def _options(group: Any) -> "Iterator[tuple[Field[Any], Any]]":
+    types = get_type_hints(group, include_extras=True)
+    return ((field, types[field.name]) for field in fields(group) if field.init)
+
+
+def _made(group: Any, given: dict[str, Any]) -> Any:
+    return group(**{f.name: _made(t, given) if is_dataclass(t) else given.pop(f.name) for f, t in _options(group)})
+
+
+def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
+    for field, kind in _options(group):
+        yield from _parameters_of(kind) if is_dataclass(kind) else (_parameter(field, kind),)
 
 
 def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:

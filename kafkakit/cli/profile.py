@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.session import finish, open_session
 from kafkakit.config.keys import did_you_mean
@@ -20,11 +20,11 @@ _NAME = typer.Argument(
 )
 
 
-@app.command("list", cls=KitCommand)
+@app.command("list", cls=CliCommand)
 def list_profiles(ctx: typer.Context) -> int:
     """List the profiles of all configuration files, the one in use marked."""
-    kit = kit_of(ctx)
-    profiles = open_profiles(kit.given, kit.output.warn)
+    cli = cli_context(ctx)
+    profiles = open_profiles(cli.given, cli.output.warn)
     current = profiles.current()
     columns = ("current", "name", "bootstrap_server", "file")
     rows: list[tuple[object, ...]] = []
@@ -32,12 +32,12 @@ def list_profiles(ctx: typer.Context) -> int:
         try:
             address = profiles.files.read(source).profiles[name].get("bootstrap_server")
         except InputError as error:
-            kit.output.warn(error.message)
+            cli.output.warn(error.message)
             address = None
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
     text = text_table(columns, [("*" if row[0] else "", *row[1:]) for row in rows])
     return finish(
-        kit,
+        cli,
         Report(
             command="profile list",
             data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
@@ -48,11 +48,11 @@ def list_profiles(ctx: typer.Context) -> int:
     )
 
 
-@app.command("show", cls=KitCommand)
+@app.command("show", cls=CliCommand)
 def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     """Print the merged configuration, each value with its origin, secrets masked."""
-    kit = kit_of(ctx)
-    settings = _settings(kit, name)
+    cli = cli_context(ctx)
+    settings = _settings(cli, name)
     rows = tuple((key, masked(entry, key), entry.origin) for key, entry in settings.entries.items())
     folders = {
         "config": settings.config_dir,
@@ -64,7 +64,7 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     lines = [f"profile: {chosen}", "", text_table(("key", "value", "origin"), rows), ""]
     lines += [f"{kind} folder: {path}" for kind, path in folders.items()]
     return finish(
-        kit,
+        cli,
         Report(
             command="profile show",
             data={
@@ -80,19 +80,19 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     )
 
 
-@app.command("use", cls=KitCommand)
+@app.command("use", cls=CliCommand)
 def use(
     ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Profile.", autocompletion=complete_profile_names)
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Use no profile from now on.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Clear the default profile.")] = False,
 ) -> int:
-    """Use this profile from now on, where neither --profile nor a project's file names another."""
-    kit = kit_of(ctx)
+    """Make this the default profile, where neither --profile nor a project's file names another."""
+    cli = cli_context(ctx)
     if (name is None) == (not none):
         raise UsageError("name one profile, or pass --none", hint="kafkakit profile list names the profiles")
-    profiles = open_profiles(kit.given, kit.output.warn)
+    profiles = open_profiles(cli.given, cli.output.warn)
     known = profiles.files.profile_names()
     if name is not None and name not in known:
         raise UsageError(
@@ -102,17 +102,17 @@ def use(
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"
     return finish(
-        kit,
+        cli,
         Report(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),)),
     )
 
 
-@app.command("check", cls=KitCommand)
+@app.command("check", cls=CliCommand)
 def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     """Check a profile: files and secrets are there, the cluster answers, and it is the pinned one."""
-    kit = kit_of(ctx)
-    settings = _settings(kit, name)
-    with open_session(kit, read_only=True, settings=settings) as session:
+    cli = cli_context(ctx)
+    settings = _settings(cli, name)
+    with open_session(cli, read_only=True, settings=settings) as session:
         info = session.admin.cluster()
     facts = {
         "profile": settings.profile,
@@ -125,7 +125,7 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     }
     rows = tuple(facts.items())
     return finish(
-        kit,
+        cli,
         Report(
             command="profile check",
             data=facts,
@@ -136,5 +136,5 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
     )
 
 
-def _settings(kit: Kit, name: str | None) -> Settings:
-    return kit.settings if name is None else kit.load_settings(name)
+def _settings(cli: CliContext, name: str | None) -> Settings:
+    return cli.settings if name is None else cli.load_settings(name)

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from kafkakit import __version__
-from kafkakit.cli.command_classes import Kit, KitGroup, new_group
+from kafkakit.cli.command_classes import CliContext, CliGroup, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
 from kafkakit.cli.output import write_out
 from kafkakit.cli.stop_signals import StopSignals
@@ -44,7 +44,7 @@ class _Unloaded(TyperCommand):
         self.entry = entry
 
 
-class LazyRoot(KitGroup):
+class LazyRoot(CliGroup):
     """The root group; a command's module is imported when the command is resolved."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -66,7 +66,7 @@ def load(entry: Entry) -> Any:
     app = import_module(entry.module).app
     holder = new_group("")
     if entry.is_group:
-        holder.add_typer(app, name=entry.name, cls=app.info.cls or KitGroup, help=app.info.help or entry.help)
+        holder.add_typer(app, name=entry.name, cls=app.info.cls or CliGroup, help=app.info.help or entry.help)
     else:
         (only,) = app.registered_commands
         only.name = entry.name
@@ -108,12 +108,12 @@ def build_root() -> Any:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one invocation and give its exit code; nothing but `SystemExit` of shell completion leaves it."""
-    kit = Kit()
+    cli = CliContext()
     stops = StopSignals()
     stops.install()
-    kit.start_deadline = stops.start_timer
+    cli.start_deadline = stops.start_timer
     try:
-        code = _invoke(kit, list(arguments), stops)
+        code = _invoke(cli, list(arguments), stops)
     except BrokenPipeError:
         code = int(ExitCode.FAILED)
     finally:
@@ -134,12 +134,12 @@ def _flush(stream: TextIO | None) -> bool:
     return True
 
 
-def _invoke(kit: Kit, arguments: list[str], stops: StopSignals) -> int:
+def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
     try:
         root = build_root()
         if os.environ.get("_KAFKAKIT_COMPLETE"):
             root.main(args=arguments, prog_name=PROGRAM)
-        with root.make_context(PROGRAM, list(arguments), obj=kit) as ctx:
+        with root.make_context(PROGRAM, list(arguments), obj=cli) as ctx:
             answer = root.invoke(ctx)
         return answer if isinstance(answer, int) else int(ExitCode.DONE)
     except typer.Exit as ended:
@@ -147,43 +147,43 @@ def _invoke(kit: Kit, arguments: list[str], stops: StopSignals) -> int:
     except BrokenPipeError:
         raise
     except typer.Abort:
-        return _report_failure(kit, arguments, "aborted", None, ExitCode.FAILED)
+        return _report_failure(cli, arguments, "aborted", None, ExitCode.FAILED)
     except KafkakitError as error:
-        return _report_failure(kit, arguments, error.message, error.hint, stops.code_for(error), error)
+        return _report_failure(cli, arguments, error.message, error.hint, stops.code_for(error), error)
     except KeyboardInterrupt as stop:
-        return _report_failure(kit, arguments, _stop_message(stop, kit), None, _stop_code(stop))
+        return _report_failure(cli, arguments, _stop_message(stop, cli), None, _stop_code(stop))
     except typer.TyperException as error:
-        return _report_usage(kit, arguments, error)
+        return _report_usage(cli, arguments, error)
     except OSError as error:
         if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            return _report_unexpected(kit, arguments, error)
+            return _report_unexpected(cli, arguments, error)
         # The state of the machine, not a fault of ours: a read-only or full disk, a file where a folder belongs.
         what = f"cannot use {error.filename}" if error.filename else "cannot write"
-        return _report_failure(kit, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
+        return _report_failure(cli, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
     except Exception as error:
-        return _report_unexpected(kit, arguments, error)
+        return _report_unexpected(cli, arguments, error)
 
 
 def _report_failure(
-    kit: Kit, arguments: list[str], message: str, hint: str | None, code: int, error: KafkakitError | None = None
+    cli: CliContext, arguments: list[str], message: str, hint: str | None, code: int, error: KafkakitError | None = None
 ) -> int:
     try:
-        output = kit.output
+        output = cli.output
     except Exception:  # the options that decide on the output may be what is wrong
-        output = kit.output_without_options(_named_format(arguments))
-    if not kit.command_path:
-        output = kit.output_without_options(_named_format(arguments))
+        output = cli.output_without_options(_named_format(arguments))
+    if not cli.command_path:
+        output = cli.output_without_options(_named_format(arguments))
     facts: dict[str, object] = {"message": message, "hint": hint, "exit_code": int(code)}
     if isinstance(error, InfeasibleError):
         facts["reasons"] = list(error.reasons)
         for reason in error.reasons:
             output.say(f"  {reason}")
     output.error(message, hint)
-    output.failure(kit.command_path.removeprefix(PROGRAM).strip(), facts)
+    output.failure(cli.command_path.removeprefix(PROGRAM).strip(), facts)
     return int(code)
 
 
-def _report_usage(kit: Kit, arguments: list[str], error: Any) -> int:
+def _report_usage(cli: CliContext, arguments: list[str], error: Any) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else PROGRAM
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -191,18 +191,18 @@ def _report_usage(kit: Kit, arguments: list[str], error: Any) -> int:
         return int(ExitCode.USAGE)
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     return _report_failure(
-        kit, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
+        cli, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
     )
 
 
-def _report_unexpected(kit: Kit, arguments: list[str], error: Exception) -> int:
+def _report_unexpected(cli: CliContext, arguments: list[str], error: Exception) -> int:
     from kafkakit.config.read.crash_record import write_crash_report
 
-    secrets = kit.__dict__["settings"].known_secrets() if "settings" in kit.__dict__ else ()
+    secrets = cli.__dict__["settings"].known_secrets() if "settings" in cli.__dict__ else ()
     summary, path = write_crash_report(error, secrets)
     where = f"the traceback is in {path}" if path else "the traceback could not be written"
     return _report_failure(
-        kit, arguments, f"unexpected {summary}", f"this is a fault of kafkakit; {where}", ExitCode.FAILED
+        cli, arguments, f"unexpected {summary}", f"this is a fault of kafkakit; {where}", ExitCode.FAILED
     )
 
 
@@ -218,9 +218,9 @@ def _named_format(arguments: Sequence[str]) -> str:
     return os.environ.get("KAFKAKIT_OUTPUT", "text")
 
 
-def _stop_message(stop: KeyboardInterrupt, kit: Kit) -> str:
+def _stop_message(stop: KeyboardInterrupt, cli: CliContext) -> str:
     if isinstance(stop, DeadlineReached):
-        return f"stopped after --timeout ({kit.timeout_s:g} s)"
+        return f"stopped after --timeout ({cli.timeout_s:g} s)"
     return "terminated" if isinstance(stop, StopRequested) else "interrupted"
 
 

@@ -11,7 +11,7 @@ import typer
 from kafkakit.cli.option_groups import option_words
 
 if TYPE_CHECKING:
-    from kafkakit.cli.kit import Kit
+    from kafkakit.cli.context import CliContext
     from kafkakit.execution.decide.outcome import Request
     from kafkakit.execution.decide.rates import RateRequest
     from kafkakit.execution.decide.schedule.work import Limits
@@ -21,7 +21,7 @@ ThrottleBroker = Annotated[
     typer.Option(
         "--throttle-broker",
         metavar="ID:RATE|ID:in=RATE,out=RATE",
-        help="Give one broker rates of its own, for what it takes in, what it sends, or both: 3:10MB, "
+        help="Set rates of one broker, for what it receives, what it sends, or both: 3:10MB, "
         "3:in=10MB,out=40MB. Repeatable.",
     ),
 ]
@@ -30,7 +30,7 @@ ThrottleDirs = Annotated[
     typer.Option(
         "--throttle-dirs",
         metavar="RATE",
-        help="Limit the copying between log dirs inside each broker; `none` drops that limit.",
+        help="Limit the copying between log dirs inside each broker; `none` removes that limit.",
     ),
 ]
 
@@ -40,21 +40,21 @@ class Consent:
     """Whether anything is done, and whether it is confirmed beforehand."""
 
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do it without asking; needed where no input is possible.")
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; needed where no input is possible.")
     ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Run every check and show the changes, with a client that cannot write.")
     ] = False
 
-    def confirm(self, kit: Kit, question: str) -> bool:
+    def confirm(self, cli: CliContext, question: str) -> bool:
         """True with `--yes`, else when the answer typed on the terminal is `yes`."""
-        return self.yes or kit.output.ask_typed(question)
+        return self.yes or cli.output.ask_typed(question)
 
-    def require_possible(self, kit: Kit) -> None:
+    def require_possible(self, cli: CliContext) -> None:
         """Raise `RefusedError` where a confirmation is needed and cannot be given."""
         from kafkakit.core.errors import RefusedError
 
-        if not (self.yes or self.dry_run or kit.input_allowed):
+        if not (self.yes or self.dry_run or cli.input_allowed):
             raise RefusedError("confirmation needed, and there is no terminal to ask on", hint="pass --yes")
 
 
@@ -68,7 +68,7 @@ class ThrottleOptions:
             "--throttle",
             metavar="RATE",
             help="Limit the copying on each broker to this many bytes a second (20MB, 20MiB, 500kB), on the moved "
-            "replicas only; `none` drops a throttle that an interrupted run left. Without it an interrupted run's is "
+            "replicas only; `none` removes a throttle that an interrupted run left. Without the option such a one is "
             "kept.",
         ),
     ] = None
@@ -87,7 +87,7 @@ class ScheduleOptions:
     """What the order of moves must keep; the numbers are the defaults of `Limits`."""
 
     max_in: Annotated[
-        int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker takes in at the same time.")
+        int, typer.Option("--max-in", min=1, max=1000, help="New copies that a broker receives at the same time.")
     ] = 5
     max_out: Annotated[
         int, typer.Option("--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
@@ -103,18 +103,18 @@ class ScheduleOptions:
         ),
     ] = 1000
     one_replica: Annotated[
-        bool, typer.Option("--one-replica-at-a-time", help="Give a partition one new copy after the other.")
+        bool, typer.Option("--one-replica-at-a-time", help="Make the new copies of a partition one after the other.")
     ] = False
     max_disk_use: Annotated[
         str,
         typer.Option(
             "--max-disk-use",
             metavar="PERCENT",
-            help="Never fill a log dir above this share of its size (95%), on the way either.",
+            help="Never fill a log dir above this share of its size (95%), not even during the moves.",
         ),
     ] = "95%"
     disk_headroom: Annotated[
-        str, typer.Option("--disk-headroom", metavar="SIZE", help="Leave this much free in each log dir in any case.")
+        str, typer.Option("--disk-headroom", metavar="SIZE", help="Always leave this much free in each log dir.")
     ] = "0"
 
     def limits(self) -> Limits:
@@ -142,49 +142,52 @@ class RunOptions:
         typer.Option(
             "--ingest-sample",
             metavar="DURATION",
-            help="Measure for this long what the logs take in, for the times and the disks; 0: count with no growth.",
+            help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
         ),
     ] = "5s"
     wait_for_others: Annotated[
         bool,
         typer.Option(
             "--wait-for-others/--refuse-others",
-            help="Wait while somebody else moves planned partitions, or refuse; such a move is never overwritten.",
+            help="Wait while another process moves planned partitions, or refuse; such a move is never overwritten.",
         ),
     ] = False
     allow_drift: Annotated[
-        bool, typer.Option("--allow-drift", help="Go on although other partitions or racks changed since the plan.")
+        bool, typer.Option("--allow-drift", help="Continue although other partitions or racks changed since the plan.")
     ] = False
     stall_timeout: Annotated[
         str, typer.Option("--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long.")
     ] = "5m"
 
 
-def run_request(
-    kit: Kit,
-    plan_file: str,
-    cluster_id: str,
-    consent: Consent,
-    rates: ThrottleOptions = ThrottleOptions(),
-    schedule: ScheduleOptions = ScheduleOptions(),
-    running: RunOptions = RunOptions(),
-) -> Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionOptions:
+    """All options of a command that carries plans out."""
+
+    consent: Consent = Consent()
+    rates: ThrottleOptions = ThrottleOptions()
+    schedule: ScheduleOptions = ScheduleOptions()
+    running: RunOptions = RunOptions()
+
+
+def run_request(cli: CliContext, plan_file: str, cluster_id: str, options: ExecutionOptions) -> Request:
     """The options as the request for a run; raises `UsageError` for a text that cannot be read."""
     from shlex import quote
 
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
     from kafkakit.execution.decide.outcome import Commands, Request
 
+    consent, rates, schedule, running = options.consent, options.rates, options.schedule, options.running
     return Request(
         commands=Commands(
-            program=kit.program,
+            program=cli.program,
             plan=quote(plan_file),
             run_options=tuple(sorted((*option_words(schedule), *option_words(running)), key=_has_value)),
             throttle_options=option_words(rates),
         ),
         plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
-        confirm=lambda: consent.confirm(kit, f"Change cluster {cluster_id}?"),
-        pinned_cluster_id=kit.settings.cluster_id,
+        confirm=lambda: consent.confirm(cli, f"Change cluster {cluster_id}?"),
+        pinned_cluster_id=cli.settings.cluster_id,
         rates=rates.request(),
         limits=schedule.limits(),
         wait_for_others=running.wait_for_others,

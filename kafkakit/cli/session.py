@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kafkakit.cli.kit import Kit
+    from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
-    from kafkakit.core.storage_reading import SizesFrom
     from kafkakit.execution.act.cluster_access import ClusterAccess
     from kafkakit.ports.admin import ClusterAdmin
     from kafkakit.ports.clock import Clock
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
 class ClusterSession:
     """What a command needs of one cluster; `read_only` gives clients that refuse to write."""
 
-    def __init__(self, kit: Kit, settings: Settings | None, stack: ExitStack, *, read_only: bool) -> None:
-        self.kit, self.read_only = kit, read_only
+    def __init__(self, cli: CliContext, settings: Settings | None, stack: ExitStack, *, read_only: bool) -> None:
+        self.cli, self.read_only = cli, read_only
         self._settings, self._stack = settings, stack
 
     @cached_property
     def settings(self) -> Settings:
         """The settings of this cluster; read on first use, since what works on files alone needs none."""
-        return self._settings or self.kit.settings
+        return self._settings or self.cli.settings
 
     @cached_property
     def clock(self) -> Clock:
@@ -78,7 +77,7 @@ class ClusterSession:
 
         return self._stack.enter_context(closing(open_control(self.settings)))
 
-    def storage_metrics(self, source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
+    def storage_metrics(self, source: str, addresses: str, prefix: str) -> StorageMetrics:
         """The sizes that a collector keeps; the caller closes it."""
         from kafkakit.wiring import open_storage_metrics
 
@@ -129,7 +128,7 @@ class ClusterSession:
 
         admin, cluster_id = self.admin, cluster_id or self.cluster_id
         self.lock(lock_path(self.settings.state_dir, cluster_id), f"cluster {cluster_id}", command)
-        lease = open_lease(self.control, self.clock, cluster_id, command, self.kit.output.say)
+        lease = open_lease(self.control, self.clock, cluster_id, command, self.cli.output.say)
         token = lease.acquire()
         self._stack.callback(lease.release)
         return ClusterAccess(
@@ -142,15 +141,17 @@ class ClusterSession:
 
 
 @contextmanager
-def open_session(kit: Kit, *, read_only: bool = False, settings: Settings | None = None) -> Iterator[ClusterSession]:
+def open_session(
+    cli: CliContext, *, read_only: bool = False, settings: Settings | None = None
+) -> Iterator[ClusterSession]:
     """A session on the cluster of the invocation, or of `settings`; every client is closed when it ends."""
     with ExitStack() as stack:
-        yield ClusterSession(kit, settings, stack, read_only=read_only)
+        yield ClusterSession(cli, settings, stack, read_only=read_only)
 
 
 @contextmanager
 def open_access(
-    kit: Kit, command: str, *, cluster_id: str | None = None, dry_run: bool = False, must_claim: bool = True
+    cli: CliContext, command: str, *, cluster_id: str | None = None, dry_run: bool = False, must_claim: bool = True
 ) -> Iterator[ClusterAccess]:
     """A session with the right to change the cluster; a dry run gets clients that refuse to write.
 
@@ -159,7 +160,7 @@ def open_access(
     """
     from kafkakit.core.errors import TryLaterError
 
-    with open_session(kit, read_only=dry_run) as session:
+    with open_session(cli, read_only=dry_run) as session:
         try:
             access = session.access(cluster_id) if dry_run else session.claim(command, cluster_id)
         except TryLaterError:
@@ -169,14 +170,14 @@ def open_access(
         yield access
 
 
-def finish(kit: Kit, report: Report) -> int:
+def finish(cli: CliContext, report: Report) -> int:
     """Write the report and return its exit code; raises its failure after it was written."""
     from kafkakit.cli.output import OutputFormat
 
     for warning in report.warnings:
-        kit.output.warn(warning)
-    if not report.refused or kit.output.output_format is OutputFormat.TEXT:
-        kit.output.result(report)
+        cli.output.warn(warning)
+    if not report.refused or cli.output.output_format is OutputFormat.TEXT:
+        cli.output.result(report)
     if report.failure is not None:
         raise report.failure
     return int(report.code)

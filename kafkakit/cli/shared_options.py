@@ -36,7 +36,7 @@ def _shared_options(
         ),
     ] = None,
     no_input: Annotated[
-        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never ask; fail where an answer is needed.")
+        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never prompt; fail where input is needed.")
     ] = False,
     profile: Annotated[
         str | None,
@@ -50,7 +50,11 @@ def _shared_options(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", envvar="KAFKAKIT_CONFIG", help="Read this config file instead of looking for them."),
+        typer.Option(
+            "--config",
+            envvar="KAFKAKIT_CONFIG",
+            help="Read only this config file instead of searching for config files.",
+        ),
     ] = None,
     bootstrap_server: Annotated[
         str | None,

@@ -2,17 +2,17 @@
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 
-app = new_group("Print the versions of the kit and its parts.")
+app = new_group("Print the versions of kafkakit and its parts.")
 
 
-@app.command("version", cls=KitCommand)
+@app.command("version", cls=CliCommand)
 def show_version(ctx: typer.Context) -> int:
-    """Print the versions of the kit, of Python, of the Kafka clients and of the file formats, for a bug report."""
+    """Print the versions of kafkakit, Python, the Kafka clients and the file formats, for a bug report."""
     from kafkakit.wiring import installed_versions
 
     versions = installed_versions()
@@ -25,7 +25,7 @@ def show_version(ctx: typer.Context) -> int:
         "schemas": versions.schemas,
     }
     return finish(
-        kit_of(ctx),
+        cli_context(ctx),
         Report(
             command="version",
             data=data,

@@ -39,7 +39,7 @@ _JAAS_OPTION = re.compile(r"""\s*([\w.]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translated:
-    """Kit keys with their values (secrets as `Secret`) and lines, and warnings about unknown names."""
+    """Settings with their values (secrets as `Secret`) and lines, and warnings about unknown names."""
 
     values: dict[str, tuple[str | Secret, int]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def translate_properties(properties: Iterable[Property], source: str) -> Transla
         if item.name in _REFUSED:
             raise InputError(where, f"{item.name} is not supported", hint=_REFUSED[item.name])
         if key is not None:
-            values[key.name] = (_kit_value(item, key.kind, where), item.line)
+            values[key.name] = (_setting_value(item, key.kind, where), item.line)
         elif item.name not in _UNUSED | _READ:
             known = (*KEY_BY_PROPERTY, *_UNUSED, *_READ)
             warnings.append(f"{where}: unknown key {item.name[:80]!r}{did_you_mean(item.name, known)}")
@@ -69,7 +69,7 @@ def translate_properties(properties: Iterable[Property], source: str) -> Transla
     return Translated(values=values, warnings=tuple(warnings))
 
 
-def _kit_value(item: Property, kind: Kind, where: str) -> str | Secret:
+def _setting_value(item: Property, kind: Kind, where: str) -> str | Secret:
     if item.name == "request.timeout.ms":
         if not item.value.strip().isdecimal():
             raise InputError(where, f"{item.name} must be a number of milliseconds, found {item.value[:40]!r}")

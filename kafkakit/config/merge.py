@@ -123,11 +123,11 @@ def parse_overrides(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
                 f"-X {name} would show a secret to everyone on this machine",
                 hint=f"use -X {key.name}_file=PATH, or the environment variable {key.env[0]}",
             )
-        found.append((key.name, _as_kit_value(name, key.kind, value)))
+        found.append((key.name, _as_setting(name, key.kind, value)))
     return tuple(found)
 
 
-def _as_kit_value(name: str, kind: Kind, value: str) -> str:
+def _as_setting(name: str, kind: Kind, value: str) -> str:
     if name == "request.timeout.ms":
         return f"{value}ms"
     if name == "ssl.endpoint.identification.algorithm":

@@ -36,4 +36,4 @@ def conflict(path: str, expected: int | None, found: int | None) -> ConflictErro
     """The error for a write that came too late; `found` is the version that is there."""
     wanted = "nothing" if expected is None else f"version {expected}"
     there = "nothing" if found is None else f"version {found}"
-    return ConflictError(f"{path} was changed by someone else (expected {wanted}, found {there})")
+    return ConflictError(f"{path} was changed by another process (expected {wanted}, found {there})")

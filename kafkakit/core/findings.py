@@ -1,4 +1,4 @@
-"""Findings: what a check holds against the thing it looked at, with the command that mends it.
+"""Findings: what a check holds against the thing it looked at, with the command that repairs it.
 
 Lint, audits and live checks share this shape; renderers return strings and rows and print nothing.
 """
@@ -62,7 +62,7 @@ class Finding:
     """One thing that breaks a rule, or many of a kind in one place.
 
     `where` is the place (`topic orders`, `broker 3`), `count` how many things there break the rule and
-    `subjects` their names, which may be fewer than `count`. `hint` names the command that mends it.
+    `subjects` their names, which may be fewer than `count`. `hint` names the command that repairs it.
     `fingerprint` stays the same from run to run as long as rule and place do. A rule of lint is named by its code
     in `rule` and by words in `name`; `place` is where the setting stands in a file, `owner` who answers for it.
     """
@@ -88,7 +88,7 @@ def fingerprint_of(rule: str, where: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that findings name: how bad breaking it is, what it says, what breaking it risks, and what mends it.
+    """A rule that findings name: how bad breaking it is, what it says, what breaking it risks, and what repairs it.
 
     `about` is what the rule asks for, or completes "3 partitions ..." where it is about many of a kind.
     """
@@ -97,18 +97,18 @@ class Rule:
     severity: Severity
     about: str
     risk: str = ""
-    mend: str = ""
+    repair: str = ""
 
     def finding(
         self, where: str, message: str, hint: str | None = None, count: int = 1, subjects: tuple[str, ...] = ()
     ) -> Finding:
-        """One finding of this rule; without a `hint` the rule's own way to mend it."""
+        """One finding of this rule; without a `hint` the rule's own way to repair it."""
         return Finding(
             rule=self.name,
             severity=self.severity,
             message=message,
             where=where,
-            hint=self.mend if hint is None else hint,
+            hint=self.repair if hint is None else hint,
             fingerprint=fingerprint_of(self.name, where),
             count=count,
             subjects=subjects,
@@ -148,20 +148,20 @@ def findings_text(findings: Sequence[Finding]) -> str:
     """A table for people with at most 20 lines a rule, then each distinct hint once, then the totals."""
     if not findings:
         return "no findings\n"
-    told: Counter[str] = Counter()
+    shown: Counter[str] = Counter()
     rows: list[tuple[object, ...]] = []
     for f in findings:
-        told[f.rule] += 1
-        if told[f.rule] <= SHOWN_OF_A_RULE:
+        shown[f.rule] += 1
+        if shown[f.rule] <= SHOWN_OF_A_RULE:
             rows.append((f.severity.value, f.rule, f.where, f.count, f.message))
     lines = [text_table(COLUMNS[:5], rows)]
     lines += [
         f"{rule}: {counted(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
-        for rule, number in told.items()
+        for rule, number in shown.items()
         if number > SHOWN_OF_A_RULE
     ]
-    hints = dict.fromkeys((f.rule, f.hint) for f in findings if told[f.rule] and f.hint)
-    lines += ["", "to mend:"]
+    hints = dict.fromkeys((f.rule, f.hint) for f in findings if shown[f.rule] and f.hint)
+    lines += ["", "to repair:"]
     of_rule: Counter[str] = Counter()
     for rule, hint in hints:
         of_rule[rule] += 1

@@ -1,6 +1,6 @@
 """A lease as a document, and when it may be taken: who holds the right to act, and a token that only grows.
 
-Clocks of two hosts are never compared. A holder writes the document anew, with `beats` one higher, more often than
+Clocks of two hosts are never compared. A holder writes the document again, with `beats` one higher, more often than
 every `ttl_s`; somebody who wants the lease watches the document, and may take it when it has not changed for the
 holder's `ttl_s` by the watcher's own monotonic clock. The holder counts its time from before the write that it
 made last, and stops a `MARGIN` earlier. The write came before the watcher first saw its result, so the holder has
@@ -121,7 +121,7 @@ class Refuse:
 
 
 def watch(earlier: Watch | None, seen: Versioned, now_s: float) -> Watch:
-    """Go on watching: a change of any kind starts the time anew."""
+    """Continue watching: a change of any kind starts the time again."""
     return earlier if earlier is not None and earlier.seen == seen else Watch(seen=seen, since_s=now_s)
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import filterfalse
 from operator import attrgetter
 
 from kafkakit.core.certificate import Certificate, PlacementRules
@@ -66,12 +67,12 @@ class Move:
     @property
     def adding(self) -> tuple[int, ...]:
         """Brokers that get a copy, in target order."""
-        return tuple(b for b in self.after if b not in self.before)
+        return tuple(filterfalse(self.before.__contains__, self.after))
 
     @property
     def removing(self) -> tuple[int, ...]:
         """Brokers that lose their copy, in the old order."""
-        return tuple(b for b in self.before if b not in self.after)
+        return tuple(filterfalse(self.after.__contains__, self.before))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ def check_plan(plan: Plan, source: str) -> None:
     """Raise `InputError` naming `source` and the first thing in the plan that makes no sense.
 
     Checked: names and ids, replica lists, one entry a partition, moves against scope and both maps,
-    new copies only on the plan's brokers, log dirs, and the fingerprint computed anew. O(partitions), about
+    new copies only on the plan's brokers, log dirs, and the fingerprint computed again. O(partitions), about
     half a second for 200,000 of them.
     """
     scope: dict[str, dict[int, ScopeEntry]] = {}

@@ -1,18 +1,12 @@
-"""Partition sizes and free space as read from a metrics source, and the names of the sources."""
+"""Partition sizes and free space as read from a metrics source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from kafkakit.core.model import TopicPartition
 
-
-class SizesFrom(StrEnum):
-    """Where sizes and free bytes come from; `wiring.open_storage_metrics` opens each but the brokers."""
-
-    BROKERS = "brokers"
-    ZOOKEEPER = "zookeeper"
+FROM_BROKERS = "brokers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 
 app = new_group("Check versions, configuration, reachability and rights.")
 
 
-@app.command("doctor", cls=KitCommand)
+@app.command("doctor", cls=CliCommand)
 def doctor(ctx: typer.Context) -> None:
     """Check the installation and, where an address is configured, the cluster: network, protocol, login and rights.
 
@@ -19,25 +19,25 @@ def doctor(ctx: typer.Context) -> None:
     from kafkakit.doctor.act import FactSources, collect_facts, configured
     from kafkakit.doctor.decide import exit_code_of, judge
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     sources = FactSources(
         versions=wiring.installed_versions(),
         extras=wiring.missing_packages(),
         find_java=wiring.describe_java,
-        load_configuration=lambda: configured(kit.settings, lambda: wiring.usable_security(kit.settings)),
+        load_configuration=lambda: configured(cli.settings, lambda: wiring.usable_security(cli.settings)),
         probe=wiring.probe_listener,
-        open_admin=lambda: wiring.open_admin(kit.settings, read_only=True, check_pin=False),
-        open_data=lambda: wiring.open_data(kit.settings),
-        open_control=lambda: wiring.open_control(kit.settings),
+        open_admin=lambda: wiring.open_admin(cli.settings, read_only=True, check_pin=False),
+        open_data=lambda: wiring.open_data(cli.settings),
+        open_control=lambda: wiring.open_control(cli.settings),
     )
-    with kit.output.progress("looking at the installation and the cluster"):
+    with cli.output.progress("looking at the installation and the cluster"):
         checks = judge(collect_facts(sources))
     columns = ("status", "check", "found", "hint")
     rows = tuple((str(check.status), check.name, check.detail, check.hint) for check in checks)
     lines = [text_table(columns[:3], [row[:3] for row in rows])]
     lines += dict.fromkeys(f"hint: {check.name}: {check.hint}" for check in checks if check.hint)
     code = exit_code_of(checks)
-    kit.output.result(
+    cli.output.result(
         Report(
             command="doctor",
             data={"checks": [dict(zip(columns, row, strict=True)) for row in rows], "exit_code": int(code)},

@@ -71,10 +71,10 @@ def broker_disks(snapshot: ClusterSnapshot) -> BrokerDisks:
         b = broker.id
         unsized = held.unsized.get(b, 0)
         silent = b in snapshot.unanswered_brokers
-        told = not silent and (b in held.used or (snapshot.sizes_taken and not unsized))
-        storage[b] = _storage(broker, held.used.get(b, 0) if told else None)
+        reported = not silent and (b in held.used or (snapshot.sizes_taken and not unsized))
+        storage[b] = _storage(broker, held.used.get(b, 0) if reported else None)
         warnings[b] = _warnings(broker)
-        if unsized and told:
+        if unsized and reported:
             copies = f"{unsized} copies" if unsized > 1 else "1 copy"
             warnings[b] += (f"broker {b}: {copies} of unknown size not counted in its used bytes",)
         if broker.log_dirs:

@@ -71,13 +71,14 @@ class NumberedGroups:
         A set that breaks the rule from the start may stay as it was; no move makes it worse. `before` gives the groups
         and the openings of the whole set at the start, and is called only where they matter.
         """
-        if self.rule.spreads:
+        if self.spread:
             return self._spread_groups(list(around), among, openings, before)
-        used = [g for g in around if g < self.count]
+        count, least = self.count, self.rule.min_groups
+        used = [g for g in around if g < count]
         distinct = set(used)
-        again = self.rule.may_repeat and len(distinct) >= self.rule.min_groups
-        loose = again or len(used) == len(distinct) or home >= self.count
-        return [g for g in among if (again or g not in distinct if g < self.count else loose)]
+        again = 0 < least <= len(distinct)
+        loose = again or len(used) == len(distinct) or home >= count
+        return [g for g in among if (again or g not in distinct if g < count else loose)]
 
     def _spread_groups(
         self, around: Sequence[int], among: Sequence[int], openings: int, before: Callable[[], tuple[list[int], int]]

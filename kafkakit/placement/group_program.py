@@ -19,7 +19,7 @@ def add_group_rule(
 
     `inside` are the copies by group number as linear expressions, `before` the groups of the set as it was, with
     `openings` copies to come beside it. With `may_leave_open` copies may end unplaced. A set that broke the rule may
-    go on breaking it, and gets no worse.
+    continue breaking it, and gets no worse.
     """
     rule, count = groups.rule, {g: before.count(g) for g in inside}
     copies = len(before) + openings

@@ -1,6 +1,6 @@
 """How many replicas of a partition must move so that it obeys the rule of groups, and where to: by counting alone.
 
-Under the rule with N groups, a set is lawful when no group repeats, or when it spans N groups. One move takes away
+Under the rule with N groups, a set is valid when no group repeats, or when it spans N groups. One move takes away
 at most one repeat and adds at most one group, so at least min(repeats, N - groups) moves are needed (all repeats
 when N is 0), and moving repeats to unused groups achieves that. Under even spread, a group of K may hold floor(R/K)
 replicas, and R mod K of them one more; what lies above the best such share must move.
@@ -46,7 +46,7 @@ class Repairs:
     _known: dict[object, Need] = field(default_factory=dict)
 
     def need_of(self, replicas: Sequence[int]) -> Need:
-        """What the set needs; None when it is lawful, under even spread over the groups of the receivers."""
+        """What the set needs; None when it is valid, under even spread over the groups of the receivers."""
         grouping = self.grouping
         groups = [(b, g) for b in replicas if (g := grouping.groups.get(b))]
         spreads = grouping.rule.spreads

@@ -162,14 +162,14 @@ def _even_room(rule: GroupRule, held: Sequence[Group], free: Mapping[Group, tupl
     units, loose = wanted - len(held), free.get(None, ())
     broken = rule.violates(held, units)
 
-    def lawful(new: Sequence[Group]) -> bool:
+    def valid(new: Sequence[Group]) -> bool:
         after = [*held, *new]
         return not rule.violates(after) or (broken and not rule.crowds(held, after))
 
     for out in range(min(units, len(loose)) + 1):
         must, lowest, left = _lowest_first(rule, Counter(held), free, units - out)
         inside = [g for g, n in must.items() for _ in range(n)]
-        spare = [lawful([*inside, *lowest[: left - more], *[None] * (out + more)]) for more in range(left + 1)]
+        spare = [valid([*inside, *lowest[: left - more], *[None] * (out + more)]) for more in range(left + 1)]
         if left > len(lowest) or not spare[0]:
             continue
         more = min([k - 1 for k, fits in enumerate(spare) if not fits] + [left, len(loose) - out])

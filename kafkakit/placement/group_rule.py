@@ -41,12 +41,12 @@ class GroupRule:
 
     @property
     def may_repeat(self) -> bool:
-        """True when lawful sets may hold two replicas in a group, once they span enough groups."""
+        """True when valid sets may hold two replicas in a group, once they span enough groups."""
         return self.min_groups > 0
 
     @property
     def most_spanned(self) -> int:
-        """How many groups are enough: a lawful set spans the smaller of this and its number of replicas."""
+        """How many groups are enough: a valid set spans the smaller of this and its number of replicas."""
         return self.min_groups or _ANY_NUMBER
 
     def violates(self, groups: Iterable[Group], openings: int = 0) -> bool:

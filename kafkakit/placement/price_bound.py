@@ -26,7 +26,7 @@ _CELLS = 4_000_000
 class LegalSets:
     """Partitions and what each may do, as arrays; brokers and racks are positions.
 
-    By broker: `racks` (-1: none), `receives` (may get new copies), `keeps` (may go on holding what it has),
+    By broker: `racks` (-1: none), `receives` (may get new copies), `keeps` (may continue holding what it has),
     `gives` (may lose what it has). `holders[offsets[p]:offsets[p + 1]]` hold partition p now; by partition:
     `wanted` replicas, `load` of one replica in the proof's load, `copy_cost` of one new copy in the objective's
     unit. `pinned` partitions are left out of the sum (their load is in the limits' `fixed`); `exempt` ones need
@@ -208,13 +208,13 @@ def _greedy(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows:
     bound &= (bound.sum(axis=1) <= wanted)[:, None]
     stay = load[:, None] * prices[held]
     may = known & (sets.keeps[held] | sets.receives[held]) & ~bound
-    anew = load[:, None] * prices[generic.brokers] + new[:, None]
-    cost = np.concatenate([np.where(may, stay, _NEVER), anew], axis=1)
+    moved = load[:, None] * prices[generic.brokers] + new[:, None]
+    cost = np.concatenate([np.where(may, stay, _NEVER), moved], axis=1)
     for column in range(width):
         mine = held[:, column : column + 1] == generic.brokers
         cost[:, width:][mine] = _NEVER
     area = np.concatenate(
-        [np.where(known, generic.area[held], -1), np.broadcast_to(generic.area[generic.brokers], anew.shape)], axis=1
+        [np.where(known, generic.area[held], -1), np.broadcast_to(generic.area[generic.brokers], moved.shape)], axis=1
     )
     paid: Ints = np.where(bound, stay, 0).sum(axis=1)
     left = wanted - bound.sum(axis=1)

@@ -48,7 +48,7 @@ class LogReader(Protocol):
         """
         ...
 
-    def ask_ahead(
+    def request_ahead(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> None:
         """Send what a `fetch` with these arguments would send, and come back at once.

@@ -1,7 +1,9 @@
-"""Blocks of a report's text: lines, sections, lists that are cut short, gaps to a bound."""
+"""Blocks of a report: lines, sections, lists that are cut short, gaps to a bound; and parts of its data."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
+
+from kafkakit.core.tables import plain_value
 
 T = TypeVar("T")
 INDENT = "  "
@@ -22,12 +24,12 @@ def optional_section(title: str, lines: Sequence[str]) -> list[str]:
     return section(title, lines) if lines else []
 
 
-def capped(items: Sequence[T], line: Callable[[T], str], most: int, *, elsewhere: str = "with -o tsv") -> list[str]:
-    """A line for each item, `most` of them; the last line then says how many more there are, and where."""
+def capped(
+    items: Sequence[T], line: Callable[[T], str], most: int, rest: str = "... and {} more (all of them with -o tsv)"
+) -> list[str]:
+    """A line for each item, `most` of them; `rest` is the last line then, with how many more there are in its `{}`."""
     lines = [line(item) for item in items[:most]]
-    if len(items) > most:
-        lines.append(f"... and {len(items) - most} more (all of them {elsewhere})")
-    return lines
+    return [*lines, rest.format(len(items) - most)] if len(items) > most else lines
 
 
 def gap_text(gap: float | None) -> str:
@@ -35,3 +37,13 @@ def gap_text(gap: float | None) -> str:
     if gap is None:
         return "-"
     return "0" if gap == 0 else f"{gap * 100:.3g} %"
+
+
+def attributes(value: object, *names: str) -> dict[str, object]:
+    """Attributes of a value as plain data under their own names; each of `names` may hold several, blanks between."""
+    return {name: plain_value(getattr(value, name)) for name in " ".join(names).split()}
+
+
+def records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
+    """The rows of a report as data, each cell under its column."""
+    return [dict(zip(columns, row, strict=True)) for row in rows]

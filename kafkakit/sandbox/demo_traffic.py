@@ -12,7 +12,7 @@ from kafkakit.sandbox.decide.tally import Tally, tally
 
 TOPIC = "demo-traffic"
 _VALUE_BYTES = 200
-_PAUSE_S = 0.005
+_PAUSE_S = 0.025
 _PER_PAUSE = 5
 
 
@@ -67,7 +67,7 @@ class Traffic:
         while not self._no_more_writes.is_set():
             for _ in range(_PER_PAUSE):
                 value = f"{number:012d}".encode().ljust(_VALUE_BYTES, b".")
-                producer.send(self._partitions[number % len(self._partitions)], value)
+                producer.send(self._partitions[number // _PER_PAUSE % len(self._partitions)], value)
                 number += 1
             self._clock.sleep(_PAUSE_S)
         producer.flush(60)

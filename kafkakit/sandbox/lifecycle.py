@@ -73,7 +73,7 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
         return None
     dead = [record for record in state.nodes if not is_alive(machine, record)]
     if state.phase is Phase.STARTING or len(dead) == len(state.nodes):
-        reporter.say(f"no process of the earlier sandbox {spec.name} is left; starting anew, without its data")
+        reporter.say(f"no process of the earlier sandbox {spec.name} is left; starting again, without its data")
         _remove(machine, store, state)
         return None
     if state.spec != spec:

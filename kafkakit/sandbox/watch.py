@@ -57,7 +57,7 @@ def wait_until_up(
 
 @contextmanager
 def log_tails_printed(reporter: Reporter) -> Iterator[None]:
-    """Print the last lines of the log of a process that failed, before its error goes on."""
+    """Print the last lines of the log of a process that failed, before its error continues."""
     try:
         yield
     except NodeFailedError as error:

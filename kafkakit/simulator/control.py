@@ -20,7 +20,7 @@ _ROUNDED_S = 5
 
 
 class Controller:
-    """Changes who holds what in a `State`; `changed` means that the flows must be worked out anew.
+    """Changes who holds what in a `State`; `changed` means that the flows must be worked out again.
 
     `finished` holds the second in which each move ended, a later move of the same partition included.
     """

@@ -4,24 +4,24 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 
 app = new_group("Read a cluster's state into a file.")
 
 
-@app.command("snapshot", cls=KitCommand)
+@app.command("snapshot", cls=CliCommand)
 def snapshot(
     ctx: typer.Context,
     sizes: Annotated[
-        bool, typer.Option("--sizes/--no-sizes", help="Ask every broker for its log dirs and the size of each replica.")
+        bool, typer.Option("--sizes/--no-sizes", help="Read the log dirs of every broker and the size of each replica.")
     ] = True,
 ) -> None:
     """Read brokers, topics, replicas, sizes, configurations and running moves into one JSON document.
 
-    The document goes to --output-file (always as JSON), or to stdout; -o tsv prints a row for each broker
-    instead. A broker that does not answer within the request timeout is named in the document and on
-    stderr, and the sizes of its replicas are absent. Reads only. Exit codes: 0 done, 1 a right is missing,
-    75 the cluster cannot be reached.
+    The document goes to --output-file (always as JSON), or to stdout; -o tsv prints a row for each broker instead.
+    A broker that does not answer within the request timeout is named in the document and on stderr, and the sizes
+    of its replicas are absent. Reads only. Exit codes: 0 done, 1 a permission is missing, 75 the cluster cannot be
+    reached.
 
     Examples:
 
@@ -36,8 +36,8 @@ def snapshot(
     from kafkakit.snapshot.act import write_snapshot
     from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
-    with open_session(kit, read_only=True) as session:
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
         taken = session.admin.snapshot(now=session.clock.now(), sizes=sizes)
-    as_data = kit.output.output_format in (OutputFormat.JSON, OutputFormat.YAML)
-    write_snapshot(taken, kit.output.output_file, write_file, partial(finish, kit), kit.output, as_data=as_data)
+    as_data = cli.output.output_format in (OutputFormat.JSON, OutputFormat.YAML)
+    write_snapshot(taken, cli.output.output_file, write_file, partial(finish, cli), cli.output, as_data=as_data)

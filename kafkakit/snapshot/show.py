@@ -34,7 +34,7 @@ def broker_rows(snapshot: ClusterSnapshot) -> tuple[tuple[object, ...], ...]:
         held.update(dict(partition.replica_bytes))
         if partition.leader is not None:
             leaders[partition.leader] += 1
-    told = {b.id for b in snapshot.brokers if snapshot.sizes_taken and b.id not in snapshot.unanswered_brokers}
+    reported = {b.id for b in snapshot.brokers if snapshot.sizes_taken and b.id not in snapshot.unanswered_brokers}
     return tuple(
         (
             broker.id,
@@ -42,7 +42,7 @@ def broker_rows(snapshot: ClusterSnapshot) -> tuple[tuple[object, ...], ...]:
             str(broker.state),
             replicas[broker.id],
             leaders[broker.id],
-            held[broker.id] if broker.id in told else None,
+            held[broker.id] if broker.id in reported else None,
             _free_bytes(broker),
             snapshot.unanswered_brokers.get(broker.id),
         )

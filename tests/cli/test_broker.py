@@ -9,7 +9,7 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
-from kafkakit.cli.kit import Kit
+from kafkakit.cli.context import CliContext
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_journal
@@ -119,8 +119,9 @@ def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
     assert desk.records() == []
 
 
+@pytest.mark.slow
 def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kit, "input_allowed", True)
+    monkeypatch.setattr(CliContext, "input_allowed", True)
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         refused = desk.run(*words, stdin="y\n")
         assert refused.code == 1, words
@@ -227,11 +228,11 @@ def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(de
     (record,) = desk.records()
     again = "kafkakit --profile p broker drain 1 --to 4,5 --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
-    assert f"go on: {again}" in ran.stderr
+    assert f"to resume: {again}" in ran.stderr
     assert f"undo: {undo}" in ran.stderr
     assert json.loads(record.read_bytes())["stage"] == "moving"
     dry = desk.run("drain", "1", "--to", "4,5", "--dry-run")
-    assert (dry.code, "going on with" in dry.stderr) == (0, True)
+    assert (dry.code, "resuming " in dry.stderr) == (0, True)
     other = desk.run("drain", "1", "--dry-run")
     assert "made with other options; --replan makes a new one" in other.stderr
     desk.cluster.replication.line_rate = 100 * MB
@@ -330,4 +331,4 @@ def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
     desk.cluster.kill(1)
     late = desk.run("rejoin", "1", "--yes", "--wait", "10s")
     assert late.code == 75
-    assert "hint: start it, then go on: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr
+    assert "hint: start it, then run: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr

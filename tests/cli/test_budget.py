@@ -44,7 +44,7 @@ def test_a_drain_stops_at_its_budget_and_says_how_to_go_on(home: Home) -> None:
     assert "2 replicas to copy (1010 B); lower bound 2 replicas, gap 0 (optimal)" in ran.stdout
     assert (
         "note: --max-moved-bytes 1010 B leaves 1 partition for later, 1 replica to copy (2.93 KiB); "
-        "carry this plan out and give the same command again to go on"
+        "carry this plan out and give the same command again to continue"
     ) in ran.stdout
     plan = plan_of(home)
     assert plan["request"]["max-moved-bytes"] == "1010B"
@@ -83,6 +83,7 @@ def test_a_pinned_partition_stays_and_is_told(home: Home) -> None:
     assert "the partition is pinned" in ran.stdout
 
 
+@pytest.mark.slow
 def test_fix_racks_set_replication_and_leaders_keep_to_theirs(home: Home) -> None:
     ran = run(home, CROWDED, "fix-racks", "--max-moves", "1", "--plan", "p.json")
     assert ran.code == 0

@@ -15,7 +15,6 @@ from kafkakit import wiring
 from kafkakit.adapters.clock import SystemClock
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
-from kafkakit.core.storage_reading import SizesFrom
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.rigs.command_line import Home
 
@@ -162,26 +161,26 @@ def metrics_of(monkeypatch: pytest.MonkeyPatch, free: int) -> tuple[FakeStorageM
     metrics = FakeStorageMetrics(FakeClock(SystemClock().now()))
     metrics.put_sizes({TopicPartition("t", n): 500 for n in range(3)})
     metrics.put_free({1: free, 2: 8_500, 3: 8_500})
-    asked: list[tuple[str, str]] = []
+    requested: list[tuple[str, str]] = []
 
-    def opened(source: SizesFrom, address: str, prefix: str) -> FakeStorageMetrics:
-        assert source is SizesFrom.ZOOKEEPER
-        asked.append((address, prefix))
+    def opened(source: str, address: str, prefix: str) -> FakeStorageMetrics:
+        assert source == "zookeeper"
+        requested.append((address, prefix))
         return metrics
 
     monkeypatch.setattr(wiring, "open_storage_metrics", opened)
-    return metrics, asked
+    return metrics, requested
 
 
 def test_sizes_of_the_znodes_with_the_rest_of_a_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     save(home, good())
-    metrics, asked = metrics_of(monkeypatch, free=0)
+    metrics, requested = metrics_of(monkeypatch, free=0)
     assert home.run(*CHECK).code == 0
-    assert asked == [], "nobody asks ZooKeeper unless told"
+    assert requested == [], "nobody asks ZooKeeper unless told"
     environment = {"TOPICMAPPR_ZK_ADDR": "zk1:2181,zk2:2181", "TOPICMAPPR_ZK_METRICS_PREFIX": "other"}
     ran = home.run(*CHECK, "--sizes-from", "zookeeper", "-o", "json", env=environment)
     assert ran.code == 1
-    assert asked == [("zk1:2181,zk2:2181", "other")]
+    assert requested == [("zk1:2181,zk2:2181", "other")]
     assert metrics.closed
     assert ran.json["sizes"]["source"] == "fake metrics"
     assert "broker-share" in {f["rule"] for f in ran.json["findings"]}
@@ -201,6 +200,7 @@ def test_znodes_missing_or_old_exit_75(home: Home, monkeypatch: pytest.MonkeyPat
     assert (ran.code, ran.json["error"]["hint"]) == (75, "run metricsfetcher first")
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> None:
     save(home, with_rack(with_rack(good(), 2, "a"), 3, None))
     seen = set()

@@ -243,6 +243,7 @@ def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Des
     assert desk.cluster.calls == []
 
 
+@pytest.mark.slow
 def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk) -> None:
     desk.cluster.add_topic("more", {0: (1, 2)})
     desk.write(make_plan(desk.cluster, {("t", 0): (3, 2)}, topics=["t", "more"]))
@@ -256,7 +257,7 @@ def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk)
     stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
     assert stopped.code == 130
     options = "--yes --allow-drift --max-moves-in-flight 7 --ingest-sample 0 --stall-timeout 9m"
-    assert f"go on: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
+    assert f"to resume: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
     assert desk.run("apply", "--yes").code == 2
     assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0
 
@@ -330,6 +331,7 @@ def test_a_throttle_that_never_catches_up_exits_with_4_and_names_one_that_does(d
     assert ran.stderr.splitlines()[-1] == "hint: the smallest rate that works for all brokers: --throttle 2600000"
 
 
+@pytest.mark.slow
 def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> None:
     for verb in ("resume", "pause", "continue"):
         ran = desk.run(verb)
@@ -342,7 +344,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     assert (paused.code, paused.json["paused"], paused.json["run"]) == (0, True, "")
     refused = desk.run("resume", "--yes")
     assert refused.code == 2
-    assert f"hint: let it go on: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
+    assert f"hint: to continue it: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
     assert desk.run_without_plan("continue").stdout.startswith("no longer paused")
     assert desk.run_without_plan("pause").stdout.startswith("paused: no run is at work")
     going = desk.run("continue")

@@ -112,7 +112,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert run["promised_seconds"] == pytest.approx(233, rel=0.01)  # brokers reach 86 % of a throttle
     assert run["promised_eta_seconds"] < run["promised_seconds"]
     assert run["doing"] == (
-        f"not finished, and no process is at work; go on with: kafkakit --profile p reassign resume {desk.path}"
+        f"not finished, and no process is at work; resume with: kafkakit --profile p reassign resume {desk.path}"
     )
     text = desk.run("status", "--window", "10s").stdout
     assert f"run: apply of {desk.path}: 1 move in flight; not finished" in text
@@ -159,7 +159,7 @@ def test_a_stopped_watch_says_that_the_moves_go_on(desk: Desk) -> None:
     desk.press_at_sleep()
     stopped = desk.run("status", "--watch", "-o", "tsv")
     assert (stopped.code, stopped.stdout) == (130, "")
-    assert "error: interrupted; the moves go on by themselves on the brokers\n" in stopped.stderr
+    assert "error: interrupted; the moves continue by themselves on the brokers\n" in stopped.stderr
     assert len(desk.cluster.reassignments()) == 1
 
 

@@ -49,10 +49,10 @@ def executor(desk: Desk, *, answers: bool = True, refused: str = "") -> Iterator
     taken: list[Rates | None] = []
 
     def look(_: float) -> None:
-        asked = requests.read(token)
-        if asked is not None and answers:
-            taken.append(asked.request.rates)
-            requests.answer(token, asked.version, refused)
+        requested = requests.read(token)
+        if requested is not None and answers:
+            taken.append(requested.request.rates)
+            requests.answer(token, requested.version, refused)
 
     desk.clock.on_sleep.append(look)
     try:
@@ -150,7 +150,7 @@ def test_a_rate_that_somebody_else_set_since_stays(desk: Desk) -> None:
     desk.cluster.brokers[2].configs[LEADER_RATE] = "123"
     ran = desk.run("throttle", "9MB")
     assert ran.code == 1
-    assert f"problem: broker 2: {LEADER_RATE} was changed by somebody else and stays" in ran.stdout
+    assert f"problem: broker 2: {LEADER_RATE} was changed by another process and stays" in ran.stdout
     assert rates_set(desk)[2] == {LEADER_RATE: "123"}
     assert rates_set(desk)[1] == {LEADER_RATE: "9000000"}
 
@@ -168,8 +168,8 @@ def test_nothing_to_change_is_refused(desk: Desk) -> None:
 
 def test_a_broker_that_is_not_there_is_refused_wherever_the_rates_go(desk: Desk) -> None:
     with executor(desk) as taken:
-        asked = desk.run("throttle", "9MB", "--throttle-broker", "33:in=2MB")
-    assert (asked.code, taken) == (2, [])
+        requested = desk.run("throttle", "9MB", "--throttle-broker", "33:in=2MB")
+    assert (requested.code, taken) == (2, [])
     desk.cut()
     during = desk.configs()
     ran = desk.run("throttle", "9MB", "--throttle-broker", "33:in=2MB")

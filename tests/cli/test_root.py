@@ -18,7 +18,7 @@ import yaml
 
 from kafkakit.cli import completion
 from kafkakit.cli import root as cli
-from kafkakit.cli.command_classes import Kit, KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
 from kafkakit.cli.groups import ENTRIES, Entry
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
@@ -49,6 +49,7 @@ def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["profile", "--help"], ["topicmappr", "rebuild", "--help"]]
 )
@@ -174,10 +175,10 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     def group() -> None:
         """Make it a group."""
 
-    @app.command("act", cls=KitCommand)
+    @app.command("act", cls=CliCommand)
     def act(ctx: typer.Context) -> None:
         """Do it."""
-        actions["act"](kit_of(ctx))
+        actions["act"](cli_context(ctx))
 
     module = type(sys)("tests_tool")
     module.app = app  # type: ignore[attr-defined]
@@ -187,7 +188,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def raising(error: BaseException) -> Any:
-    def act(kit: Any) -> None:
+    def act(cli: Any) -> None:
         raise error
 
     return act
@@ -200,7 +201,7 @@ def raising(error: BaseException) -> Any:
         (OperationFailedError("failed"), 1, "error: failed\n"),
         (InfeasibleError("cannot", reasons=("r1", "r2")), 4, "  r1\n  r2\nerror: cannot\n"),
         (TryLaterError("busy"), 75, "error: busy\n"),
-        (InterruptedRunError("stopped", hint="kafkakit go on"), 130, "error: stopped\nhint: kafkakit go on\n"),
+        (InterruptedRunError("stopped", hint="kafkakit continue"), 130, "error: stopped\nhint: kafkakit continue\n"),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (typer.Abort(), 1, "error: aborted\n"),
         (typer.Exit(3), 3, ""),
@@ -235,8 +236,8 @@ def test_an_unexpected_error_goes_to_a_private_file(home: Home, tool: dict[str, 
         "profiles.d/p.yaml",
     )
 
-    def act(kit: Any) -> None:
-        raise ZeroDivisionError(f"it is {kit.settings.security.password.reveal()}\nreally")
+    def act(cli: Any) -> None:
+        raise ZeroDivisionError(f"it is {cli.settings.security.password.reveal()}\nreally")
 
     tool["act"] = act
     ran = home.run("tool", "act", "--profile", "p", env={"KAFKAKIT_SASL_PASSWORD": "hunter2"})
@@ -264,8 +265,8 @@ def test_where_no_report_can_be_written_the_error_is_still_one_line(home: Home, 
 def test_the_time_limit_stops_a_command_and_lets_it_clean_up(home: Home, tool: dict[str, Any]) -> None:
     cleaned: list[bool] = []
 
-    def act(kit: Any) -> None:
-        assert kit.timeout_s == 0.05
+    def act(cli: Any) -> None:
+        assert cli.timeout_s == 0.05
         try:
             signal.pause()
         finally:
@@ -278,22 +279,22 @@ def test_the_time_limit_stops_a_command_and_lets_it_clean_up(home: Home, tool: d
 
 
 def test_an_interrupted_run_that_sigterm_stopped_exits_143(home: Home, tool: dict[str, Any]) -> None:
-    def act(kit: Any) -> None:
+    def act(cli: Any) -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
         except KeyboardInterrupt:
-            raise InterruptedRunError("the move goes on", hint="kafkakit reassign apply p.json") from None
+            raise InterruptedRunError("the move continues", hint="kafkakit reassign apply p.json") from None
 
     tool["act"] = act
     ran = home.run("tool", "act")
-    assert (ran.code, ran.stderr) == (143, "error: the move goes on\nhint: kafkakit reassign apply p.json\n")
+    assert (ran.code, ran.stderr) == (143, "error: the move continues\nhint: kafkakit reassign apply p.json\n")
 
 
 def test_a_second_sigterm_does_not_disturb_the_clean_up(home: Home, tool: dict[str, Any]) -> None:
     cleaned: list[bool] = []
 
-    def act(kit: Any) -> None:
+    def act(cli: Any) -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
@@ -321,7 +322,7 @@ for number in (signal.SIGTERM, signal.SIGHUP):
 from kafkakit.cli import command_classes as command, root as cli
 from kafkakit.cli.groups import Entry
 app = command.new_group("t")
-@app.command("wait", cls=command.KitCommand)
+@app.command("wait", cls=command.CliCommand)
 def wait(ctx: typer.Context) -> None:
     "Wait."
     try:
@@ -350,6 +351,7 @@ def test_a_signal_lets_finally_run(home: Home, number: signal.Signals, code: int
     assert (process.returncode, stderr) == (code, f"cleaned\nerror: {word}\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_not_an_error_message(home: Home) -> None:
     kafkakit = Path(sys.executable).parent / "kafkakit"
     command = f"{kafkakit} --help-json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
@@ -387,6 +389,7 @@ def test_a_stdout_that_takes_nothing_is_one_line_and_no_fault_of_the_kit(
     assert not (home.state / "crashes").exists()
 
 
+@pytest.mark.slow
 def test_a_stderr_that_takes_nothing_does_not_stop_the_result(home: Home) -> None:
     kafkakit = Path(sys.executable).parent / "kafkakit"
     for target in ("2>/dev/full", "2>&-"):
@@ -432,21 +435,21 @@ def test_who_may_be_asked(
     home: Home, tool: dict[str, Any], environment: dict[str, str], arguments: tuple[str, ...], expected: bool
 ) -> None:
     seen: list[bool] = []
-    tool["act"] = lambda kit: seen.append(kit.input_allowed)
+    tool["act"] = lambda cli: seen.append(cli.input_allowed)
     with mock.patch("kafkakit.config.read.environment._is_terminal", return_value=True):
         assert home.run("tool", "act", *arguments, env=environment).code == 0
     assert seen == [expected]
 
 
 def test_no_terminal_means_nobody_is_asked(home: Home, tool: dict[str, Any]) -> None:
-    tool["act"] = lambda kit: kit.output.ask_typed("Apply?")
+    tool["act"] = lambda cli: cli.output.ask_typed("Apply?")
     ran = home.run("tool", "act", stdin="yes\n")
     assert (ran.code, ran.stdout) == (2, "")
     assert ran.stderr == "error: confirmation needed, but no input is possible here: Apply?\nhint: pass --yes\n"
 
 
 def test_no_variable_is_invented_for_an_option(home: Home, tool: dict[str, Any]) -> None:
-    tool["act"] = lambda kit: kit.output.result(Report(command="tool act", data={}, text="done"))
+    tool["act"] = lambda cli: cli.output.result(Report(command="tool act", data={}, text="done"))
     ran = home.run("tool", "act", env={"KAFKAKIT_OUTPUT_FILE": "stolen", "KAFKAKIT_TOOL_ACT_OUTPUT": "json"})
     assert ran.stdout == "done\n"
     assert not (home.work / "stolen").exists()
@@ -483,6 +486,7 @@ def test_completion_scripts_touch_no_file(home: Home, shell: str) -> None:
     assert [path for path in home.folder.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_names_are_completed(home: Home) -> None:
     for name in ("prod", "staging"):
         home.write_config("bootstrap_server: a:1\n", f"profiles.d/{name}.yaml")
@@ -495,15 +499,16 @@ def test_names_are_completed(home: Home) -> None:
 
 
 def test_topics_are_completed_where_they_cannot_be_kept(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    kit = Kit()
-    kit.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
-    context: Any = SimpleNamespace(find_object=lambda kind: kit)
-    monkeypatch.setattr(completion, "_read_topics", lambda kit, settings: ["orders", "users"])
+    cli = CliContext()
+    cli.take("bootstrap_server", "127.0.0.1:1", "flag --bootstrap-server")
+    context: Any = SimpleNamespace(find_object=lambda kind: cli)
+    monkeypatch.setattr(completion, "_read_topics", lambda cli, settings: ["orders", "users"])
     for name, value in home.environment({"XDG_CACHE_HOME": "/dev/null"}).items():
         monkeypatch.setenv(name, value)
     assert completion.complete_topic_names(context, "o") == ["orders"]
 
 
+@pytest.mark.slow
 def test_topics_are_completed_from_the_cache_and_never_fail(home: Home) -> None:
     assert complete(home, "kafkakit -B 127.0.0.1:1 topicmappr rebuild --topics ") == []
     assert complete(home, "kafkakit topicmappr rebuild --topics ") == []

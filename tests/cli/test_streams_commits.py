@@ -123,6 +123,7 @@ def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_decode_prints_encode_reads(desk: Desk) -> None:
     decoded = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY, "-o", "json")
     for form, expected in (("b", VECTOR), ("pc", "bwAAAArmAwA=")):
@@ -290,18 +291,18 @@ def test_owners_are_looked_for_once_a_look(desk: Desk, monkeypatch: pytest.Monke
         identity = CommitIdentity(cluster_id=CLUSTER, topic_id=bytes(16), partition=partition, group="other")
         text = encode_commit(CommitState(base=0), identity, limit_chars=4095).text
         desk.groups.seed("pay", TopicPartition("many", partition), 0, text)
-    asked: list[object] = []
+    requested: list[object] = []
     places = desk.log.places
 
     def remembered(topics: object = None) -> object:
-        asked.append(topics)
+        requested.append(topics)
         return places(topics)  # type: ignore[arg-type]
 
     monkeypatch.setattr(desk.log, "places", remembered)
     commits = desk.run("show", "pay", "-o", "json").json["commits"]
     assert {commit["problem"] for commit in commits} == {"bound to something else"}
     assert sum(commit["owner"] is not None for commit in commits) == 20
-    assert asked.count(None) == 1
+    assert requested.count(None) == 1
 
 
 def _string(text: str) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit import wiring
-from kafkakit.cli.kit import Kit
+from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
@@ -98,7 +98,7 @@ def test_apply_needs_somebody_to_ask_or_yes(desk: Desk) -> None:
 
 
 def test_a_person_is_shown_the_plan_and_asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kit, "input_allowed", True)
+    monkeypatch.setattr(CliContext, "input_allowed", True)
     desk.seed(pill())
     no = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60", "--apply",
                        stdin="no\n")  # fmt: skip

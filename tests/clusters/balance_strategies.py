@@ -62,7 +62,7 @@ def sized_clusters(
     racks = [draw(st.sampled_from(names)) for _ in range(count)]
     ids = list(range(1, count + 1))
     homes = ids[: draw(st.integers(1, count))] if draw(st.booleans()) else ids
-    lawful = draw(st.booleans())
+    valid = draw(st.booleans())
     rows = draw(
         st.lists(
             st.lists(st.sampled_from(homes), min_size=1, max_size=min(4, len(homes)), unique=True),
@@ -70,7 +70,7 @@ def sized_clusters(
             max_size=max_partitions,
         )
     )
-    if lawful:
+    if valid:
         rows = [_one_a_rack(row, racks) for row in rows]
     weights = draw(sizes(len(rows), unit))
     topics = _topics(draw, rows, weights, full)

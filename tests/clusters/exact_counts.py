@@ -13,7 +13,7 @@ from tests.invariants.plan import breaks_rack_rule
 def most_placeable(
     kept: Sequence[int], targets: Sequence[int], racks: Mapping[int, str | None], minimum: int, wanted: int
 ) -> int:
-    """The largest set size up to `wanted` that extends `kept` without breaking the rack rule anew, by enumeration."""
+    """The largest set size up to `wanted` that extends `kept` without newly breaking the rack rule, by enumeration."""
     others = [b for b in targets if b not in kept]
     for extra in range(wanted - len(kept), 0, -1):
         if any(_fits(kept, new, racks, minimum) for new in combinations(others, extra)):

@@ -99,4 +99,4 @@ def test_a_plan_is_simulated_and_replanned(path: Path, tmp_path: Path) -> None:
     assert ran.code == 0, ran.stderr
     ran = home.run("topicmappr", "replan", str(path), "--snapshot", str(snapshot), "-o", "json", "--ignore-warns")
     assert ran.code == (2 if path.stem in ("leaders", "rebalance-dirs") else 0), ran.stderr
-    assert ran.code == 0 or "is not replanned: making it anew costs as little" in ran.stderr
+    assert ran.code == 0 or "is not replanned: making it again costs as little" in ran.stderr

@@ -66,7 +66,7 @@ class ControlContract:
                 store.cas(path, b"x", expected)
         version = store.cas(path, b"one", None)
         for late in (None, version + 1, version - 1):
-            with pytest.raises(ConflictError, match="was changed by someone else"):
+            with pytest.raises(ConflictError, match="was changed by another process"):
                 other.cas(path, b"x", late)
         with pytest.raises(ConflictError):
             other.delete(path, version + 1)

@@ -67,7 +67,7 @@ class Rig(Protocol):
         ...
 
 
-def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 600) -> None:
+def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 3000) -> None:
     """Fail unless the condition comes true while the cluster works."""
     for _ in range(tries):
         if holds():
@@ -180,6 +180,7 @@ class GroupsContract:
         keys = (TP(topic, 0), TP(topic, 1))
         commits = {key: CommittedOffset(offset=1) for key in keys}
         with rig.join(group, topic, protocol):
+            eventually(rig, lambda: described(rig, group).state is GroupState.STABLE)
             live = described(rig, group)
             assert (live.type, live.state) == (GroupType(protocol), GroupState.STABLE)
             assert [member.partitions for member in live.members] == [keys]
@@ -313,9 +314,9 @@ class LogContract:
         a, b = TP(topic, 0), TP(topic, 1)
         rig.append(a, [b"x"] * 2)
         rig.append(b, [b"y"] * 3)
-        rig.log.ask_ahead({a: 0, b: 0, NOWHERE: 0}, max_bytes=1 << 20, wait_ms=100)
+        rig.log.request_ahead({a: 0, b: 0, NOWHERE: 0}, max_bytes=1 << 20, wait_ms=100)
         assert headers(fetched(rig, {a: 0})[a].records) == [(0, 1, 2)]
-        # One from another offset is asked anew, one from the same is not lost.
+        # One from another offset is asked again, one from the same is not lost.
         assert fetched(rig, {a: 2})[a].records == b""
         assert headers(fetched(rig, {b: 0})[b].records) == [(0, 2, 3)]
 

@@ -29,7 +29,7 @@ class FakeLog:
         self.records = [r for r in self.records if last[r.key] == r.offset and r.value]
 
     def remake(self) -> None:
-        """Somebody deletes the topic and makes it anew."""
+        """Somebody deletes the topic and makes it again."""
         self.records, self.next_offset = [], 0
 
     def reach(self, timeout_s: float) -> tuple[int, ...]:

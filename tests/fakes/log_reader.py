@@ -171,7 +171,7 @@ class FakeLogReader:
             found[key] = Fetched(records=records, span=held.span)
         return found
 
-    def ask_ahead(
+    def request_ahead(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> None:
         """See `streams.ports.LogReader`; nothing is ever under way here."""

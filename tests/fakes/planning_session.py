@@ -6,7 +6,6 @@ from typing import Any, cast
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.core.storage_reading import SizesFrom
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.metrics import StorageMetrics
 from tests.fakes.admin import FakeClock
@@ -27,7 +26,7 @@ class FakePlanningSession:
         self.admin = cast(ClusterAdmin, admin or _Still(snapshot))
         self._snapshot, self._metrics = snapshot, metrics
 
-    def storage_metrics(self, source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
+    def storage_metrics(self, source: str, addresses: str, prefix: str) -> StorageMetrics:
         assert self._metrics is not None
         return self._metrics
 

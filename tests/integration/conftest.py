@@ -7,7 +7,8 @@ them makes topics of its own and leaves the brokers as it found them.
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Protocol
 
 import pytest
 
+from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.machine import Machine
@@ -74,6 +77,27 @@ class Home:
         return Store(root=self.state_dir / "sandbox" / name, profiles=self.config_dir / "profiles.d")
 
 
+class SettledAdmin(KafkaAdmin):
+    """An admin client whose new topics are known to every broker: a coordinator refuses commits for unknown ones."""
+
+    def create_topic(
+        self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
+    ) -> ItemError | None:
+        from kafka.protocol.metadata import MetadataRequest
+
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        error = super().create_topic(name, assignments, configs)
+        ids = [broker.id for broker in self.cluster().brokers if broker.is_alive]
+        deadline = time.monotonic() + 60
+        while error is None and time.monotonic() < deadline:
+            answers = self._session.request_brokers(dict.fromkeys(ids, request)).values()
+            if not any(isinstance(a, Exception) or a.topics[0].error_code for a in answers):
+                break
+            time.sleep(0.05)
+        return error
+
+
 @dataclass(kw_only=True)
 class SandboxCluster:
     """A running sandbox, as tests use it."""
@@ -111,7 +135,7 @@ class SandboxCluster:
 
     def open_admin(self) -> ClusterAdmin:
         """A new admin client; the caller closes it."""
-        return self.machine.open_admin(self.bootstrap_servers, self.security)
+        return SettledAdmin(self.bootstrap_servers, self.security, request_timeout_s=15)
 
     def kill(self, broker: int) -> None:
         """SIGKILL a broker."""
@@ -126,6 +150,7 @@ class SandboxCluster:
         for record in run.loaded(self.store).nodes[1:]:
             if record.process is None or not self.machine.processes.is_alive(record.process):
                 self.restart(record.node.id)
+        self.state = run.loaded(self.store)
 
     def down(self) -> None:
         """Take it down before the session ends."""
@@ -157,16 +182,18 @@ def missing(part: str, reason: str) -> None:
 
 # The files that take longest, first: the others fill what is left of the workers' time.
 LONGEST = (
-    "test_runbooks", "test_sandbox", "test_reassign_faults", "test_reassign", "test_demo",
-    "test_reassign_faults_control", "test_admin_contract", "test_control_stores", "test_rebalance",
-    "test_streams_commits", "test_streams_contract",
-    "test_broker", "test_kafka_versions", "test_streams_lag_faults", "test_throttles", "test_streams_lag",
-    "test_reassign_eta",
+    "test_reassign_faults", "test_reassign", "test_reassign_faults_control", "test_demo", "test_sandbox",
+    "test_runbooks", "test_runbooks_brokers", "test_admin_contract", "test_control_stores", "test_broker",
+    "test_rebalance", "test_streams_commits", "test_streams_contract", "test_kafka_versions",
+    "test_streams_lag_faults", "test_throttles", "test_streams_lag", "test_reassign_eta",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers each of them runs whole files (`--dist loadfile`), so that clusters are started once."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))  # brokers beside other work, on slow machines
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 

@@ -70,7 +70,7 @@ class Watch:
             if table.groups[table.group[i]] == group
         }  # fmt: skip
 
-    def until(self, group: str, key: TopicPartition, is_so: Callable[[Row], bool], limit_s: float = 20.0) -> Row:
+    def until(self, group: str, key: TopicPartition, is_so: Callable[[Row], bool], limit_s: float = 120.0) -> Row:
         """Look until the row is as it should be; fails with the last one."""
         deadline = time.monotonic() + limit_s
         row: Row | None = None
@@ -92,7 +92,7 @@ def watching(cluster: SandboxCluster) -> Iterator[Watch]:
         yield watch
     finally:
         watch.watcher.stop()
-        assert watch.watcher.join(20), "the watcher did not end"
+        assert watch.watcher.join(60), "the watcher did not end"
 
 
 def new_topic(cluster: SandboxCluster, configs: Mapping[str, str] | None = None) -> TopicPartition:

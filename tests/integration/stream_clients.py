@@ -13,8 +13,8 @@ from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from tests.integration.conftest import SandboxCluster
 
-JOIN_LIMIT_S = 30.0
-CALL_S = 20.0
+JOIN_LIMIT_S = 180.0
+CALL_S = 90.0
 Commits = Mapping[TopicPartition, tuple[int, str]]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.config.security import Protocol, Secret, Security, to_kafka_python
 from kafkakit.core.cluster_facts import ConfigOp, ResourceKind
 from kafkakit.core.errors import OperationFailedError, TryLaterError
@@ -50,18 +51,11 @@ class KafkaRig:
         return f"contract-{next(_names)}"
 
     def fill(self, topic: str, partition: int, size: int) -> None:
-        from kafka import KafkaProducer
-
-        producer = KafkaProducer(
-            bootstrap_servers=self.cluster.bootstrap_servers.split(","),
-            acks="all",
-            **to_kafka_python(self.cluster.security),
-        )
-        try:
-            for start in range(0, size, 50_000):
-                producer.send(topic, b"x" * min(50_000, size - start), partition=partition).get(timeout=30)
-        finally:
-            producer.close(timeout=5)
+        producer = KafkaData(self.cluster.bootstrap_servers, self.cluster.security).producer()
+        for start in range(0, size, 50_000):
+            producer.send(TP(topic, partition), b"x" * min(50_000, size - start))
+        assert producer.flush(120) == 0
+        assert producer.failed == 0, producer.last_error
 
     def pass_time(self) -> None:
         time.sleep(0.2)
@@ -220,7 +214,7 @@ def test_a_hung_broker_costs_its_own_sizes_only(cluster: SandboxCluster) -> None
     rig = KafkaRig(cluster)
     a, b, c = rig.brokers
     name = make_topic(rig, (a, b, c), size=5_000)
-    admin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=3)
+    admin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=6)
     process = next(r.process for r in run.loaded(cluster.store).nodes if r.node.id == b)
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)

@@ -33,7 +33,7 @@ class KafkaRig:
         self.cluster = cluster
         self.data = KafkaData(cluster.bootstrap_servers, cluster.security)
 
-    def open(self, answer_limit_s: float = 10) -> KafkaControl:
+    def open(self, answer_limit_s: float = 30) -> KafkaControl:
         return KafkaControl(self.data, self.cluster.open_admin, answer_limit_s=answer_limit_s)
 
     def records(self) -> list[Record]:
@@ -53,7 +53,7 @@ class ZooKeeperRig:
     def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
 
-    def open(self, answer_limit_s: float = 10) -> ZooKeeperControl:
+    def open(self, answer_limit_s: float = 30) -> ZooKeeperControl:
         return ZooKeeperControl(f"{self.cluster.state.layout.keeper.address}/chroot", answer_limit_s=answer_limit_s)
 
     def kill(self) -> None:
@@ -100,7 +100,7 @@ class TestZooKeeperControl(ControlContract):
         from kazoo.client import KazooClient
 
         client = KazooClient(hosts=zookeeper_rig.cluster.state.layout.keeper.address)
-        client.start(timeout=15)
+        client.start(timeout=60)
         client.ensure_path("/chroot")
         client.stop()
         client.close()
@@ -142,7 +142,7 @@ def test_one_lease_in_zookeeper(zookeeper_rig: ZooKeeperRig) -> None:
 
 
 def survives(
-    store: ControlStore, fresh: ControlStore, path: str, cut: Callable[[], None], mend: Callable[[], None]
+    store: ControlStore, fresh: ControlStore, path: str, cut: Callable[[], None], repair: Callable[[], None]
 ) -> None:
     """Count, take the store away, count on, bring it back: errors are TryLaterError, and no count is lost.
 
@@ -164,8 +164,8 @@ def survives(
         except ConflictError:
             pass  # known without asking, as the version is an old one
     finally:
-        mend()
-    end = time.monotonic() + 60
+        repair()
+    end = time.monotonic() + 180
     while found is None:
         try:
             found = store.get(path)
@@ -196,7 +196,7 @@ def test_two_brokers_of_three_may_be_away_for_a_while(kafka_rig: KafkaRig) -> No
     assert increment(store, "one-away/counter")
     cluster.kill(first)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while True:
             try:
                 assert increment(store, "one-away/counter")
@@ -227,8 +227,8 @@ def test_the_topic_is_made_safe_and_an_unsafe_one_is_refused(kafka_rig: KafkaRig
         assert len(admin.partition_states([TOPIC])[TP].replicas) == 3
         assert list(admin.alter_configs([topic_change("cleanup.policy", "compact,delete")]).values()) == [None]
         until(lambda: admin.dynamic_configs(ResourceKind.TOPIC, [TOPIC])[TOPIC]["cleanup.policy"] != "compact")
-        with pytest.raises(UsageError, match=r"cleanup\.policy is compact,delete, not"):
-            kafka_rig.open().get("made/a")
+        until(lambda: refusal(kafka_rig) != "")  # another client may read from a broker that has not heard of it
+        assert "cleanup.policy is compact,delete, not" in refusal(kafka_rig)
     finally:
         admin.alter_configs([topic_change("cleanup.policy", "compact")])
         until(lambda: admin.dynamic_configs(ResourceKind.TOPIC, [TOPIC])[TOPIC]["cleanup.policy"] == "compact")
@@ -260,7 +260,7 @@ def test_compaction_changes_nothing(kafka_rig: KafkaRig, monkeypatch: pytest.Mon
         gone = store.cas("compact/gone", b"x", None)
         store.delete("compact/gone", gone)
         written = kafka_rig.data.offsets([TP], 10)[TP].stop
-        until(lambda: poke(store) and len(kafka_rig.records()) < written // 3, seconds=90)
+        until(lambda: poke(store) and len(kafka_rig.records()) < written // 3, seconds=300)
         for door in (store, other, kafka_rig.open()):
             counter = door.get("compact/counter")
             assert counter is not None
@@ -288,6 +288,18 @@ def test_compaction_changes_nothing(kafka_rig: KafkaRig, monkeypatch: pytest.Mon
         other.close()
 
 
+def refusal(rig: KafkaRig) -> str:
+    """Why a client that comes now refuses the topic; empty when it does not."""
+    store = rig.open()
+    try:
+        store.get("made/a")
+    except UsageError as error:
+        return error.message
+    finally:
+        store.close()
+    return ""
+
+
 def is_away(store: ControlStore) -> bool:
     try:
         store.get("away/counter")
@@ -306,7 +318,7 @@ def topic_change(key: str, value: str) -> ConfigChange:
     return ConfigChange(kind=ResourceKind.TOPIC, name=TOPIC, key=key, op=ConfigOp.SET, value=value)
 
 
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+def until(holds: Callable[[], bool], seconds: float = 180) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end

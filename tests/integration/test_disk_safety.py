@@ -21,7 +21,20 @@ from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
-from tests.integration.test_reassign import MB, A, B, C, alive, journal, kit, kit_running, make_topic, save, until
+from tests.integration.test_reassign import (
+    MB,
+    A,
+    B,
+    C,
+    alive,
+    becomes,
+    journal,
+    kit,
+    kit_running,
+    make_topic,
+    save,
+    until,
+)
 from tests.integration.test_reassign_faults import QUICK, end_of, finished, in_place
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
@@ -186,7 +199,7 @@ def test_on_real_disks_the_schedule_swaps_two_full_brokers_and_the_naive_order_l
         plan = make_plan(admin, swapped(A, B))
         path = save(plan, tmp_path)
         lowest = DISK
-        with traffic(tight, "left", PARTITIONS, gap_s=0.02) as flow:
+        with traffic(tight, "left", PARTITIONS, gap_s=0.1) as flow:
             with kit_running(tight, "apply", path, *QUICK) as process:
                 while process.poll() is None:
                     answers = admin.log_dirs([A, B, C], ())
@@ -196,8 +209,8 @@ def test_on_real_disks_the_schedule_swaps_two_full_brokers_and_the_naive_order_l
                 code, told = finished(process)
             assert code == 0, told
             assert "detour" in told
-            assert in_place(admin, plan)
-            assert end_of(admin, "left")[2:] == ({}, ())
+            until(lambda: in_place(admin, plan))
+            becomes(lambda: end_of(admin, "left")[2:], ({}, ()))
             assert lowest > 0
         verify_journal(journal(tight, plan))
         assert flow.check() > 100

@@ -18,7 +18,7 @@ def kafkakit(cluster: SandboxCluster, folder: Path, *words: str) -> str:
         env=cluster.env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert ended.returncode == 0, f"{words}: {ended.stderr}"

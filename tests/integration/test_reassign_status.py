@@ -82,7 +82,7 @@ def test_a_throttled_move_is_told_in_bytes_rate_and_time_and_a_dead_destination_
         watching.send_signal(signal.SIGINT)
         _, told = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == 130
-    assert "the moves go on by themselves" in told
+    assert "the moves continue by themselves" in told
     assert len(admin.reassignments()) == 2
     undone = kit(brokers, "rollback", path, "--yes")
     assert "1003" in undone.stderr  # its rate is owed until it is back

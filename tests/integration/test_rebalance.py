@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 A, B, C = 1001, 1002, 1003
 DIRS = {A: 1, B: 2, C: 3}
 KB = 1000
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 QUICK = ("--yes", "--ingest-sample", "0")
 BAND = 0.10
 STEADY = {"min.insync.replicas": "1", "retention.ms": "-1", "retention.bytes": "-1", "segment.bytes": "1000000000"}
@@ -48,7 +48,7 @@ def kit(cluster: SandboxCluster, *words: str) -> str:
         env=cluster.env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr + ran.stdout

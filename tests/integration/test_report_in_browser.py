@@ -44,10 +44,10 @@ class Counting(BaseHTTPRequestHandler):
     """Serves the page, and remembers every path that was asked for."""
 
     page = b""
-    asked: ClassVar[list[str]] = []
+    requested: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested.append(self.path)
         found = self.path == "/plan.html"
         self.send_response(200 if found else 404)
         self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -66,7 +66,7 @@ def the_page() -> bytes:
 
 @pytest.mark.timeout(120)
 def test_the_page_is_drawn_without_console_errors_or_requests(browser: list[str], tmp_path: Path) -> None:
-    Counting.page, Counting.asked = the_page(), []
+    Counting.page, Counting.requested = the_page(), []
     with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/plan.html"
@@ -74,7 +74,7 @@ def test_the_page_is_drawn_without_console_errors_or_requests(browser: list[str]
             [*browser, "--dump-dom", address], capture_output=True, text=True, timeout=100, check=True
         )
         server.shutdown()
-    assert set(Counting.asked) <= {"/plan.html", "/favicon.ico"}, "the page asks for nothing else"
+    assert set(Counting.requested) <= {"/plan.html", "/favicon.ico"}, "the page asks for nothing else"
     assert "CONSOLE" not in done.stderr, done.stderr
     # The browser has parsed the page: charts are elements, hostile names are text.
     assert done.stdout.count("<svg") == 7

@@ -28,7 +28,7 @@ def kafkakit(home: Home, *words: str, **extra: str) -> subprocess.CompletedProce
         env=home.env | extra,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
         check=False,
     )
 
@@ -154,18 +154,18 @@ def test_records_come_out_as_they_went_in(cluster: SandboxCluster) -> None:
     finally:
         admin.close()
     data = KafkaData(cluster.bootstrap_servers, cluster.security)
-    assert data.reach(10) == (1001, 1002, 1003)
+    assert data.reach(60) == (1001, 1002, 1003)
     acknowledged: list[Record] = []
     producer = data.producer(acknowledged.append)
     for number in range(100):
         producer.send(places[number % 2], f"value {number}".encode(), key=b"k")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert (producer.acknowledged, producer.failed) == (100, 0)
     assert data.offsets([*places, TopicPartition("nope", 0)], 10) == {place: range(50) for place in places}
 
     consumer = data.consumer(places)
     found: list[Record] = []
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while len(found) < 100 and time.monotonic() < end:
         found.extend(consumer.poll(0.5))
     consumer.close()
@@ -182,7 +182,7 @@ def test_a_secured_sandbox_lets_the_administrator_in_and_the_guest_do_nothing(
 ) -> None:
     cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure=secure)
     try:
-        assert KafkaData(cluster.bootstrap_servers, cluster.security).reach(15) == (1001,)
+        assert KafkaData(cluster.bootstrap_servers, cluster.security).reach(60) == (1001,)
         load = kafkakit(cluster.home, "sandbox", "load", "--name", cluster.name, "--topics", "1", "--data", "1MB")
         assert load.returncode == 0, load.stderr
         mine = read_json(kafkakit(cluster.home, "--profile", cluster.name, "snapshot", "-o", "json"))
@@ -257,11 +257,11 @@ def test_a_stopped_up_stops_what_it_started(home: Home, spare: str, number: sign
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while len(sandbox_processes(home)) < len(before) + 2 and up.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
     up.send_signal(number)
-    out, err = up.communicate(timeout=60)
+    out, err = up.communicate(timeout=180)
     assert up.returncode == code, err
     assert out == ""
     assert sandbox_processes(home) == before
@@ -276,7 +276,7 @@ def test_an_up_killed_half_way_is_cleared_by_down(home: Home, spare: str) -> Non
         stderr=subprocess.DEVNULL,
     )
     state = home.store(spare).state_file
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while time.monotonic() < end and not (state.exists() and '"pid"' in state.read_text()):
         time.sleep(0.02)
     up.kill()
@@ -287,8 +287,8 @@ def test_an_up_killed_half_way_is_cleared_by_down(home: Home, spare: str) -> Non
 
 
 def test_down_signals_no_stranger(home: Home, spare: str, cluster: SandboxCluster) -> None:
-    """A record whose pid belongs to somebody else by now, as after a reboot."""
-    stranger = subprocess.Popen(["/bin/sleep", "60"])
+    """A record whose pid belongs to another process by now, as after a reboot."""
+    stranger = subprocess.Popen(["/bin/sleep", "600"])
     try:
         store = home.store(spare)
         store.make_root()

@@ -21,6 +21,7 @@ from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
+from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file
 from kafkakit.sandbox.decide.spec import Mode
 from kafkakit.streams.formats.identity import CommitIdentity
@@ -96,7 +97,8 @@ class KafkaRig:
         return f"streams-group-{next(_names)}"
 
     def append(self, partition: TopicPartition, values: Sequence[bytes], step_ms: int = 0) -> None:
-        produce(self.cluster, partition, values, timestamp_ms=BASE_MS, step_ms=step_ms, settings={"linger.ms": 200})
+        settings = {"linger.ms": 10_000}  # a flush ends it: one batch, however slowly it is filled
+        produce(self.cluster, partition, values, timestamp_ms=BASE_MS, step_ms=step_ms, settings=settings)
 
     def join(self, group: str, topic: str, protocol: str) -> AbstractContextManager[object]:
         if protocol == "share":
@@ -172,7 +174,7 @@ class TestKraft(GroupsContract, LogContract):
         assert rig.groups.committed(group) == commits
 
     def test_a_lost_leader_of_the_offsets_topic_heals(self, rig: KafkaRig) -> None:
-        """It is the coordinator too: reads and commits go on with the next one."""
+        """It is the coordinator too: reads and commits continue with the next one."""
         log_key, group = TP(OFFSETS, 0), rig.new_group()
         rig.groups.commit(group, {TP(rig.new_topic(), 0): CommittedOffset(offset=1)})
         leader = rig.log.places([OFFSETS])[OFFSETS].leaders[0]
@@ -190,7 +192,7 @@ class TestKraft(GroupsContract, LogContract):
 
         try:
             rig.cluster.kill(leader)
-            eventually(rig, commits_on, tries=600)
+            eventually(rig, commits_on, tries=3000)
             assert rig.groups.committed(group, [key]) == {key: CommittedOffset(offset=2)}
             errors: list[ItemError] = []
 
@@ -199,7 +201,7 @@ class TestKraft(GroupsContract, LogContract):
                 errors.extend([] if found.error is None else [found.error])
                 return found.error is None and bool(headers(found.records))
 
-            eventually(rig, reads_on, tries=600)
+            eventually(rig, reads_on, tries=3000)
             assert errors
             assert all(error.retriable for error in errors)
             assert rig.log.places([OFFSETS])[OFFSETS].leaders[0] != leader
@@ -213,7 +215,7 @@ class TestKraft(GroupsContract, LogContract):
         for key in keys:
             rig.append(key, [b"x"])
         assert all(answer.records for answer in fetched(rig, dict.fromkeys(keys, 0)).values())
-        victim = rig.cluster.state.broker(rig.cluster.broker_ids[2])
+        victim = run.loaded(rig.cluster.store).broker(rig.cluster.broker_ids[2])
         assert victim is not None
         assert victim.process is not None
         os.kill(victim.process.pid, signal.SIGSTOP)

@@ -230,7 +230,7 @@ def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene,
     words = ("skip", group, *scene.place(), "--offsets", "100", "--apply", "--yes")
     program = (sys.executable, "-c", KILLED, when, "--profile", scene.cluster.name, "streams", "commits")
     killed = subprocess.run(
-        [*program, *words], env={**os.environ, **scene.cluster.env}, capture_output=True, timeout=60, check=False
+        [*program, *words], env={**os.environ, **scene.cluster.env}, capture_output=True, timeout=400, check=False
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (scene.committed(group) == held) == (when == "before")

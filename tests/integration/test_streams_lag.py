@@ -1,4 +1,4 @@
-"""The lag monitor on real brokers: groups of every kind, transactions, a poison pill, topics made anew, the program."""
+"""The lag monitor on real brokers: groups of every kind, transactions, a poison pill, topics recreated, the program."""
 
 import json
 import subprocess
@@ -117,12 +117,12 @@ def test_a_poison_pill_is_one_pending_record_and_nearly_no_live_lag(watch: Watch
 def test_no_sample_survives_a_topic_made_anew(watch: Watch) -> None:
     key = new_topic(watch.cluster)
     produce(watch.cluster, key, [b"x"] * 1000)
-    group = f"anew-{key.topic}"
+    group = f"again-{key.topic}"
     commit_with_kafka_python(watch.cluster, group, {key: (900, "")})
     watch.until(group, key, lambda r: r.lag == 100)
     with closing(watch.cluster.open_admin()) as admin:
         assert admin.delete_topic(key.topic) is None
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while (row := watch.rows(group).get(key)) is not None and row.lag == 100:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -148,19 +148,19 @@ def test_the_program_looks_at_clusters_of_two_versions_together(
         produce(one, key, [b"x"] * 10)
         commit_with_kafka_python(one, "both", {key: (offset, "")})
     names = f"{cluster.name},{old.name}"
-    ran = program(cluster, "once", "both", "--clusters", names, "-o", "json")
+    ran = program(cluster, "once", "both", "--clusters", names, "-o", "json", "--wait", "120s")
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert {line["cluster"]: line["lag"] for line in found["lines"]} == {cluster.name: 7, old.name: 2}
     assert all(line["source"] == "record" for line in found["lines"])
-    ran = program(cluster, "once", "both", "--clusters", names, "--by", "stream")
+    ran = program(cluster, "once", "both", "--clusters", names, "--by", "stream", "--wait", "120s")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[1].split()[:2] == ["both", "lag-both"]
     ran = program(cluster, "check", "both", "--clusters", names, "--crit-lag", "5", "--nagios")
     assert ran.returncode == 2, ran.stderr
     assert ran.stdout.startswith(f"LAG CRITICAL - {cluster.name} both lag-both: lag 7 is above 5 | ")
     old.kill(old.broker_ids[0])
-    ran = program(cluster, "check", "both", "--clusters", names, "--warn-lag", "5", "--nagios", "--wait", "3s")
+    ran = program(cluster, "check", "both", "--clusters", names, "--warn-lag", "5", "--nagios")
     assert ran.returncode == 3, ran.stderr
     assert ran.stdout.startswith(f"LAG UNKNOWN - {old.name}: ")
 
@@ -169,5 +169,5 @@ def program(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess
     """`kafkakit streams lag` in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "kafkakit", "streams", "lag", *words],
-        env=cluster.env, capture_output=True, text=True, timeout=90, check=False,
+        env=cluster.env, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip

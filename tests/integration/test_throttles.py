@@ -18,6 +18,7 @@ from tests.integration.test_reassign import (
     C,
     D,
     alive,
+    becomes,
     journal,
     kit,
     kit_running,
@@ -51,43 +52,45 @@ def admin(brokers: SandboxCluster) -> Iterator[ClusterAdmin]:
 def test_rates_by_broker_and_direction_change_and_are_cleaned_up_after_a_kill(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    make_topic(brokers, admin, "rates", {0: (A, B), 1: (B, A)}, 30 * MB)
+    make_topic(brokers, admin, "rates", {0: (A, B), 1: (B, A)}, 20 * MB)
     set_config(admin, ResourceKind.BROKER, str(A), LEADER_RATE, "123456789")
     set_config(admin, ResourceKind.TOPIC, "rates", FOLLOWER_LIST, "7:1002")
     before = throttles(admin, "rates")
     path = save(plan := make_plan(admin, {("rates", 0): (C, B), ("rates", 1): (D, A)}), tmp_path)
-    options = ("--throttle", "1MB", "--throttle-broker", f"{D}:in=500kB", "--throttle-broker", f"{A}:out=700kB")
+    options = ("--throttle", "100kB", "--throttle-broker", f"{D}:in=50kB", "--throttle-broker", f"{A}:out=70kB")
     with kit_running(brokers, "apply", path, "--yes", *options) as process:
         until(lambda: len(admin.reassignments()) == 2)
-        assert throttles(admin, "rates") == {
-            str(A): {LEADER_RATE: "700000"},
-            str(B): {LEADER_RATE: "1000000"},
-            str(C): {FOLLOWER_RATE: "1000000"},
-            str(D): {FOLLOWER_RATE: "500000"},
+        wanted = {
+            str(A): {LEADER_RATE: "70000"},
+            str(B): {LEADER_RATE: "100000"},
+            str(C): {FOLLOWER_RATE: "100000"},
+            str(D): {FOLLOWER_RATE: "50000"},
             "rates": {LEADER_LIST: "0:1001,0:1002,1:1002,1:1001", FOLLOWER_LIST: "7:1002,0:1003,1:1004"},
         }
+        becomes(lambda: throttles(admin, "rates"), wanted)
         busy = kit(brokers, "cleanup", "--yes")
         assert (busy.returncode, busy.stdout) == (75, "")
-        changed = kit(brokers, "throttle", path, "800kB", "--throttle-broker", f"{C}:in=600kB", "-o", "json")
+        changed = kit(brokers, "throttle", path, "80kB", "--throttle-broker", f"{C}:in=60kB", "-o", "json")
         assert changed.returncode == 0, changed.stderr
-        assert json.loads(changed.stdout)["rates"]["into_of"] == {str(C): 600_000}
-        assert {k: v for k, v in throttles(admin, "rates").items() if k != "rates"} == {
-            str(A): {LEADER_RATE: "800000"},
-            str(B): {LEADER_RATE: "800000"},
-            str(C): {FOLLOWER_RATE: "600000"},
-            str(D): {FOLLOWER_RATE: "800000"},
+        assert json.loads(changed.stdout)["rates"]["into_of"] == {str(C): 60_000}
+        wanted |= {
+            str(A): {LEADER_RATE: "80000"},
+            str(B): {LEADER_RATE: "80000"},
+            str(C): {FOLLOWER_RATE: "60000"},
+            str(D): {FOLLOWER_RATE: "80000"},
         }
+        becomes(lambda: throttles(admin, "rates"), wanted)
         process.kill()
         process.communicate()
     during = throttles(admin, "rates")
     kept = kit(brokers, "cleanup", "--yes")
     assert kept.returncode == 1
     assert "2 moves still run under them" in kept.stdout
-    assert throttles(admin, "rates") == during
+    becomes(lambda: throttles(admin, "rates"), during)
     Path(path).unlink()
     faster = kit(brokers, "throttle", "200MB")
     assert faster.returncode == 0, faster.stderr
-    assert throttles(admin, "rates")[str(C)] == {FOLLOWER_RATE: "200000000"}
+    becomes(lambda: throttles(admin, "rates")[str(C)], {FOLLOWER_RATE: "200000000"})
     until(lambda: not admin.reassignments())
     shown = kit(brokers, "cleanup")
     assert shown.returncode == 1
@@ -95,8 +98,8 @@ def test_rates_by_broker_and_direction_change_and_are_cleaned_up_after_a_kill(
     done = kit(brokers, "cleanup", "--yes", "-o", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["verdict"] == "cleaned"
-    assert throttles(admin, "rates") == before
-    assert replicas(admin, "rates") == {0: (C, B), 1: (D, A)}
+    becomes(lambda: throttles(admin, "rates"), before)
+    becomes(lambda: replicas(admin, "rates"), {0: (C, B), 1: (D, A)})
     verify_journal(journal(brokers, plan), settled=False)
     again = kit(brokers, "cleanup", "--yes")
     assert (again.returncode, again.stderr) == (0, "")

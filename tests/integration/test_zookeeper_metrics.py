@@ -39,7 +39,7 @@ def keeper(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
 @pytest.fixture(scope="module")
 def zookeeper(keeper: SandboxCluster) -> Iterator[Any]:
     client = KazooClient(hosts=keeper.state.layout.keeper.address)
-    client.start(timeout=15)
+    client.start(timeout=60)
     yield client
     client.stop()
     client.close()
@@ -119,7 +119,7 @@ def kafkakit(cluster: SandboxCluster, folder: Path, *words: str) -> subprocess.C
         env=cluster.env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
 

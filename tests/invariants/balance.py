@@ -52,7 +52,7 @@ def verify_places(key: Key, old: list[int], new: list[int], gone: set[int]) -> N
 
 
 def verify_racks(key: Key, old: list[int], new: list[int], racks: Racks, rules: Mapping[str, Any]) -> None:
-    """No set breaks the rack rule anew, and none that breaks it already gets worse."""
+    """No set newly breaks the rack rule, and none that breaks it already gets worse."""
     if set(old) == set(new):
         return
     minimum = rules.get("min_rack_ids", 0)
@@ -65,7 +65,7 @@ def verify_racks(key: Key, old: list[int], new: list[int], racks: Racks, rules: 
         for rack, count in now.items():
             assert count <= max(1, before[rack]), f"{key}: {count} copies in {rack}, before {before[rack]}"
     elif breaks_rack_rule(new, racks, minimum):
-        assert breaks_rack_rule(old, racks, minimum), f"{key}: {new} breaks the rack rule anew"
+        assert breaks_rack_rule(old, racks, minimum), f"{key}: {new} newly breaks the rack rule"
         assert len(now) >= len(before), f"{key}: {new} spans fewer racks than {old}"
 
 

@@ -26,10 +26,10 @@ def verify_budget(
     if words.get("command") not in [f"topicmappr {verb}" for verb in VERBS]:
         assert not later, "only plain requests leave partitions for later"
         return
-    asked = _asked_pins(plan, scope)
-    assert asked <= {(t, p) for t, p in plan["rules"].get("pinned", [])}, "a pinned partition is not in the rules"
-    assert not asked & later, "a pinned partition is left for later"
-    for key in asked | later:
+    requested = _asked_pins(plan, scope)
+    assert requested <= {(t, p) for t, p in plan["rules"].get("pinned", [])}, "a pinned partition is not in the rules"
+    assert not requested & later, "a pinned partition is left for later"
+    for key in requested | later:
         assert after[key] == scope[key], f"{key} is to stay as it is"
     moves, size = words.get("max-moves"), words.get("max-moved-bytes")
     assert not later or moves or size, "partitions are left for later without a budget"

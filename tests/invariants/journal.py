@@ -106,7 +106,7 @@ def _throttles_left(lines: list[dict[str, Any]]) -> set[Key]:
         elif line["kind"] == "intent" and line["what"] == "restore":
             for change in line["data"]["changes"]:
                 if change["op"] == "subtract":
-                    book.asked.setdefault(_key(change), set()).update(change["value"].split(","))
+                    book.requested.setdefault(_key(change), set()).update(change["value"].split(","))
         elif line["kind"] == "effect" and line["what"] == "restore":
             for index, change in enumerate(intents[line["of"]]["data"]["changes"]):
                 if index not in line["data"]["refused"]:
@@ -124,7 +124,7 @@ class _Book:
     def __init__(self) -> None:
         self.earlier: dict[Key, str | None] = {}
         self.entries: dict[Key, set[str]] = {}
-        self.asked: dict[Key, set[str]] = {}
+        self.requested: dict[Key, set[str]] = {}
 
     def set(self, key: Key, change: dict[str, Any]) -> None:
         if key[0] == "broker":
@@ -146,7 +146,7 @@ class _Book:
         else:
             assert change["op"] == "delete"
             # What a cut run removed without writing it down was at least asked for.
-            assert self.entries.pop(key) <= self.asked.get(key, set())
+            assert self.entries.pop(key) <= self.requested.get(key, set())
 
 
 def _key(body: dict[str, Any]) -> Key:

@@ -167,7 +167,7 @@ class World:
             entry.removed = min(entry.removed, self.now)
 
     def recreate(self) -> None:
-        """Delete the topic and make it anew under another id, empty; the group starts over."""
+        """Delete the topic and make it again under another id, empty; the group starts over."""
         self.tick()
         for entry in self.life.entries:
             entry.removed = min(entry.removed, self.now)

@@ -164,7 +164,7 @@ def _verify_set(
     if len(stay) <= wanted:
         assert set(stay) <= set(new), f"{key}: {sorted(set(stay) - set(new))} could have stayed"
         if breaks_rack_rule(new, racks, minimum_racks):
-            assert breaks_rack_rule(stay, racks, minimum_racks), f"{key}: {new} breaks the rack rule anew"
+            assert breaks_rack_rule(stay, racks, minimum_racks), f"{key}: {new} newly breaks the rack rule"
             fresh = [racks.get(b) for b in new if b not in stay and racks.get(b)]
             standing = {racks.get(b) for b in stay}
             assert minimum_racks or not any(r in standing for r in fresh), f"{key}: {new} makes it worse"

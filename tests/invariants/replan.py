@@ -12,7 +12,7 @@ Key = tuple[str, int]
 def verify_replan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_unplaced: bool = False) -> None:
     """Assert that moves under way keep their target and that the rest of the plan is sound, proof included.
 
-    Partitions that somebody else is moving must not be in the plan at all. What runs is then taken out of plan and
+    Partitions that another process is moving must not be in the plan at all. What runs is then taken out of plan and
     snapshot, its copies off both sides of the certificate, and `verify_plan` looks at what is left.
     """
     mine, seen = copy.deepcopy(dict(plan)), copy.deepcopy(dict(snapshot))

@@ -68,15 +68,15 @@ def test_no_worse_than_kafka_kit_on_any_count_request(capsys: pytest.CaptureFixt
     rows = _count_requests()
     assert len(rows) == 86
     for number, row in enumerate(rows):
-        asked = row["request"]
+        requested = row["request"]
         snapshot = _snapshot(row)
-        words = {"min-rack-ids": str(asked["min_rack_ids"])}
-        words |= {"force-rebuild": "true"} if asked["force_rebuild"] else {}
+        words = {"min-rack-ids": str(requested["min_rack_ids"])}
+        words |= {"force-rebuild": "true"} if requested["force_rebuild"] else {}
         request = RebuildRequest(
-            brokers=BrokerList(ids=tuple(asked["brokers"])),
+            brokers=BrokerList(ids=tuple(requested["brokers"])),
             topics=(".*",),
-            force_rebuild=asked["force_rebuild"],
-            min_rack_ids=asked["min_rack_ids"],
+            force_rebuild=requested["force_rebuild"],
+            min_rack_ids=requested["min_rack_ids"],
             words=words,
         )
         decided = decide_rebuild(snapshot, request)
@@ -89,7 +89,9 @@ def test_no_worse_than_kafka_kit_on_any_count_request(capsys: pytest.CaptureFixt
         peer = _measure(row, decided.before, [theirs[p.key] for p in decided.scope.partitions])
         ours = _measure(row, decided.before, decided.after)
         for name in MEASURES:
-            assert ours[name] <= peer[name], f"request {number}: {name} {ours[name]}, kafka-kit {peer[name]}: {asked}"
+            assert ours[name] <= peer[name], (
+                f"request {number}: {name} {ours[name]}, kafka-kit {peer[name]}: {requested}"
+            )
             better[name] += ours[name] < peer[name]
         totals["kafka-kit"].update(peer)
         totals["kafkakit"].update(ours)

@@ -128,21 +128,21 @@ def compared() -> Iterator[Compared]:
         if peer.twice:  # such a plan loses replicas, so its balance is no bar
             peer_range, most = before.free_range, None
         else:
-            # Where its plan mends sets by chance, ours is asked to mend as many.
+            # Where its plan repairs sets by chance, ours is asked to repair as many.
             peer_range, most = peer.free_range, peer.violations if peer.violations < before.violations else None
         at_range = ask(row, snapshot, Goal(free_range_bytes=peer_range + SLACK), most)
         for_bytes = ask(row, snapshot, Goal(max_moved_bytes=peer.moved_bytes + SLACK), most)
         for ours in (at_range, for_bytes):
             assert ours.twice == 0
-            assert ours.violations <= before.violations, f"request {number}: {ours} breaks sets anew, before {before}"
+            assert ours.violations <= before.violations, f"request {number}: {ours} newly breaks sets, before {before}"
         if not peer.twice:
-            asked = f"request {number}: {row['request']}, kafka-kit {peer}"
-            assert at_range.violations <= peer.violations, f"{asked}, ours {at_range}"
-            assert for_bytes.violations <= peer.violations, f"{asked}, ours {for_bytes}"
-            assert at_range.free_range <= peer.free_range + SLACK, f"{asked}, ours {at_range}"
-            assert at_range.moved_bytes <= peer.moved_bytes + SLACK, f"{asked}, ours {at_range}"
-            assert for_bytes.moved_bytes <= peer.moved_bytes + SLACK, f"{asked}, ours {for_bytes}"
-            assert for_bytes.free_range <= peer.free_range + SLACK, f"{asked}, ours {for_bytes}"
+            requested = f"request {number}: {row['request']}, kafka-kit {peer}"
+            assert at_range.violations <= peer.violations, f"{requested}, ours {at_range}"
+            assert for_bytes.violations <= peer.violations, f"{requested}, ours {for_bytes}"
+            assert at_range.free_range <= peer.free_range + SLACK, f"{requested}, ours {at_range}"
+            assert at_range.moved_bytes <= peer.moved_bytes + SLACK, f"{requested}, ours {at_range}"
+            assert for_bytes.moved_bytes <= peer.moved_bytes + SLACK, f"{requested}, ours {for_bytes}"
+            assert for_bytes.free_range <= peer.free_range + SLACK, f"{requested}, ours {for_bytes}"
         yield Compared(before=before, peer=peer, at_range=at_range, for_bytes=for_bytes)
 
 

@@ -58,22 +58,22 @@ def snapshot_of(row: Mapping[str, Any]) -> ClusterSnapshot:
 
 
 def request_of(row: Mapping[str, Any]) -> RebuildRequest:
-    asked = row["request"]
+    requested = row["request"]
     words = {
         "command": "topicmappr rebuild",
         "placement": "storage",
-        "partition-size-factor": str(asked["partition_size_factor"]),
-        "min-rack-ids": str(asked["min_rack_ids"]),
+        "partition-size-factor": str(requested["partition_size_factor"]),
+        "min-rack-ids": str(requested["min_rack_ids"]),
     }
-    words |= {"force-rebuild": "true"} if asked["force_rebuild"] else {}
+    words |= {"force-rebuild": "true"} if requested["force_rebuild"] else {}
     return RebuildRequest(
-        brokers=BrokerList(ids=tuple(asked["brokers"])),
+        brokers=BrokerList(ids=tuple(requested["brokers"])),
         topics=(".*",),
-        force_rebuild=asked["force_rebuild"],
-        min_rack_ids=asked["min_rack_ids"],
+        force_rebuild=requested["force_rebuild"],
+        min_rack_ids=requested["min_rack_ids"],
         placement=PlaceBy.STORAGE,
-        optimize=OptimizeFor(asked["optimize"]),
-        partition_size_factor=Fraction(str(asked["partition_size_factor"])),
+        optimize=OptimizeFor(requested["optimize"]),
+        partition_size_factor=Fraction(str(requested["partition_size_factor"])),
         words=words,
     )
 
@@ -167,7 +167,7 @@ def _compare(number: int, peer: Side, ours: Side, tally: Counter[str]) -> None:
 
 def _compare_leaders(row: Mapping[str, Any], decided: Rebuild, peer: Side, ours: Side, tally: Counter[str]) -> None:
     """After --optimize-leadership; compared where both place the same replicas of as many partitions."""
-    # What --optimize-leadership does to the lists; deciding anew would search every placement again.
+    # What --optimize-leadership does to the lists; deciding again would search every placement again.
     after = even_leaders(decided.scope.partitions, decided.after, row["request"]["brokers"], {})
     theirs = {(t, p): tuple(replicas) for t, p, replicas in row["topicmappr"]["after_optimize_leadership"]}
     peer_lists = [theirs[p.key] for p in decided.scope.partitions]

@@ -95,15 +95,15 @@ def verify_goal(balance: Balance, request: RebalanceRequest, decided: Rebalance,
     assert goal.max_moved_bytes is None or sum(moved) <= goal.max_moved_bytes
     assert goal.max_moves is None or copies <= goal.max_moves
     if goal.band is not None:
-        asked = int(goal.band * 10**6)
-        assert inside(loads, balance.band(max(asked, decided.max_deviation)))
+        requested = int(goal.band * 10**6)
+        assert inside(loads, balance.band(max(requested, decided.max_deviation)))
     else:
         wanted = goal.free_range_bytes
         assert free_range(balance, loads) <= max(decided.max_deviation, wanted or 0)
-        asked = decided.max_deviation if wanted is None else wanted
+        requested = decided.max_deviation if wanted is None else wanted
     budgets = goal.max_moved_bytes is not None or goal.max_moves is not None
-    assert decided.max_deviation == asked or (decided.max_deviation > asked and budgets)
-    if decided.max_deviation > asked:
+    assert decided.max_deviation == requested or (decided.max_deviation > requested and budgets)
+    if decided.max_deviation > requested:
         assert any("costs more than the budget allows" in text for text in decided.plan.notes)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.broker.decide.plans import Asked, decide_operation
+from kafkakit.broker.decide.plans import OperationGoal, decide_operation
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
@@ -50,7 +50,7 @@ def test_the_two_plans_follow_each_other_and_empty_the_broker(cluster: FakeClust
     snapshot = seen(cluster)
     start = {TopicPartition(t, p.partition): p.replicas for t, p in snapshot.partitions()}
     facts = {TopicPartition(t, p.partition): p for t, p in snapshot.partitions()}
-    decided = decide_operation(snapshot, Asked(brokers=(1,), placement=placement, min_rack_ids=1, words={}))
+    decided = decide_operation(snapshot, OperationGoal(brokers=(1,), placement=placement, min_rack_ids=1, words={}))
     if decided is None:
         assert all(1 not in replicas for replicas in start.values())
         return
@@ -64,11 +64,14 @@ def test_the_two_plans_follow_each_other_and_empty_the_broker(cluster: FakeClust
         assert move.before[0] == 1
         assert sorted(move.after) == sorted(move.before), "no copy moves with a leadership"
         assert move.after[0] in (facts[move.key].isr or ()), "who is to lead can lead now"
-        assert lists[move.key][0] == move.after[0], "and goes on leading when the copies have moved"
+        assert lists[move.key][0] == move.after[0], "and continues leading when the copies have moved"
     if cluster.brokers[1].alive:
         late = {k for k, r in start.items() if r[0] == 1 and k not in stay and {*(facts[k].isr or ())} - {1}}
         assert late <= {m.key for m in (decided.leaders.moves if decided.leaders else ())}
-    assert decide_operation(snapshot, Asked(brokers=(1,), placement=placement, min_rack_ids=1, words={})) == decided
+    assert (
+        decide_operation(snapshot, OperationGoal(brokers=(1,), placement=placement, min_rack_ids=1, words={}))
+        == decided
+    )
 
 
 @examples(20)
@@ -77,7 +80,7 @@ def test_a_replacement_keeps_every_place(cluster: FakeCluster) -> None:
     cluster.add_broker(9, cluster.brokers[1].rack)
     snapshot = seen(cluster)
     start = {TopicPartition(t, p.partition): p.replicas for t, p in snapshot.partitions()}
-    decided = decide_operation(snapshot, Asked(brokers=(1,), onto=9, min_rack_ids=1, words={}))
+    decided = decide_operation(snapshot, OperationGoal(brokers=(1,), onto=9, min_rack_ids=1, words={}))
     if decided is None:
         return
     check_plan(decided.copies, "plan")

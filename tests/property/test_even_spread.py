@@ -92,7 +92,7 @@ def may_be(kept: Sequence[int], new: Sequence[int], racks: Racks, over: Sequence
 def options(
     old: Row, leaving: Sequence[int], receivers: Sequence[int], racks: Racks, over: Sequence[str]
 ) -> Iterator[Row]:
-    """Every lawful set that the partition may end on."""
+    """Every valid set that the partition may end on."""
     kept = [b for b in old if b not in leaving]
     for extra in combinations([b for b in receivers if b not in kept], len(old) - len(kept)):
         if may_be(kept, [*kept, *extra], racks, over):
@@ -115,11 +115,11 @@ def test_a_drain_keeps_sets_even_and_leaves_none_that_could_go(data: st.DataObje
     live = {b.id for b in snapshot.brokers if b.is_alive}
     isr = {(t, p.partition): p.isr or () for t, p in snapshot.partitions()}
     for entry, (old, new) in zip(change.plan.scope, rows_of(change), strict=True):
-        lawful = list(options(old, request.leaving.ids, rules.receivers, racks, rules.spread_over))
+        valid = list(options(old, request.leaving.ids, rules.receivers, racks, rules.spread_over))
         if new != old:
-            assert set(new) in map(set, lawful)
+            assert set(new) in map(set, valid)
         elif set(old) & {*request.leaving.ids} and live & {*isr[entry.topic, entry.partition]}:
-            assert not lawful, f"{old} could become {lawful[0]}"
+            assert not valid, f"{old} could become {valid[0]}"
 
 
 @RUNS
@@ -170,9 +170,9 @@ def test_a_drain_by_bytes_keeps_sets_even_and_free_bytes_closest(data: st.DataOb
     rows = rows_of(change)
     sets = []
     for old, new in rows:
-        lawful = list(options(old, request.leaving.ids, rules.receivers, racks, rules.spread_over))
-        assert new == old or set(new) in map(set, lawful)
-        sets.append([old] if not set(old) & {*request.leaving.ids} else lawful)
+        valid = list(options(old, request.leaving.ids, rules.receivers, racks, rules.spread_over))
+        assert new == old or set(new) in map(set, valid)
+        sets.append([old] if not set(old) & {*request.leaving.ids} else valid)
     before = {b.id: b.storage_free_bytes or 0 for b in brokers if b.id in rules.receivers}
     ranges = []
     for chosen in product(*sets):

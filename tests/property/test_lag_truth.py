@@ -52,13 +52,13 @@ class Monitor:
         self.as_of = -1
         self.life = world.life
         self.slot = self.ends.slot(TOPIC, PARTITION)
-        # A topic that was made anew before its first id was ever seen cannot be told from one that was not.
+        # A topic that was recreated before its first id was ever seen cannot be told from one that was not.
         self.ends.see_topic(TOPIC, world.life.topic_id, world.monitor_ms())
 
     def poll(self, meanwhile: int = 0) -> None:
         """An answer tells all until the moment of its request, and some of what came before it was read."""
         self.world.tick()
-        asked = self.world.monitor_ms()
+        requested = self.world.monitor_ms()
         if meanwhile % 4 == 1:
             self.world.produce(1, 0)
             self.world.tick(meanwhile)
@@ -74,7 +74,7 @@ class Monitor:
                 commit.life.topic_id if setup.tells_ids else NO_TOPIC_ID, commit.metadata.encode(),
             )  # fmt: skip
             self.book.apply(CommitColumns.of([row]), self.world.monitor_ms())
-        self.as_of = asked
+        self.as_of = requested
 
     def sample(self, meanwhile: int = 0) -> None:
         world = self.world
@@ -127,7 +127,7 @@ class Monitor:
         if len(book):
             since = int(book.seen_ms[self.key]) - setup.monitor_ms
         if self.life is not world.life or world.life.start(sampled) != world.life.start(max(since, sampled)):
-            # A log that was cut or made anew after the sample, and a commit seen after that: told by the next sample.
+            # A log that was cut or recreated after the sample, and a commit seen after that: told by the next sample.
             self.sample()
             self.poll()
         rules = MeasureRules(skew_ms=self.world.setup.skew_ms, record_ttl_ms=DAY_MS, stale_after_ms=DAY_MS)

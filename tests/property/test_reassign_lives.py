@@ -35,7 +35,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def a_cluster(dice: Random) -> FakeCluster:
-    """Three topics, and perhaps throttles of somebody else."""
+    """Three topics, and perhaps throttles of another process."""
     cluster = FakeCluster(
         {b: f"r{b % 3}" for b in BROKERS},
         line_rate=10 * MB,

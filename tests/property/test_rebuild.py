@@ -97,8 +97,8 @@ def _squares(decided: Rebuild) -> int:
 @given(st.data())
 def test_substitution_affinity_keeps_the_invariants(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())
-    asked = data.draw(requests(snapshot).filter(lambda r: not r.force_rebuild))
-    request = replace(asked, sub_affinity=True)
+    requested = data.draw(requests(snapshot).filter(lambda r: not r.force_rebuild))
+    request = replace(requested, sub_affinity=True)
     try:
         decided = decide_rebuild(snapshot, request)
     except OperationFailedError:  # too few new brokers, or none in the rack

@@ -43,9 +43,9 @@ def lists_of(decided: Rebuild) -> list[Lists]:
 @given(st.data())
 def test_chunks_never_break_a_list_on_the_way(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())
-    asked = data.draw(requests(snapshot))
+    requested = data.draw(requests(snapshot))
     size = data.draw(st.integers(1, 4))
-    request = replace(asked, chunk_step=size, words={**asked.words, "chunk-step-size": str(size)})
+    request = replace(requested, chunk_step=size, words={**requested.words, "chunk-step-size": str(size)})
     plain = decide_rebuild(snapshot, replace(request, chunk_step=0))
     try:
         decided = checked(snapshot, request)
@@ -118,8 +118,8 @@ def test_a_slot_waits_for_its_broker_where_kafka_kit_names_one_twice() -> None:
 @given(st.data())
 def test_the_first_phase_keeps_leaders_and_the_second_is_final(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())
-    asked = data.draw(requests(snapshot))
-    decided = checked(snapshot, replace(asked, phased=True))
+    requested = data.draw(requests(snapshot))
+    decided = checked(snapshot, replace(requested, phased=True))
     first, last = lists_of(decided)
     alive = {b.id for b in snapshot.brokers if b.is_alive}
     assert last == list(decided.after)
@@ -132,10 +132,10 @@ def test_the_first_phase_keeps_leaders_and_the_second_is_final(data: st.DataObje
 @given(st.data())
 def test_leaders_are_at_least_as_even_as_by_ratios(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots(dead=False))
-    asked = data.draw(requests(snapshot))
-    words = {**asked.words, "optimize-leadership": "true"}
-    plain = decide_rebuild(snapshot, asked)
-    decided = checked(snapshot, replace(asked, optimize_leadership=True, words=words))
+    requested = data.draw(requests(snapshot))
+    words = {**requested.words, "optimize-leadership": "true"}
+    plain = decide_rebuild(snapshot, requested)
+    decided = checked(snapshot, replace(requested, optimize_leadership=True, words=words))
     assert [sorted(row) for row in decided.after] == [sorted(row) for row in plain.after]
     brokers = decided.change.targets
     ours, theirs = leader_counts(decided.after, brokers), leader_counts(by_ratio(plain.after), brokers)
@@ -168,20 +168,20 @@ def by_ratio(lists: Sequence[Sequence[int]]) -> list[list[int]]:
 @given(st.data())
 def test_evacuated_brokers_do_not_lead(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())
-    asked = data.draw(requests(snapshot))
+    requested = data.draw(requests(snapshot))
     away = data.draw(st.lists(st.sampled_from([b.id for b in snapshot.brokers]), min_size=1, max_size=2, unique=True))
     topics = data.draw(st.sampled_from([(".*",), ("orders",)]))
     even = data.draw(st.booleans())
     words = {"leader-evac-brokers": ",".join(map(str, away)), "leader-evac-topics": ",".join(topics)}
     words |= {"optimize-leadership": "true"} if even else {}
     request = replace(
-        asked,
+        requested,
         leader_evac_brokers=tuple(away),
         leader_evac_topics=topics,
         optimize_leadership=even,
-        words={**asked.words, **words},
+        words={**requested.words, **words},
     )
-    plain = decide_rebuild(snapshot, asked)
+    plain = decide_rebuild(snapshot, requested)
     try:
         decided = checked(snapshot, request)
     except OperationFailedError:
@@ -195,8 +195,8 @@ def test_evacuated_brokers_do_not_lead(data: st.DataObject) -> None:
 @given(st.data())
 def test_without_metadata_racks_and_liveness_do_not_matter(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())
-    asked = data.draw(requests(snapshot))
-    request = replace(asked, use_meta=False, min_rack_ids=0, words={**asked.words, "use-meta": "false"})
+    requested = data.draw(requests(snapshot))
+    request = replace(requested, use_meta=False, min_rack_ids=0, words={**requested.words, "use-meta": "false"})
     request = replace(request, words={k: v for k, v in request.words.items() if k != "min-rack-ids"})
     decided = checked(snapshot, request)
     bare = replace(snapshot, brokers=tuple(replace(b, rack=None) for b in snapshot.brokers))

@@ -25,7 +25,7 @@ def test_free_choices_make_nothing_worse(data: st.DataObject) -> None:
         return
     made = decide_rebalance(snapshot, request)
     verify_plan(json.loads(encode_plan(made.plan)), json.loads(encode_snapshot(snapshot)))
-    if request.optimize_leadership:  # then the order of all lists is free, and is chosen anew for other sets
+    if request.optimize_leadership:  # then the order of all lists is free, and is chosen again for other sets
         same_price(found, made)
         assert weigh(made).counts <= weigh(found).counts
     else:

@@ -11,7 +11,7 @@ from kafkakit.broker.act.move_off import MoveOff
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.act.rejoin import Rejoin
 from kafkakit.broker.decide.operation import Kind, Leg, Operation
-from kafkakit.broker.decide.plans import Asked
+from kafkakit.broker.decide.plans import OperationGoal
 from kafkakit.broker.decide.request import MoveRequest, RejoinRequest
 from kafkakit.broker.show import BrokerOutcome
 from kafkakit.core.documents import decode_plan
@@ -147,10 +147,10 @@ class Bench:
         return Elections(claim, self.reporter, pace or Pace(), 90.0)
 
     def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
-        asked = {f: options.pop(f) for f in ("onto", "receiving", "placement", "min_rack_ids") if f in options}
+        goal = {f: options.pop(f) for f in ("onto", "receiving", "placement", "min_rack_ids") if f in options}
         request = MoveRequest(
             kind=kind,
-            asked=Asked(brokers=brokers, words={"command": f"broker {kind}"}, **asked),
+            goal=OperationGoal(brokers=brokers, words={"command": f"broker {kind}"}, **goal),
             again=f"kafkakit broker {kind}",
             undo_of=lambda operation: f"kafkakit broker rejoin --restore {operation.name}",
             cleanup="kafkakit reassign cleanup --yes",

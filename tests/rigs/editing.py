@@ -64,7 +64,7 @@ class Rig:
         self.keys = tuple(TopicPartition(TOPIC, number) for number in range(partitions))
         for key in self.keys:
             self.log.append(key, batch(0, [Rec(None, b"v", 1000 * n) for n in range(records)], base_ms=START_MS))
-        self.clock, self.voice = FakeClock(NOW), LineReporter()
+        self.clock, self.reporter = FakeClock(NOW), LineReporter()
         self.edits = Edits(edits_folder(folder, CLUSTER), self.clock)
         self.limit = limit
 
@@ -107,7 +107,7 @@ class Rig:
         return decide_edit(observed.with_times(self.observer.record_times(wanted)), request) if wanted else plan
 
     def editor(self) -> Editor:
-        return Editor(self.groups, self.log, self.voice, lambda name: f"finish or undo {name}")
+        return Editor(self.groups, self.log, self.reporter, lambda name: f"finish or undo {name}")
 
     def opening(self, plan: EditPlan) -> Opening:
         return Opening(cluster_id=CLUSTER, group=GROUP, verb=plan.verb, who="me@here", undoes=plan.undoes)

@@ -56,7 +56,7 @@ def goal(topic: str, partition: int, target: Sequence[int], holders: Sequence[in
 
 
 def set_by_others(cluster: FakeCluster, name: str, key: str, value: str | None) -> None:
-    """Somebody else changes a configuration of a broker (its number) or a topic."""
+    """Another process changes a configuration of a broker (its number) or a topic."""
     configs = cluster.brokers[int(name)].configs if name.isdigit() else cluster.topics[name].configs
     if value is None:
         configs.pop(key, None)

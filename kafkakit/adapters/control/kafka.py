@@ -44,7 +44,7 @@ class KafkaControl:
     """Implements `ports.ControlStore`; safe for several threads, which wait for one another.
 
     The first write makes the topic: three copies where there are three brokers, of which two must have a record
-    before it counts. Opens its clients when needed, and anew after every failure.
+    before it counts. Opens its clients when needed, and again after every failure.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class KafkaControl:
     def _read_up_to(self, offset: int, path: str | None) -> bool:
         """Read until `offset` is in the view; True when the change there is the head of `path` at that point."""
         if offset < self._next_offset:
-            self._forget()  # the topic was deleted and made anew, the view is of no use any more
+            self._forget()  # the topic was deleted and recreated, the view is of no use any more
         if self._consumer is None:
             self._consumer = self._data.consumer([self._partition])
         won = False
@@ -212,7 +212,7 @@ class KafkaControl:
             time.sleep(_POLL_S)
 
     def _forget(self) -> None:
-        """Drop the clients and all that was read, so that the next call begins anew."""
+        """Drop the clients and all that was read, so that the next call begins again."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = self._producer = None

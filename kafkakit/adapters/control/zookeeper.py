@@ -34,7 +34,7 @@ _HINT = "check zookeeper.addr and that a majority of the servers is up"
 class ZooKeeperControl:
     """Implements `ports.ControlStore`; safe for several threads, which wait for one another.
 
-    `address` is `host:port,host:port/chroot`. Connects on first use, and anew after every failure: a request that
+    `address` is `host:port,host:port/chroot`. Connects on first use, and again after every failure: a request that
     was not answered is dropped with its connection and not sent again.
     """
 

@@ -35,7 +35,7 @@ class KafkaAdmin:
     """Admin client of one cluster; connects on first use.
 
     `request_timeout_s` bounds each request to one broker; `bootstrap_timeout_s` the first contact, after
-    which `TryLaterError` is raised. Every call survives the loss of the broker it was connected to: it goes on
+    which `TryLaterError` is raised. Every call survives the loss of the broker it was connected to: it continues
     with another one. Not for use by two threads at once.
     """
 
@@ -149,14 +149,14 @@ class KafkaAdmin:
 
     def move_log_dirs(self, moves: Mapping[TopicPartitionReplica, str]) -> Mapping[TopicPartitionReplica, ItemResult]:
         """See `ports.ClusterAdmin`; one request to each broker, side by side."""
-        told: dict[TopicPartitionReplica, ItemResult] = {}
+        reported: dict[TopicPartitionReplica, ItemResult] = {}
         answers = self._session.request_brokers(write.dir_requests(moves)) if moves else {}
         for broker, answer in answers.items():
             if isinstance(answer, Exception):
-                told |= dict.fromkeys([k for k in moves if k.broker == broker], error_from(answer))
+                reported |= dict.fromkeys([k for k in moves if k.broker == broker], error_from(answer))
             else:
-                told |= dict(write.dir_results(broker, answer))
-        return {key: told.get(key, write.UNANSWERED) for key in moves}
+                reported |= dict(write.dir_results(broker, answer))
+        return {key: reported.get(key, write.UNANSWERED) for key in moves}
 
     def create_topic(
         self, name: str, assignments: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]

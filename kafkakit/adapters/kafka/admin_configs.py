@@ -68,33 +68,33 @@ def read_layers(session: KafkaSession, brokers: Collection[int]) -> dict[int, di
 
 def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
     """Apply changes in order; one answer each. Changes of one resource in a request succeed or fail together."""
-    told: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
-    for wanted in write.config_rounds([c for c in changes if c not in told]):
+    reported: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
+    for wanted in write.config_rounds([c for c in changes if c not in reported]):
         overgrown = _overgrown(session, wanted)
-        told |= overgrown
+        reported |= overgrown
         to_brokers: dict[int, tuple[Any, dict[tuple[int, str], write.Changes]]] = {}
         for broker, request, groups in write.config_batches([c for c in wanted if c not in overgrown]):
             if broker is None:
                 response = session.request("change configurations", request)
-                told |= write.config_results(response, groups)
+                reported |= write.config_results(response, groups)
             else:
                 to_brokers[broker] = (request, groups)
-        told |= _alter_brokers(session, to_brokers)
-    return {change: told[change] for change in changes}
+        reported |= _alter_brokers(session, to_brokers)
+    return {change: reported[change] for change in changes}
 
 
 def _alter_brokers(
     session: KafkaSession, batches: Mapping[int, tuple[Any, dict[tuple[int, str], write.Changes]]]
 ) -> dict[ConfigChange, ItemResult]:
-    told: dict[ConfigChange, ItemResult] = {}
+    reported: dict[ConfigChange, ItemResult] = {}
     answers = session.request_brokers({b: request for b, (request, _) in batches.items()}) if batches else {}
     for broker, answer in answers.items():
         groups = batches[broker][1]
         if isinstance(answer, Exception):
-            told |= dict.fromkeys([c for group in groups.values() for c in group], error_from(answer))
+            reported |= dict.fromkeys([c for group in groups.values() for c in group], error_from(answer))
         else:
-            told |= write.config_results(answer, groups)
-    return told
+            reported |= write.config_results(answer, groups)
+    return reported
 
 
 def _topic_results(session: KafkaSession, names: list[str]) -> list[Any]:

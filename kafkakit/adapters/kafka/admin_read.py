@@ -102,8 +102,8 @@ def log_dirs_of(broker: int, answer: Any) -> BrokerLogDirs:
     """
     if isinstance(answer, Exception):
         error = error_from(answer)
-        told = error.message if error.message.startswith("no answer") else f"no answer ({error})"
-        return BrokerLogDirs(broker=broker, error=told)
+        reported = error.message if error.message.startswith("no answer") else f"no answer ({error})"
+        return BrokerLogDirs(broker=broker, error=reported)
     code = getattr(answer, "error_code", 0) or 0
     if code == CLUSTER_DENIED or (code == 0 and not answer.results):
         raise refused("describe log dirs", "DESCRIBE on the cluster")

@@ -42,11 +42,11 @@ def reassign_results(response: Any, keys: Collection[TopicPartition]) -> dict[To
     """Per partition, in the order requested; a move that was not running is done."""
     if response.error_code:
         raise OperationFailedError(f"move replicas: {error_of(response.error_code, response.error_message)}")
-    told: dict[TopicPartition, ItemResult] = {}
+    reported: dict[TopicPartition, ItemResult] = {}
     for topic in response.responses:
         for p in topic.partitions:
-            told[TopicPartition(topic.name, p.partition_index)] = error_of(p.error_code, p.error_message)
-    return _in_order(keys, told, done=NO_MOVE)
+            reported[TopicPartition(topic.name, p.partition_index)] = error_of(p.error_code, p.error_message)
+    return _in_order(keys, reported, done=NO_MOVE)
 
 
 def elect_request(keys: Collection[TopicPartition], timeout_ms: int) -> Any:
@@ -64,11 +64,11 @@ def elect_results(response: Any, keys: Collection[TopicPartition]) -> dict[Topic
     code = getattr(response, "error_code", 0) or 0
     if code:
         raise OperationFailedError(f"elect leaders: {error_of(code)}")
-    told: dict[TopicPartition, ItemResult] = {}
+    reported: dict[TopicPartition, ItemResult] = {}
     for topic in response.replica_election_results:
         for p in topic.partition_result:
-            told[TopicPartition(topic.topic, p.partition_id)] = error_of(p.error_code, p.error_message)
-    return _in_order(keys, told, done=ALREADY_LEADS)
+            reported[TopicPartition(topic.topic, p.partition_id)] = error_of(p.error_code, p.error_message)
+    return _in_order(keys, reported, done=ALREADY_LEADS)
 
 
 def elect_codes(response: Any) -> set[int]:
@@ -159,8 +159,8 @@ def config_batches(changes: Changes) -> Iterator[tuple[int | None, Any, dict[tup
 
 def config_results(response: Any, groups: Mapping[tuple[int, str], Changes]) -> dict[ConfigChange, ItemResult]:
     """Per change; a resource is changed as a whole or not at all."""
-    told = {(r.resource_type, r.resource_name): error_of(r.error_code, r.error_message) for r in response.responses}
-    return {change: told.get(key, UNANSWERED) for key, group in groups.items() for change in group}
+    reported = {(r.resource_type, r.resource_name): error_of(r.error_code, r.error_message) for r in response.responses}
+    return {change: reported.get(key, UNANSWERED) for key, group in groups.items() for change in group}
 
 
 def create_request(
@@ -190,10 +190,10 @@ def delete_request(name: str, timeout_ms: int) -> Any:
 
 
 def _in_order(
-    keys: Collection[TopicPartition], told: Mapping[TopicPartition, ItemResult], *, done: str
+    keys: Collection[TopicPartition], reported: Mapping[TopicPartition, ItemResult], *, done: str
 ) -> dict[TopicPartition, ItemResult]:
     found = {}
     for key in keys:
-        error = told.get(key, UNANSWERED)
+        error = reported.get(key, UNANSWERED)
         found[key] = None if error is not None and error.name == done else error
     return found

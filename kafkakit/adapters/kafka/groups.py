@@ -103,13 +103,13 @@ class KafkaGroups:
         A retriable error of a connection leaves open whether the commit was written: read it back. A coordinator that
         moved since it was last requested for this group is not followed, for others may have committed there.
         """
-        told: dict[TopicPartition, ItemResult] = {}
+        reported: dict[TopicPartition, ItemResult] = {}
         usable: dict[TopicPartition, CommittedOffset] = {}
         for key, offset in sorted(offsets.items()):
             if _encodable(offset.metadata):
                 usable[key] = offset
             else:
-                told[key] = ItemError(name="InvalidRequestError", message="the metadata is not valid Unicode text")
+                reported[key] = ItemError(name="InvalidRequestError", message="the metadata is not valid Unicode text")
         trouble: ItemError | None = None
         for part in requests.pieces(usable):
             if trouble is None:
@@ -119,10 +119,10 @@ class KafkaGroups:
                 if isinstance(answer, ItemError):
                     trouble = answer
                 else:
-                    told |= read.results_of(answer.topics, part)
+                    reported |= read.results_of(answer.topics, part)
             if trouble is not None:
-                told |= dict.fromkeys(part, trouble)
-        return dict(sorted(told.items()))
+                reported |= dict.fromkeys(part, trouble)
+        return dict(sorted(reported.items()))
 
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
         """See `streams.ports.GroupAdmin`."""
@@ -180,8 +180,8 @@ class KafkaGroups:
         newer = [name for name in rest if name in known and known[name].type is GroupType.CONSUMER]
         classic = [name for name in rest if name not in known or known[name].type is GroupType.CLASSIC]
         found |= self._classic({name: places[name] for name in classic})
-        for name, told in self._describe_newer(newer).items() if newer else ():
-            found[name] = _joined(told, known[name])
+        for name, reported in self._describe_newer(newer).items() if newer else ():
+            found[name] = _joined(reported, known[name])
         for name in rest:
             if name not in found:
                 one = known[name]
@@ -194,12 +194,12 @@ class KafkaGroups:
         by_broker: dict[int, list[str]] = {}
         for name, broker in sorted(places.items()):
             by_broker.setdefault(broker, []).append(name)
-        asked = {
+        requested = {
             broker: DescribeGroupsRequest(groups=names, include_authorized_operations=False)
             for broker, names in by_broker.items()
         }
         found: dict[str, Described] = {}
-        for broker, answer in self._session.request_brokers(asked).items() if asked else ():
+        for broker, answer in self._session.request_brokers(requested).items() if requested else ():
             if isinstance(answer, Exception):
                 found |= dict.fromkeys(by_broker[broker], error_from(answer))
             else:
@@ -207,25 +207,25 @@ class KafkaGroups:
         return found
 
 
-def _joined(told: Described, listing: GroupListing) -> Described:
+def _joined(reported: Described, listing: GroupListing) -> Described:
     """What the newer client reports, with the state from the listing where that client does not know it."""
-    if isinstance(told, ItemError):
-        return told
-    if told.state is GroupState.DEAD and listing.state is not GroupState.DEAD:
+    if isinstance(reported, ItemError):
+        return reported
+    if reported.state is GroupState.DEAD and listing.state is not GroupState.DEAD:
         return ItemError(name="GroupIdNotFoundError", message="the group's protocol changed", retriable=True)
-    return replace(told, state=listing.state) if told.state is GroupState.UNKNOWN else told
+    return replace(reported, state=listing.state) if reported.state is GroupState.UNKNOWN else reported
 
 
 def _dead(name: str) -> GroupDescription:
     return GroupDescription(group=name, type=GroupType.UNKNOWN, state=GroupState.DEAD)
 
 
-def _again(told: Described | None) -> bool:
-    return told is None or (isinstance(told, ItemError) and told.retriable)
+def _again(reported: Described | None) -> bool:
+    return reported is None or (isinstance(reported, ItemError) and reported.retriable)
 
 
-def _loads(told: list[GroupListing] | ItemError) -> bool:
-    return isinstance(told, ItemError) and told.name in {error.name for error in map(error_of, MOVED) if error}
+def _loads(reported: list[GroupListing] | ItemError) -> bool:
+    return isinstance(reported, ItemError) and reported.name in {error.name for error in map(error_of, MOVED) if error}
 
 
 def _encodable(text: str) -> bool:

@@ -53,7 +53,7 @@ class Coordinators(KafkaSession):
         return found
 
     def forget(self, groups: Collection[str]) -> None:
-        """Find the coordinators of these groups anew."""
+        """Find the coordinators of these groups again."""
         for group in groups:
             self._coordinators.pop(group, None)
 

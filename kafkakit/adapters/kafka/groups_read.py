@@ -116,11 +116,11 @@ def commits_of(topics: Iterable[Any]) -> dict[TopicPartition, CommittedOffset | 
 def results_of(topics: Iterable[Any], wanted: Collection[TopicPartition]) -> dict[TopicPartition, ItemError | None]:
     """OffsetCommit and OffsetDelete: each partition's error; one the broker left out has failed."""
     missing = ItemError(name="UnknownServerError", message="the broker left the partition out", retriable=True)
-    told: dict[TopicPartition, ItemError | None] = dict.fromkeys(wanted, missing)
+    reported: dict[TopicPartition, ItemError | None] = dict.fromkeys(wanted, missing)
     for topic in topics:
         for place in topic.partitions:
-            told[TopicPartition(topic.name, place.partition_index)] = error_of(place.error_code)
-    return told
+            reported[TopicPartition(topic.name, place.partition_index)] = error_of(place.error_code)
+    return reported
 
 
 def _member(found: Any) -> GroupMember:

@@ -118,7 +118,7 @@ class KafkaLog:
             time.sleep(min(limit_s, 0.1))
         return dict(sorted(found.items()))
 
-    def ask_ahead(
+    def request_ahead(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> None:
         """See `streams.ports.LogReader`."""

@@ -56,10 +56,10 @@ def fetch_request(
 
 
 def fetched_of(
-    answer: Any, asked: Iterable[TopicPartition], ids: Mapping[str, bytes]
+    answer: Any, requested: Iterable[TopicPartition], ids: Mapping[str, bytes]
 ) -> tuple[dict[TopicPartition, Fetched], set[str]]:
     """What an answer or an exception says of each partition, and the topics whose leaders are to be looked up."""
-    keys = list(asked)
+    keys = list(requested)
     if isinstance(answer, Exception):
         return _all_failed(keys, error_from(answer))
     whole = error_of(answer.error_code or 0)
@@ -99,9 +99,11 @@ def list_offsets_request(times: Mapping[TopicPartition, int], *, committed: bool
     )
 
 
-def offsets_of(answer: Any, asked: Iterable[TopicPartition]) -> tuple[dict[TopicPartition, int | ItemError], set[str]]:
+def offsets_of(
+    answer: Any, requested: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, int | ItemError], set[str]]:
     """The offset of each partition (-1: none) or its error, and the topics whose leaders are to be looked up."""
-    keys = list(asked)
+    keys = list(requested)
     if isinstance(answer, Exception):
         error = error_from(answer)
         return dict.fromkeys(keys, error), {key.topic for key in keys}

@@ -26,8 +26,8 @@ class Pace:
 class Elections:
     """Lets first replicas lead; safe to repeat, so it needs no journal."""
 
-    def __init__(self, open_access: OpenAccess, reporter: Reporter, pace: Pace, patience_s: float) -> None:
-        self._open_access, self._reporter, self._pace, self._patience_s = open_access, reporter, pace, patience_s
+    def __init__(self, open_access: OpenAccess, reporter: Reporter, pace: Pace, retry_limit_s: float) -> None:
+        self._open_access, self._reporter, self._pace, self._retry_limit_s = open_access, reporter, pace, retry_limit_s
 
     def give(self, keys: Sequence[TopicPartition]) -> tuple[str, ...]:
         """Elect the first replica of each partition; returns what did not come about, in words.
@@ -41,7 +41,7 @@ class Elections:
             self._open_access() as access,
             self._reporter.progress(f"electing {counted(len(keys), 'preferred leader')}") as bar,
         ):
-            retrier = Retrier(access.clock, self._reporter, self._patience_s)
+            retrier = Retrier(access.clock, self._reporter, self._retry_limit_s)
             for start in range(0, len(keys), self._pace.group):
                 if start:
                     access.clock.sleep(self._pace.pause_s)

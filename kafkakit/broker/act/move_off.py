@@ -1,7 +1,7 @@
 """`broker drain`, `replace` and `decommission`: plan, show, carry out, verify, as one operation that can be cut.
 
 Plans are carried out by `reassign`, whose journals remember every effect. The operation's record says which plan is
-the next; whatever is not begun yet is planned anew from the cluster as it is.
+the next; whatever is not begun yet is planned again from the cluster as it is.
 """
 
 from dataclasses import replace
@@ -47,18 +47,18 @@ class MoveOff:
     ) -> None:
         self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
         self._plans, self._elections, self._request, self._watch = plans, elections, request, watch
-        self._retrier = Retrier(clock, reporter, request.patience_s)
-        self._brokers = request.asked.brokers
+        self._retrier = Retrier(clock, reporter, request.retry_limit_s)
+        self._brokers = request.goal.brokers
         self._sum = BrokerOutcome(command=request.kind.value, verdict="")
         self._owed: list[str] = []
 
     def run(self) -> BrokerOutcome:
-        """Begin the operation, or go on with the one on record.
+        """Begin the operation, or continue with the one on record.
 
         Raises `RefusedError` and `InfeasibleError` before anything is changed, and what `reassign.run.Run` raises.
         """
-        asked = self._request.asked
-        found = self._records.newest(self._request.kind, self._brokers, asked.onto)
+        goal = self._request.goal
+        found = self._records.newest(self._request.kind, self._brokers, goal.onto)
         for path in self._records.others_open(found, self._brokers):
             self._reporter.warn(f"another operation on these brokers is not finished: {path}")
         if found is not None and found.stage is Stage.UNDOING:
@@ -80,9 +80,9 @@ class MoveOff:
         if not self._plans.begun(leg):
             return self._plan(found)
         self._reporter.say(
-            f"going on with {self._records.path_of(found)}: plan {place + 1} of {len(found.legs)}, {leg.kind}"
+            f"resuming {self._records.path_of(found)}: plan {place + 1} of {len(found.legs)}, {leg.kind}"
         )
-        if not found.was_asked_alike(self._request.asked.words) and not self._request.replan:
+        if not found.has_same_words(self._request.goal.words) and not self._request.replan:
             self._reporter.warn("its plan was made with other options; --replan makes a new one from here")
         if self._request.replan:
             return self._replan(found, place)
@@ -95,7 +95,7 @@ class MoveOff:
         return self._carry(found)
 
     def _replan(self, found: Operation, place: int) -> BrokerOutcome:
-        """Cancel what the plan at work has in flight, and plan the rest anew."""
+        """Cancel what the plan at work has in flight, and plan the rest again."""
         leg = found.legs[place]
         if self._request.dry_run:
             self._plans.run(found, leg, Direction.ABORT, dry_run=True)
@@ -116,7 +116,7 @@ class MoveOff:
         if before is not None and before.next_leg is None and not any(b in known for b in self._brokers):
             return self._told("nothing to do", before, holdings=holdings_of(snapshot, self._brokers))
         with self._reporter.progress("planning"), without_collector():
-            decided = decide_operation(snapshot, self._request.asked, self._watch)
+            decided = decide_operation(snapshot, self._request.goal, self._watch)
         if decided is None:
             if record is not None:
                 return self._verify(record)
@@ -132,9 +132,9 @@ class MoveOff:
             return self._told("planned", record, holdings=holdings_of(snapshot, self._brokers))
         if not self._confirmed():
             return self._told("declined", record, holdings=holdings_of(snapshot, self._brokers))
-        asked = self._request.asked
+        goal = self._request.goal
         base = record or self._records.begin(
-            self._request.kind, snapshot.cluster_id, self._brokers, asked.onto, dict(asked.words)
+            self._request.kind, snapshot.cluster_id, self._brokers, goal.onto, dict(goal.words)
         )
         plans = [(LegKind.LEADERS, decided.leaders)] if decided.leaders else []
         chosen = [(kind, p) for kind, p in (*plans, (LegKind.COPIES, decided.copies)) if _works(p)]
@@ -197,7 +197,7 @@ class MoveOff:
         holdings, snapshot = self._held()
         while (left := (*holdings.held, *holdings.led)) and self._clock.monotonic() < deadline:
             self._clock.sleep(0.5)
-            if not self._still_there({key.topic for key in left}):  # only then is everything read anew
+            if not self._still_there({key.topic for key in left}):  # only then is everything read again
                 holdings, snapshot = self._held()
         return self._verified("done", record, holdings, snapshot)
 
@@ -242,13 +242,13 @@ class MoveOff:
         """Roles of the brokers that go, and one more broker's defaults: those are the same everywhere, or should be."""
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
         staying = [b for b in alive if b not in self._brokers][:1]
-        asked = [*(b for b in alive if b in self._brokers), *staying]
-        found = self._retrier.call("reading settings", lambda: self._admin.broker_settings(asked, SETTING_KEYS))
+        goal = [*(b for b in alive if b in self._brokers), *staying]
+        found = self._retrier.call("reading settings", lambda: self._admin.broker_settings(goal, SETTING_KEYS))
         return {b: dict(values) for b, values in found.items()}
 
     def _confirmed(self) -> bool:
-        asked = self._request.asked
-        by = f" by broker {asked.onto}" if asked.onto is not None else ""
+        goal = self._request.goal
+        by = f" by broker {goal.onto}" if goal.onto is not None else ""
         return self._request.confirm(f"{self._request.kind.capitalize()} broker {some(self._brokers)}{by}?")
 
     def _read(self, *, sizes: bool) -> ClusterSnapshot:

@@ -65,7 +65,7 @@ class Records:
     def last_on(self, brokers: Collection[int]) -> Operation:
         """The operation on just these brokers that was changed last; `UsageError` for none.
 
-        One that is taken back already counts, too: a second run must not go on with the one before it.
+        One that is taken back already counts, too: a second run must not continue with the one before it.
         """
         found = [o for o in self._sound() if set(o.brokers) == set(brokers)]
         if not found:

@@ -57,7 +57,7 @@ class ReassignRunner:
         path = str(self._records.plan_path(leg))
         plan = self._read_plan(path)
         if identity_of(plan) != leg.identity:
-            hint = f"plan anew: {self._again} --replan"
+            hint = f"plan again: {self._again} --replan"
             raise RefusedError(f"{path} is not the plan that the record names", hint=hint)
         rates = self._rates(operation if direction is Direction.APPLY else None, leg)
         request = replace(self._template, plan_path=str(Path(path).absolute()), rates=rates, dry_run=dry_run)

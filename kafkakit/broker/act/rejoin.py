@@ -36,7 +36,7 @@ class Rejoin:
     ) -> None:
         self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
         self._plans, self._elections, self._request = plans, elections, request
-        self._retrier = Retrier(clock, reporter, request.patience_s)
+        self._retrier = Retrier(clock, reporter, request.retry_limit_s)
         self._sum = BrokerOutcome(command="rejoin", verdict="")
 
     def run(self, record: Operation | None = None) -> BrokerOutcome:
@@ -93,8 +93,8 @@ class Rejoin:
         legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
         self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
-        foretold = self._request.dry_run or self._request.asks  # without a question the run itself prints it
-        if foretold and last is not None and not now.absent:
+        forecast = self._request.dry_run or self._request.asks  # without a question the run itself prints it
+        if forecast and last is not None and not now.absent:
             self._plans.run(record, last, Direction.ROLLBACK, dry_run=True)
 
     def _undo(self, record: Operation) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class Rejoin:
             while absent := self._absent():
                 if self._clock.monotonic() > deadline:
                     raise TryLaterError(
-                        f"not alive yet: broker {some(absent)}", hint=f"start it, then go on: {self._request.again}"
+                        f"not alive yet: broker {some(absent)}", hint=f"start it, then run: {self._request.again}"
                     )
                 bar.update(len(wanted) - len(absent), len(wanted))
                 self._clock.sleep(LOOK_EVERY_S)
@@ -143,7 +143,7 @@ class Rejoin:
                     if self._clock.monotonic() > deadline:
                         raise TryLaterError(
                             f"{counted(len(lagging), 'partition')} not in sync yet: {some(lagging)}",
-                            hint=f"go on: {self._request.again}",
+                            hint=f"to resume: {self._request.again}",
                         )
                     bar.update(first - len(lagging), first, f"{len(lagging)} partitions to go")
                     self._clock.sleep(LOOK_EVERY_S)

@@ -6,37 +6,29 @@ import typer
 
 from kafkakit.broker.commands.moving import decommission, drain, replace
 from kafkakit.broker.commands.options import Comers, RejoinOptions
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.command_line import given_words
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
+from kafkakit.cli.run_options import Consent, ExecutionOptions
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
 
-app.command("drain", cls=KitCommand, short_help="Empty brokers, and make sure that nothing is left.")(drain)
-app.command("replace", cls=KitCommand, short_help="Give every replica of one broker to another.")(replace)
-app.command("decommission", cls=KitCommand, short_help="Drain brokers and say whether they may be stopped.")(
+app.command("drain", cls=CliCommand, short_help="Move everything off brokers, and verify that nothing is left.")(drain)
+app.command("replace", cls=CliCommand, short_help="Move every replica of one broker to another.")(replace)
+app.command("decommission", cls=CliCommand, short_help="Drain brokers and report whether they may be stopped.")(
     decommission
 )
 
 
-@app.command("rejoin", cls=KitCommand, short_help="Bring brokers back, with their leaderships.")
+@app.command("rejoin", cls=CliCommand, short_help="Return brokers to service, with their leaderships.")
 @with_option_groups
-def rejoin(
-    ctx: typer.Context,
-    brokers: Comers,
-    options: RejoinOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
-    """Bring brokers back that were down or emptied, and give them their leaderships back slowly.
+def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, execution: ExecutionOptions) -> None:
+    """Return brokers to service that were down or drained, and move their leaderships back in groups.
 
     Waits until they are registered and unfenced and every copy on them is in sync, then elects them where they are
-    the preferred leader. With --restore the plans of a drain are rolled back first: what it took away returns, in
-    the old order. Run it again after a stop: it only does what is left. Exits with 75 when a broker or a copy is
-    not there in time.
+    the preferred leader. With --restore the plans of a drain are rolled back first: every replica returns, in the
+    old order. If it was stopped, run it again: it does what is left. Exits with 75 when a broker or a copy is not
+    there in time.
 
     Examples:
 
@@ -45,6 +37,7 @@ def rejoin(
     kafkakit --profile prod broker rejoin 1004 --leaders-at-once 10 --leaders-pause 30s --yes
     kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
     """
+    from dataclasses import replace as replace_fields
     from functools import partial
 
     from kafkakit.broker.act.elections import Elections
@@ -60,21 +53,22 @@ def rejoin(
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.wiring import write_file
 
-    kit, state_dir = kit_of(ctx), kit_of(ctx).settings.state_dir
+    cli, consent = cli_context(ctx), execution.consent
+    state_dir = cli.settings.state_dir
     ids = broker_ids(brokers, "ID")
     listed = ",".join(map(str, ids))
-    again = " ".join([kit.program, "broker", "rejoin", listed, *given_words(ctx), "--yes"])
+    again = " ".join([cli.program, "broker", "rejoin", listed, *given_words(ctx), "--yes"])
     request = RejoinRequest(
         brokers=ids,
         again=again,
-        confirm=lambda question: consent.confirm(kit, question),
+        confirm=lambda question: consent.confirm(cli, question),
         wait_s=options.wait_s,
         asks=not consent.yes,
         dry_run=consent.dry_run,
     )
     pace = options.pace
-    consent.require_possible(kit)
-    with open_session(kit, read_only=True) as session:
+    consent.require_possible(cli)
+    with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
         if not consent.dry_run:
@@ -82,12 +76,12 @@ def rejoin(
         record = records.to_restore(options.restore, ids)
         if record is not None and not consent.dry_run:  # its own command must not be at work on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
-        template = run_request(kit, "-", cluster_id, Consent(yes=True), rates, schedule, running)
-        access = partial(open_access, kit, cluster_id=cluster_id)
+        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
-            records, state_dir, kit.output, template, access, read_plan, again=again, undo_of=lambda _: again
+            records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
         )
-        elections = Elections(partial(access, "broker rejoin"), kit.output, pace, request.patience_s)
-        rejoining = Rejoin(session.admin, session.clock, kit.output, records, runner, elections, request)
+        elections = Elections(partial(access, "broker rejoin"), cli.output, pace, request.retry_limit_s)
+        rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
-    finish(kit, outcome_report(outcome))
+    finish(cli, outcome_report(outcome))

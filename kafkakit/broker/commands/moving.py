@@ -7,31 +7,24 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.broker.commands.options import DrainOptions, Ids, New, Old, PlacementOptions
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.command_line import given_words
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
+from kafkakit.cli.run_options import Consent, ExecutionOptions
 
 if TYPE_CHECKING:
-    from kafkakit.broker.decide.plans import Asked
+    from kafkakit.broker.decide.plans import OperationGoal
 
 _PLANNING = ("to", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
 
 
 @with_option_groups
-def drain(
-    ctx: typer.Context,
-    brokers: Ids,
-    options: DrainOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
-    """Empty brokers: leaderships first, then every replica, and make sure that none is left.
+def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
+    """Move everything off brokers: leaderships first, then every replica, and verify that none is left.
 
-    Plans as `topicmappr drain` does, shows plan and time, asks, and carries it out as `reassign apply` does. Stop it
-    at any time and run it again: it goes on where it was. Exits with 0 only when the brokers hold and lead nothing.
+    Plans like `topicmappr drain`, shows the plan and its forecast, asks for confirmation, and carries it out like
+    `reassign apply`. It can be stopped at any time and run again: it resumes. Exits with 0 only when the brokers
+    hold and lead nothing.
 
     Examples:
 
@@ -40,24 +33,16 @@ def drain(
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     """
-    _move(ctx, options.asked("drain", brokers, rates.throttle), options, consent, rates, schedule, running)
+    _move(ctx, options.goal("drain", brokers, execution.rates.throttle), options, execution)
 
 
 @with_option_groups
-def replace(
-    ctx: typer.Context,
-    old: Old,
-    with_: New,
-    options: PlacementOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
-    """Give every replica of one broker to another, each in the same place of its list.
+def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions, execution: ExecutionOptions) -> None:
+    """Move every replica of one broker to another, each to the same place of its list.
 
-    The new broker also leads what the old one was the first to lead, once its copies are in sync. Exits with 4 when
-    the new broker's rack or disks do not allow it, or when it has one of the copies already. Resumes like `drain`.
+    Once its copies are in sync, the new broker also leads where the old one was the preferred leader. Exits with 4
+    when the new broker's rack or disks do not allow it, or when it holds a copy of one of the partitions already.
+    Resumes like `drain`.
 
     Examples:
 
@@ -65,24 +50,16 @@ def replace(
     kafkakit --profile prod broker replace 1004 --with 1009 --dry-run
     kafkakit --profile prod broker replace 1004 --with 1009 --throttle 20MB --yes
     """
-    _move(ctx, options.replacement(old, with_, rates.throttle), options, consent, rates, schedule, running)
+    _move(ctx, options.replacement(old, with_, execution.rates.throttle), options, execution)
 
 
 @with_option_groups
-def decommission(
-    ctx: typer.Context,
-    brokers: Ids,
-    options: DrainOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
-    """Drain brokers, say whether they may be stopped for good, and name the last steps.
+def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
+    """Drain brokers, report whether they may be stopped for good, and print the last steps.
 
-    They may when they hold no replica, lead nothing and are no controller, as far as they tell. Cautions name what
-    the cluster cannot do without them. Stopping and unregistering stay by hand: the commands of Kafka's own tools
-    are printed. Resumes like `drain`.
+    Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
+    Cautions name what the cluster cannot do without them. Stopping and unregistering is left to the operator: the
+    commands of Kafka's own tools are printed. Resumes like `drain`.
 
     Examples:
 
@@ -90,18 +67,11 @@ def decommission(
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
-    _move(ctx, options.asked("decommission", brokers, rates.throttle), options, consent, rates, schedule, running)
+    _move(ctx, options.goal("decommission", brokers, execution.rates.throttle), options, execution)
 
 
-def _move(
-    ctx: typer.Context,
-    asked: Asked,
-    options: PlacementOptions,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, execution: ExecutionOptions) -> None:
+    from dataclasses import replace as replace_fields
     from functools import partial
     from shlex import quote
 
@@ -117,40 +87,41 @@ def _move(
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.wiring import write_file
 
-    kit, state_dir = kit_of(ctx), kit_of(ctx).settings.state_dir
-    consent.require_possible(kit)
-    kind = Kind(asked.words["command"].removeprefix("broker "))
-    listed = asked.words["brokers"]
-    again = " ".join([kit.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
+    cli, consent = cli_context(ctx), execution.consent
+    state_dir = cli.settings.state_dir
+    consent.require_possible(cli)
+    kind = Kind(goal.words["command"].removeprefix("broker "))
+    listed = goal.words["brokers"]
+    again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
     back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
-    with open_session(kit, read_only=True) as session:
+    with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
         if not consent.dry_run:
-            session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, asked.brokers, asked.onto)))
+            session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
 
         def undo_of(operation: Operation) -> str:
             record = quote(str(records.path_of(operation)))
-            return f"{kit.program} broker rejoin {listed} --restore {record} {back}"
+            return f"{cli.program} broker rejoin {listed} --restore {record} {back}"
 
         request = MoveRequest(
             kind=kind,
-            asked=asked,
+            goal=goal,
             again=again,
             undo_of=undo_of,
-            cleanup=f"{kit.program} reassign cleanup --yes",
-            confirm=lambda question: consent.confirm(kit, f"{question} Cluster {cluster_id}."),
-            bootstrap=kit.settings.bootstrap_servers,
+            cleanup=f"{cli.program} reassign cleanup --yes",
+            confirm=lambda question: consent.confirm(cli, f"{question} Cluster {cluster_id}."),
+            bootstrap=cli.settings.bootstrap_servers,
             asks=not consent.yes,
             dry_run=consent.dry_run,
             replan=options.replan,
             ignore_warns=getattr(options, "ignore_warns", False),
         )
-        template = run_request(kit, "-", cluster_id, Consent(yes=True), rates, schedule, running)
-        access = partial(open_access, kit, cluster_id=cluster_id)
+        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
-            records, state_dir, kit.output, template, access, read_plan, again=again, undo_of=undo_of
+            records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
-        elections = Elections(partial(access, f"broker {kind}"), kit.output, Pace(), request.patience_s)
-        outcome = MoveOff(session.admin, session.clock, kit.output, records, runner, elections, request).run()
-    finish(kit, outcome_report(outcome))
+        elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.retry_limit_s)
+        outcome = MoveOff(session.admin, session.clock, cli.output, records, runner, elections, request).run()
+    finish(cli, outcome_report(outcome))

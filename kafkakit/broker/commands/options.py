@@ -12,25 +12,23 @@ from kafkakit.placement.choices import PlaceBy
 
 if TYPE_CHECKING:
     from kafkakit.broker.act.elections import Pace
-    from kafkakit.broker.decide.plans import Asked
+    from kafkakit.broker.decide.plans import OperationGoal
 
 MOST_BROKERS = 100
 
-Ids = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that are to be emptied; they may be dead.")]
-Old = Annotated[str, typer.Argument(metavar="OLD", help="The broker that goes; it may be dead.")]
-New = Annotated[str, typer.Option("--with", metavar="NEW", help="The broker that takes every replica, in its place.")]
+Ids = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="Ids of the brokers to empty; they may be dead.")]
+Old = Annotated[str, typer.Argument(metavar="OLD", help="The broker to replace; it may be dead.")]
+New = Annotated[str, typer.Option("--with", metavar="NEW", help="The broker that takes its place.")]
 Comers = Annotated[str, typer.Argument(metavar="ID[,ID...]", help="The brokers that came back.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOptions:
-    """Where replicas of a broker may go, and whether an interrupted operation is planned anew."""
+    """Where replicas of a broker may go, and whether an interrupted operation is planned again."""
 
     placement: Annotated[
         PlaceBy | None,
-        typer.Option(
-            help="What comes out even: free bytes, or counts; by storage where all sizes are known, if not given."
-        ),
+        typer.Option(help="What to balance: free bytes, or counts; storage where all sizes are known, if not given."),
     ] = None
     min_rack_ids: Annotated[
         int,
@@ -41,18 +39,16 @@ class PlacementOptions:
     ] = 0
     replan: Annotated[
         bool,
-        typer.Option(
-            "--replan", help="Cancel what an interrupted operation has in flight, and plan the rest anew from there."
-        ),
+        typer.Option("--replan", help="Cancel the running moves of an interrupted operation, and plan the rest again."),
     ] = False
 
-    def replacement(self, old: str, new: str, throttle: str | None) -> Asked:
+    def replacement(self, old: str, new: str, throttle: str | None) -> OperationGoal:
         """What `replace` is to do; raises `UsageError`."""
-        from kafkakit.broker.decide.plans import Asked
+        from kafkakit.broker.decide.plans import OperationGoal
 
         brokers = broker_ids(old, "OLD", most=1)
         words = {"placement": self.placement, "min-rack-ids": self.min_rack_ids, "with": new}
-        return Asked(
+        return OperationGoal(
             brokers=brokers,
             onto=broker_ids(new, "--with", most=1)[0],
             placement=self.placement,
@@ -73,12 +69,12 @@ class DrainOptions(PlacementOptions):
         bool, typer.Option("--spread", help="Keep a partition's replicas per rack within one of each other instead.")
     ] = False
     ignore_warns: Annotated[
-        bool, typer.Option("--ignore-warns", help="Carry out what can be, although some replicas will stay.")
+        bool, typer.Option("--ignore-warns", help="Move the other replicas although some cannot be moved.")
     ] = False
 
-    def asked(self, verb: str, text: str, throttle: str | None) -> Asked:
+    def goal(self, verb: str, text: str, throttle: str | None) -> OperationGoal:
         """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
-        from kafkakit.broker.decide.plans import Asked
+        from kafkakit.broker.decide.plans import OperationGoal
         from kafkakit.core.broker_list import BrokerList
 
         brokers = broker_ids(text, "ID")
@@ -89,7 +85,7 @@ class DrainOptions(PlacementOptions):
             "spread": self.spread,
             "ignore-warns": self.ignore_warns,
         }
-        return Asked(
+        return OperationGoal(
             brokers=brokers,
             receiving=BrokerList(ids=broker_ids(self.to, "--to")) if self.to else None,
             placement=self.placement,
@@ -107,14 +103,16 @@ class RejoinOptions:
         str,
         typer.Option(
             metavar="RECORD",
-            help="Take back the operation of this record, the file that `drain` named at its end; `last`: the last one "
-            "on just these brokers.",
+            help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
+            "on exactly these brokers.",
         ),
     ] = ""
     wait: Annotated[
         str, typer.Option(metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
     ] = "30m"
-    leaders_at_once: Annotated[int, typer.Option(min=1, max=5000, help="Leaderships that pass at the same time.")] = 50
+    leaders_at_once: Annotated[
+        int, typer.Option(min=1, max=5000, help="Leaderships that are moved at the same time.")
+    ] = 50
     leaders_pause: Annotated[
         str,
         typer.Option(metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all."),

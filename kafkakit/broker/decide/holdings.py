@@ -44,15 +44,15 @@ class Holdings:
 
 def holdings_of(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Holdings:
     """Collect what the brokers hold; O(replicas) for those that hold something, O(partitions) for the rest."""
-    asked = frozenset(brokers)
+    goal = frozenset(brokers)
     held, led, lagging, due, passing, moving = [], [], [], [], [], []
     replicas: Counter[int] = Counter()
     leaders: Counter[int] = Counter()
     behind: Counter[int] = Counter()
     under_way = {TopicPartition(r.topic, r.partition) for r in snapshot.reassignments}
     for topic, partition in snapshot.partitions():
-        here = asked.intersection(partition.replicas)
-        if not here and partition.leader not in asked:
+        here = goal.intersection(partition.replicas)
+        if not here and partition.leader not in goal:
             continue
         key = TopicPartition(topic, partition.partition)
         in_sync = frozenset(partition.isr or ())
@@ -60,14 +60,14 @@ def holdings_of(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Holdings
         first = partition.replicas[0] if partition.replicas else None
         held += [key] if here else []
         lagging += [key] if late else []
-        led += [key] if partition.leader in asked else []
-        due += [key] if first in asked and first in in_sync and partition.leader != first else []
-        if partition.leader in asked and first not in asked and first in in_sync:
+        led += [key] if partition.leader in goal else []
+        due += [key] if first in goal and first in in_sync and partition.leader != first else []
+        if partition.leader in goal and first not in goal and first in in_sync:
             passing.append(key)
         moving += [key] if key in under_way else []
         replicas.update(here)
         behind.update(late)
-        if partition.leader in asked:
+        if partition.leader in goal:
             leaders[partition.leader] += 1
     known = snapshot.broker_by_id()
     return Holdings(
@@ -86,6 +86,6 @@ def holdings_of(snapshot: ClusterSnapshot, brokers: Collection[int]) -> Holdings
                 leaders=leaders[b],
                 out_of_sync=behind[b],
             )
-            for b in sorted(asked)
+            for b in sorted(goal)
         ),
     )

@@ -7,7 +7,7 @@ from kafkakit.execution.decide.outcome import Commands, Direction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCommands(Commands):
-    """Hints of a run that is part of an operation; `again` goes on with it, `undo` takes it back.
+    """Hints of a run that is part of an operation; `again` continues with it, `undo` takes it back.
 
     Pausing and throttling are done by `reassign` with the plan's file, as for any run.
     """

@@ -92,7 +92,7 @@ class Operation:
 
     @property
     def is_open(self) -> bool:
-        """True while the operation's own command has something to go on with."""
+        """True while the operation's own command has something to continue with."""
         return self.stage in (Stage.MOVING, Stage.VERIFYING)
 
     @property
@@ -100,7 +100,7 @@ class Operation:
         """The throttle that the operation was begun with: plans that are not begun yet need it, too."""
         return self.words.get("throttle")
 
-    def was_asked_alike(self, words: Mapping[str, str]) -> bool:
+    def has_same_words(self, words: Mapping[str, str]) -> bool:
         """True when the options that shape the plans are the same; the throttle is not one of them."""
         return {**self.words, "throttle": ""} == {**words, "throttle": ""}
 

@@ -29,7 +29,7 @@ from kafkakit.topicmappr.api import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class OperationGoal:
     """Which brokers are to be emptied, and where their replicas may go.
 
     `onto` is the one broker that takes them all in place; else `receiving`, or every other live one. `placement`
@@ -58,7 +58,7 @@ class Decided:
     placed_by_count: str | None = None
 
 
-def decide_operation(snapshot: ClusterSnapshot, asked: Asked, watch: Watch | None = None) -> Decided | None:
+def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal, watch: Watch | None = None) -> Decided | None:
     """Decide what empties the brokers; None when they hold nothing.
 
     Only topics that have a replica there are looked at, so that changes elsewhere do not disturb the run. Raises
@@ -66,26 +66,26 @@ def decide_operation(snapshot: ClusterSnapshot, asked: Asked, watch: Watch | Non
     rack rule or copy allows; a drain tells such things in `whole.reasons`. Cost: that of `decide_drain`, twice when
     leaderships have to pass.
     """
-    _refuse_strangers(snapshot, asked)
-    topics = _touched(snapshot, asked.brokers)
+    _refuse_strangers(snapshot, goal)
+    topics = _touched(snapshot, goal.brokers)
     if not topics:
         return None
-    request = _request(asked, topics)
+    request = _request(goal, topics)
     try:
         whole, why = decide_drain(snapshot, request, None, watch), None
     except TryLaterError as error:
-        if asked.placement is not None:
+        if goal.placement is not None:
             raise
         request, why = replace(request, placement=PlaceBy.COUNT), error.message
         whole = decide_drain(snapshot, request, None, watch)
-    if asked.onto is not None:
+    if goal.onto is not None:
         seated = replace(
             whole,
-            title=f"Replace broker {asked.brokers[0]} by broker {asked.onto}",
-            plan=in_place(whole.plan, asked.brokers[0], asked.onto),
+            title=f"Replace broker {goal.brokers[0]} by broker {goal.onto}",
+            plan=in_place(whole.plan, goal.brokers[0], goal.onto),
         )
         return Decided(whole=seated, copies=seated.plan, placed_by_count=why)
-    leaders = _leaders_plan(snapshot, whole.plan, asked, topics)
+    leaders = _leaders_plan(snapshot, whole.plan, goal, topics)
     if leaders is None:
         return Decided(whole=whole, copies=whole.plan, placed_by_count=why)
     copies = decide_drain(_with_lists(snapshot, leaders), request, None, watch).plan
@@ -107,43 +107,43 @@ def in_place(plan: Plan, old: int, new: int) -> Plan:
     )
 
 
-def _request(asked: Asked, topics: tuple[str, ...]) -> DrainRequest:
-    receiving = BrokerList(ids=(asked.onto,)) if asked.onto is not None else asked.receiving
+def _request(goal: OperationGoal, topics: tuple[str, ...]) -> DrainRequest:
+    receiving = BrokerList(ids=(goal.onto,)) if goal.onto is not None else goal.receiving
     return DrainRequest(
-        leaving=BrokerList(ids=asked.brokers),
+        leaving=BrokerList(ids=goal.brokers),
         receiving=receiving,
         topics=topics,
-        min_rack_ids=asked.min_rack_ids,
-        spread=asked.spread,
-        placement=asked.placement or PlaceBy.STORAGE,
-        words=asked.words,
+        min_rack_ids=goal.min_rack_ids,
+        spread=goal.spread,
+        placement=goal.placement or PlaceBy.STORAGE,
+        words=goal.words,
     )
 
 
-def _refuse_strangers(snapshot: ClusterSnapshot, asked: Asked) -> None:
+def _refuse_strangers(snapshot: ClusterSnapshot, goal: OperationGoal) -> None:
     known = snapshot.broker_by_id()
-    unknown = [b for b in asked.brokers if b not in known]
+    unknown = [b for b in goal.brokers if b not in known]
     if unknown:
         raise UsageError(
             f"broker {some(unknown)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
         )
-    if asked.onto is None:
+    if goal.onto is None:
         return
-    if asked.onto in asked.brokers:
-        raise UsageError(f"broker {asked.onto} cannot replace itself", hint="name another broker with --with")
-    if asked.onto not in known or not known[asked.onto].is_alive:
-        what = "is not alive" if asked.onto in known else "is not in this cluster"
-        raise UsageError(f"--with: broker {asked.onto} {what}", hint="start it first")
+    if goal.onto in goal.brokers:
+        raise UsageError(f"broker {goal.onto} cannot replace itself", hint="name another broker with --with")
+    if goal.onto not in known or not known[goal.onto].is_alive:
+        what = "is not alive" if goal.onto in known else "is not in this cluster"
+        raise UsageError(f"--with: broker {goal.onto} {what}", hint="start it first")
     both = [
         f"{topic}-{p.partition}"
         for topic, p in snapshot.partitions()
-        if not p.adding and asked.onto in p.replicas and asked.brokers[0] in p.replicas
+        if not p.adding and goal.onto in p.replicas and goal.brokers[0] in p.replicas
     ]
     if both:
         raise InfeasibleError(
-            f"broker {asked.onto} cannot take every replica of broker {asked.brokers[0]}: it has a copy of "
+            f"broker {goal.onto} cannot take every replica of broker {goal.brokers[0]}: it has a copy of "
             f"{some(both)} already",
-            hint=f"use an empty broker, or spread them over several: kafkakit broker drain {asked.brokers[0]}",
+            hint=f"use an empty broker, or spread them over several: kafkakit broker drain {goal.brokers[0]}",
         )
 
 
@@ -152,14 +152,14 @@ def _touched(snapshot: ClusterSnapshot, brokers: Collection[int]) -> tuple[str, 
     return tuple(t.name for t in snapshot.topics if any(not gone.isdisjoint(p.replicas) for p in t.partitions))
 
 
-def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, asked: Asked, topics: tuple[str, ...]) -> Plan | None:
+def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, goal: OperationGoal, topics: tuple[str, ...]) -> Plan | None:
     """Leaderships of leaving, living brokers, each to the replica that leads in the end and is in sync now.
 
     The two change seats, as they do in the drain's own lists. What only a new copy can lead is left to the copies.
     """
     alive = {b.id for b in snapshot.brokers if b.is_alive}
     in_sync = {TopicPartition(t, p.partition): frozenset(p.isr or ()) for t, p in snapshot.partitions()}
-    leaving = frozenset(asked.brokers) & alive
+    leaving = frozenset(goal.brokers) & alive
     lists: dict[TopicPartition, tuple[int, ...]] = {}
     for move in plan.moves:
         heir = move.after[0]
@@ -174,7 +174,7 @@ def _leaders_plan(snapshot: ClusterSnapshot, plan: Plan, asked: Asked, topics: t
         certificate=certificate("leaders", len(lists), len(lists), why, Proof(kind=ProofKind.COUNTING)),
         targets=[b.id for b in plan.brokers],
     )
-    return assemble(snapshot, asked.words, scope, decision)
+    return assemble(snapshot, goal.words, scope, decision)
 
 
 def _swapped(move: Move, heir: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafkakit.broker.decide.operation import Kind, Leg, Operation
-from kafkakit.broker.decide.plans import Asked
+from kafkakit.broker.decide.plans import OperationGoal
 from kafkakit.core.plan import Plan
 from kafkakit.execution.decide.outcome import Direction, Outcome
 
@@ -14,7 +14,7 @@ class PlanRunner(Protocol):
     """Carries plans out as `reassign apply`, `abort` and `rollback` do, under their lease and with their journals."""
 
     def preview(self, plan: Plan, record: Operation | None) -> Outcome:
-        """Every check of an apply, with its schedule said, and nothing changed; `record` is what it goes on with."""
+        """Every check of an apply, with its schedule said, and nothing changed; `record` is what it continues with."""
         ...
 
     def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
@@ -30,13 +30,13 @@ class PlanRunner(Protocol):
 class MoveRequest:
     """One `drain`, `replace` or `decommission`.
 
-    `asks` says that a person is asked before anything is done. `again` is the command line that goes on, `undo_of` the
+    `asks`: the command asks for confirmation first. `again` is the command line that continues, `undo_of` the
     one that takes an operation back, `cleanup` the one that removes throttles which a run could not remove.
     `bootstrap` is the address for commands to paste.
     """
 
     kind: Kind
-    asked: Asked
+    goal: OperationGoal
     again: str
     undo_of: Callable[[Operation], str]
     cleanup: str
@@ -46,7 +46,7 @@ class MoveRequest:
     dry_run: bool = False
     replan: bool = False
     ignore_warns: bool = False
-    patience_s: float = 90.0
+    retry_limit_s: float = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,4 +62,4 @@ class RejoinRequest:
     wait_s: float
     asks: bool = True
     dry_run: bool = False
-    patience_s: float = 90.0
+    retry_limit_s: float = 90.0

@@ -1,4 +1,4 @@
-"""The runs of this host on a cluster, from their journals and plan files; read anew only when they changed."""
+"""The runs of this host on a cluster, from their journals and plan files; read again only when they changed."""
 
 import os
 from pathlib import Path

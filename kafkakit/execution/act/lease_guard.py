@@ -11,7 +11,7 @@ from kafkakit.ports.admin_reads import AdminReads
 from kafkakit.ports.clock import Clock
 
 AWAY_S = 300.0
-"""How long a run waits for a control store that is away: moves go on by themselves meanwhile, throttles stay set."""
+"""How long a run waits for a control store that is away: moves continue by themselves meanwhile, throttles stay set."""
 
 
 class Held(Protocol):
@@ -21,7 +21,7 @@ class Held(Protocol):
         """Keep the right, when it is time to; return only while it is certainly ours, else raise `LeaseLostError`."""
         ...
 
-    def keep(self, patience_s: float) -> None:
+    def keep(self, retry_limit_s: float) -> None:
         """Keep the right while nothing is done, and wait so long for a store that does not answer."""
         ...
 
@@ -29,7 +29,7 @@ class Held(Protocol):
 class HeldClock:
     """A clock that keeps the lease while a run sleeps; longer sleeps are cut into pieces of `piece_s`.
 
-    A sleep lasts until the control store answers, `away_s` at most: a run that slept looks at the cluster anew before
+    A sleep lasts until the control store answers, `away_s` at most: a run that slept looks at the cluster again before
     it acts, so that is where a run waits, and not between a look and its effect.
     """
 

@@ -68,7 +68,7 @@ class Lease:
         """
         first: Watch | None = None
         watching: Watch | None = None
-        told = False
+        announced = False
         while True:
             found = self._store.get(self._path)
             now_s = self._clock.monotonic()
@@ -84,9 +84,9 @@ class Lease:
                         held_words(self._what, holder), hint="wait for it to end, or stop it there with Ctrl-C"
                     )
                 case Wait() as wait:
-                    if not told:
+                    if not announced:
                         self._say(waiting_words(self._what, wait))
-                        told = True
+                        announced = True
                     self._clock.sleep(min(wait.seconds, _LONGEST_NAP_S, wait.record.ttl_s / _LOOKS_PER_TTL))
 
     def look(self) -> bool:
@@ -115,7 +115,7 @@ class Lease:
         return tenure is not None and tenure.is_held(self._clock.monotonic(), self._clock.now())
 
     def renew(self) -> None:
-        """Write the lease anew; `LeaseLostError` when another process has it, `TryLaterError` when that is unknown."""
+        """Write the lease again; `LeaseLostError` when another process has it, `TryLaterError` when that is unknown."""
         tenure = self._held()
         beaten = _beat(tenure.record, self._clock)
         try:
@@ -134,8 +134,8 @@ class Lease:
             hint = None if problem is None else problem.hint
             raise LeaseLostError(f"{self._what}: the lease could not be renewed in time{_in_words(problem)}", hint=hint)
 
-    def keep(self, patience_s: float) -> None:
-        """Renew when it is time to, and while the store is away wait for it, `patience_s` at most, doing nothing.
+    def keep(self, retry_limit_s: float) -> None:
+        """Renew when it is time to, and while the store is away wait for it, `retry_limit_s` at most, doing nothing.
 
         Renewing is compare-and-set, so a lease whose time ran out meanwhile is ours again only if no other process had
         it in between. Raises `LeaseLostError` when one had, or when the store stays away.
@@ -145,11 +145,11 @@ class Lease:
             now_s = self._clock.monotonic()
             if began_s is None:
                 began_s = now_s
-                limit = format_duration(patience_s)
+                limit = format_duration(retry_limit_s)
                 self._say(
                     f"{self._what}: {problem.message}; nothing new is begun until it answers, for {limit} at most"
                 )
-            if now_s - began_s >= patience_s:
+            if now_s - began_s >= retry_limit_s:
                 raise LeaseLostError(f"{self._what}: the lease could not be renewed in time{_in_words(problem)}")
             self._clock.sleep(_AWAY_NAP_S)
         if began_s is not None:
@@ -189,7 +189,7 @@ class Lease:
         try:
             self._store.cas(self._path, free, tenure.version)
         except ConflictError:
-            # A renewal that was cut short may have arrived; a lease of somebody else is left alone.
+            # A renewal that was cut short may have arrived; a lease of another process is left alone.
             found = self._store.get(self._path)
             if found is not None and self._is_ours(decoded_lease(found, self._path), tenure):
                 with suppress(ConflictError):

@@ -33,9 +33,9 @@ class Leftovers:
             if journal.state.throttled:
                 self._journals.append(journal)
 
-    def require_idle(self, live: Live, patience_s: float) -> None:
+    def require_idle(self, live: Live, retry_limit_s: float) -> None:
         """Raise `RefusedError` while moves of another plan still run under that plan's throttle."""
-        retrier = Retrier(self._clock, self._reporter, patience_s)
+        retrier = Retrier(self._clock, self._reporter, retry_limit_s)
         for journal in self._journals:
             state = journal.state
             running: list[object] = [
@@ -52,9 +52,9 @@ class Leftovers:
                     hint=f"finish it: {other.line('apply', '--yes')}; or undo it: {other.line('rollback', '--yes')}",
                 )
 
-    def lift(self, live: Live, patience_s: float) -> None:
+    def lift(self, live: Live, retry_limit_s: float) -> None:
         """Take away what the others left; what cannot be removed now stays in their journals and is warned about."""
-        retrier = Retrier(self._clock, self._reporter, patience_s)
+        retrier = Retrier(self._clock, self._reporter, retry_limit_s)
         for journal in self._journals:
             owed = Throttles(self._admin, self._clock, journal, self._reporter, retrier).lift(live)
             for line in owed:

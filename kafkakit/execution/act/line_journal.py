@@ -29,7 +29,7 @@ class LineJournal(Generic[W, S]):
         self.reload()
 
     def reload(self) -> None:
-        """Read the file anew: after an interrupt, what is on disk counts and not what was being done."""
+        """Read the file again: after an interrupt, what is on disk counts and not what was being done."""
         data = self._file.read()
         text = decode_lines(data, self.name, self._grammar)
         self.state = replay_lines(text.records, self.name, self._start, self._fold, self._grammar.damaged_hint)

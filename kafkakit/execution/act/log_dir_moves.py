@@ -70,16 +70,16 @@ class LogDirs:
 
         A dir that is closed to new copies, or has no free space for what is assigned to it now, gets no assignment.
         """
-        asked = [(g, b) for g in goals if not g.running for b in g.adding if b in g.dirs]
-        if not asked:
+        requested = [(g, b) for g in goals if not g.running for b in g.adding if b in g.dirs]
+        if not requested:
             return
-        brokers = sorted({b for _, b in asked})
+        brokers = sorted({b for _, b in requested})
         dirs = self._retrier.call("reading log dirs", lambda: self._admin.log_dirs(brokers, ()))
         left: dict[tuple[int, str], int] = {}
         assignments: dict[TopicPartitionReplica, str] = {}
         short: list[str] = []
         closed: list[str] = []
-        for goal, broker in asked:
+        for goal, broker in requested:
             path, size = goal.dirs[broker], goal.size_bytes or 0
             if is_cordoned(dirs, broker, path):
                 closed.append(f"{goal.key} on broker {broker} to {path}")

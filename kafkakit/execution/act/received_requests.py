@@ -28,15 +28,15 @@ class ReceivedRequests:
         if self._requests is None or self._token is None:
             return None
         try:
-            asked = self._requests.read(self._token)
+            requested = self._requests.read(self._token)
         except KafkakitError as error:
             if not self._silent:
                 self._reporter.warn(f"control requests cannot be read: {error.message}; the run continues as before")
             self._silent = True
             return self._request
         self._silent = False
-        if asked is not None:
-            self._request, self._version = asked.request, asked.version
+        if requested is not None:
+            self._request, self._version = requested.request, requested.version
         return self._request
 
     def answer(self, refused: str = "") -> None:

@@ -19,15 +19,25 @@ from kafkakit.ports.reporter import ProgressBar, Reporter
 R = TypeVar("R")
 
 
+def wait_until(clock: Clock, limit_s: float, is_so: Callable[[], bool], every_s: float = 0.5) -> bool:
+    """Look at once and then every `every_s` whether something is so; False when it is not after `limit_s`."""
+    deadline_s = clock.monotonic() + limit_s
+    while not is_so():
+        if clock.monotonic() >= deadline_s:
+            return False
+        clock.sleep(every_s)
+    return True
+
+
 class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 
-    Every call that the kit makes may be repeated without harm. `patience_s` limits the time from the
+    Every call that the kit makes may be repeated without harm. `retry_limit_s` limits the time from the
     first failure; then the last `TryLaterError` is raised.
     """
 
-    def __init__(self, clock: Clock, reporter: Reporter, patience_s: float) -> None:
-        self._clock, self._reporter, self._patience_s = clock, reporter, patience_s
+    def __init__(self, clock: Clock, reporter: Reporter, retry_limit_s: float) -> None:
+        self._clock, self._reporter, self._retry_limit_s = clock, reporter, retry_limit_s
 
     def call(self, what: str, action: Callable[[], R]) -> R:
         """Run `action`, and again after a growing pause while it raises `TryLaterError`."""
@@ -42,7 +52,7 @@ class Retrier:
                 if first_failure is None:
                     first_failure = now
                     self._reporter.warn(f"{what}: {error.message}; trying again")
-                if now - first_failure + pause > self._patience_s:
+                if now - first_failure + pause > self._retry_limit_s:
                     raise
                 self._clock.sleep(pause)
                 pause = min(pause * 2, 8.0)
@@ -153,7 +163,7 @@ def why(seen: Look, watch: Watch, stall_timeout_s: float) -> str:
         lost = f"; copies that were to come into it: {listed(keys)}" if keys else ""
         return (
             f"a log dir went offline on a destination: {', '.join(seen.offline_dirs)}{lost}; nothing more is sent. "
-            "Repair the dir and restart its broker, then go on, or undo the run"
+            "Repair the dir and restart its broker, then continue, or undo the run"
         )
     if watch.decision is Decision.BLOCKED:
         words = []

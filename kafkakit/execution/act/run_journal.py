@@ -22,7 +22,7 @@ class RunJournal(LineJournal[What, RunState]):
         super().__init__(file, clock, GRAMMAR, fold, RunState())
 
     def reload(self) -> None:
-        """Read the file anew; raises `InputError` for the journal of another plan."""
+        """Read the file again; raises `InputError` for the journal of another plan."""
         super().reload()
         if not self.is_empty and (self.state.cluster_id, self.state.fingerprint) != tuple(self._identity.values()):
             raise InputError(self.name, "is the journal of another plan", hint="move the file away")

@@ -45,7 +45,7 @@ THROTTLES_EVERY_S = 15.0
 LEASE_EVERY_S = 15.0
 PATIENCE_S = 90.0
 MIN_ISR = "min.insync.replicas"
-GO_ON = "the moves go on by themselves on the brokers"
+MOVES_CONTINUE = "the moves continue by themselves on the brokers"
 
 
 class RunSource(Protocol):
@@ -101,9 +101,9 @@ class Observer:
         self._throttles_due = _Due(THROTTLES_EVERY_S)
         self._lease_due = _Due(LEASE_EVERY_S)
 
-    def look(self, *, anew: bool = False) -> StatusView:
-        """One tick; `anew` reads everything again, whenever it was read last."""
-        if anew:
+    def look(self, *, refresh: bool = False) -> StatusView:
+        """One tick; `refresh` reads everything again, whenever it was read last."""
+        if refresh:
             self._whole_due.at_s = self._throttles_due.at_s = self._lease_due.at_s = None
         if self._wants_whole and self._whole_due.is_due(self._clock.monotonic()):
             self._look_at_all()
@@ -172,8 +172,8 @@ class Observer:
         began_s = self._clock.monotonic()
         snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
-        told = self._admin.broker_settings(alive[:1], [MIN_ISR])
-        default = next((v[MIN_ISR] for v in told.values() if v.get(MIN_ISR, "").isdigit()), "1")
+        reported = self._admin.broker_settings(alive[:1], [MIN_ISR])
+        default = next((v[MIN_ISR] for v in reported.values() if v.get(MIN_ISR, "").isdigit()), "1")
         self._health = health_of(snapshot, int(default))
         dirs: dict[int, BrokerLogDirs] = dict(self._admin.log_dirs(alive)) if alive else {}
         self._inside = frozenset(TopicPartitionReplica(*k, b) for b, a in dirs.items() for k in a.futures)
@@ -220,7 +220,7 @@ def watch(
             view = retrier.call("reading the cluster", observer.look)
             after_look(view)
             if view.is_idle:
-                view = retrier.call("reading the cluster", lambda: observer.look(anew=True))
+                view = retrier.call("reading the cluster", lambda: observer.look(refresh=True))
                 after_look(view)
             if view.is_idle:
                 return view
@@ -232,10 +232,10 @@ def watch(
 
 def _stopped(stop: KeyboardInterrupt) -> KafkakitError:
     if isinstance(stop, TerminationRequested):
-        return TerminatedRunError(f"terminated; {GO_ON}")
+        return TerminatedRunError(f"terminated; {MOVES_CONTINUE}")
     if isinstance(stop, StopRequested):
-        return TryLaterError(f"stopped at the time limit; {GO_ON}")
-    return InterruptedRunError(f"interrupted; {GO_ON}", hint="look again: kafkakit reassign status --watch")
+        return TryLaterError(f"stopped at the time limit; {MOVES_CONTINUE}")
+    return InterruptedRunError(f"interrupted; {MOVES_CONTINUE}", hint="look again: kafkakit reassign status --watch")
 
 
 def _sizes(sight: StatusLook) -> dict[TopicPartitionReplica, int]:

@@ -62,7 +62,7 @@ class Throttles:
     def impose_rates(self, goals: Sequence[Goal], rates: Rates, live: Live) -> None:
         """Keep moves in flight throttled: brokers that came back get their rate, moves without entries get theirs.
 
-        Costs no request where nothing is missing. Moves whose entries do not fit go on unthrottled, which is said.
+        Costs no request where nothing is missing. Moves whose entries do not fit continue unthrottled, which is said.
         """
         self._goals |= {g.key: g for g in goals}
         self._set_rates(wanted_rates(goals, rates), _alive_in(live))
@@ -114,7 +114,7 @@ class Throttles:
         words = [f"broker {b} is not alive and keeps the rate that it has" for b in dead]
         words += [f"broker {b} does not answer and keeps the rate that it has" for b in sorted(silent)]
         theirs = sorted(self._told & set(wanted))
-        words += [f"broker {k.name}: {k.key} was changed by somebody else and stays" for k in theirs]
+        words += [f"broker {k.name}: {k.key} was changed by another process and stays" for k in theirs]
         surplus = {k: h for k, h in state.rates.items() if k not in wanted}
         gone = {int(k.name) for k in surplus if not live.is_alive(int(k.name))}
         lists = [k for k in state.entries if k in self._reasons]
@@ -186,12 +186,12 @@ class Throttles:
         if not todo:
             return [], {}
         now = self._configs.brokers({k.name for k in todo})
-        # A rate that could not be read is not unset: giving it back would delete what somebody else set there.
+        # A rate that could not be read is not unset: giving it back would delete what another process set there.
         silent = {k for k in todo if k.name not in now}
         todo = {k: r for k, r in todo.items() if k not in silent}
         changes, foreign = rate_changes(todo, self._journal.state.rates, now)
         for key in [k for k in foreign if k not in self._told]:
-            self._reporter.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
+            self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
             self._told.add(key)
         refused = self._configs.write(What.THROTTLE, changes)
         failed = {ConfigKey(c.kind, c.name, c.key) for c in refused}
@@ -228,7 +228,7 @@ class Throttles:
         changes, settled, foreign = restore_changes(held, now)
         self._note(self._configs.write(What.RESTORE, [(c, None) for c in changes]))
         for key in [k for k in foreign if k not in self._told]:
-            self._reporter.warn(f"broker {key.name}: somebody else changed {key.key} meanwhile; left as it is")
+            self._reporter.warn(f"broker {key.name}: another process changed {key.key} meanwhile; left as it is")
         self._release([*settled, *foreign])
         self._told -= set(held)
         self._set = {k: r for k, r in self._set.items() if k in self._journal.state.rates or k in keep}

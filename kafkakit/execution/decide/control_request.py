@@ -73,10 +73,16 @@ class _RequestShape:
 def decode_control_request(data: bytes, source: str) -> ControlRequest:
     """Read a control request; `InputError` when it is none or of a newer schema. Unknown fields are ignored."""
     shape = decode_document(data, CONTROL_REQUEST_KIND, _RequestShape, source)
-    told = shape.rates
+    rate_shape = shape.rates
     rates = None
-    if told is not None:
-        rates = Rates(into=told.into, out=told.out, inside=told.inside, into_of=told.into_of, out_of=told.out_of)
+    if rate_shape is not None:
+        rates = Rates(
+            into=rate_shape.into,
+            out=rate_shape.out,
+            inside=rate_shape.inside,
+            into_of=rate_shape.into_of,
+            out_of=rate_shape.out_of,
+        )
     return ControlRequest(
         token=shape.token, by=shape.by, at=shape.at, paused=shape.paused, abort=shape.abort, rates=rates
     )

@@ -185,7 +185,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             total_bytes=int(data["total_bytes"]),
             steps=int(data["steps"]),
         )
-        # A run that goes on in a second round still has to keep what it said first.
+        # A run that continues in a second round still has to keep what it said first.
         return replace(state, promise=state.promise or promise)
     if record.what in (What.PAUSE, What.CONTINUE):
         return replace(state, paused=record.what is What.PAUSE)

@@ -67,7 +67,7 @@ def dir_work(plan: Plan, live: Live, *, undone: bool = False, sent: Sent | None 
 
 
 def look_at_dirs(work: Sequence[DirWork], dirs: Dirs) -> DirLook:
-    """Say where each copy stands; one that somebody else took to a third dir is left alone."""
+    """Say where each copy stands; one that another process took to a third dir is left alone."""
     done: list[DirWork] = []
     moving: list[DirWork] = []
     idle: list[DirWork] = []
@@ -116,7 +116,7 @@ def _obstacle(item: DirWork, dirs: Dirs) -> str | None:
     if target.cordoned and copy.log_dir != item.target and (future is None or future.log_dir != item.target):
         return f"log dir {item.target} of broker {item.replica.broker} is cordoned"
     if copy.log_dir not in (item.source, item.target, *item.sent):
-        return f"the copy is in {copy.log_dir}, moved by somebody else"
+        return f"the copy is in {copy.log_dir}, moved by another process"
     return None
 
 

@@ -24,7 +24,7 @@ class Commands:
     """Command lines to paste, for hints: the program with its connection options, and the plan file, quoted.
 
     `run_options` are those given to this run that a next run of the plan needs as well, `throttle_options` its
-    throttles: the journal remembers them for a run that goes on, not for one that takes a finished run back.
+    throttles: the journal remembers them for a run that continues, not for one that takes a finished run back.
     """
 
     program: str
@@ -47,7 +47,7 @@ class Commands:
 class Request:
     """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
 
-    With `wait_for_others` moves of somebody else on planned partitions are waited for, else refused. `ingest_sample_s`
+    `wait_for_others`: wait for other processes that move planned partitions, instead of refusing. `ingest_sample_s`
     is how long is measured what logs take in (0: not at all).
     """
 
@@ -62,7 +62,7 @@ class Request:
     allow_drift: bool = False
     dry_run: bool = False
     stall_timeout_s: float = 300.0
-    patience_s: float = 90.0
+    retry_limit_s: float = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def assess(plan: Plan, live: Live, *, trail: Trail | None = None, cancelled_by_u
 
     Everything that the fingerprint covers is held against the live cluster, part by part (that it fits
     the plan's own parts was checked when the plan was read). A move that is done or on its way counts
-    as unchanged, so that an interrupted run can go on. A list with the right brokers in another order
+    as unchanged, so that an interrupted run can continue. A list with the right brokers in another order
     counts as ours only after a cancel of ours (Kafka loses the order then). A list that is neither the
     old nor the new one is ours when the journal's `trail` has it: a detour, or one new replica at a time.
     """
@@ -148,7 +148,7 @@ def require_applicable(assessment: Assessment, live: Live, *, allow_drift: bool)
         raise RefusedError(f"other moves run on planned partitions: {where}", hint="wait for them or cancel them")
     drifted = assessment.having(MoveState.DRIFTED)
     if assessment.differences and (drifted or not allow_drift):
-        hint = "make a new plan" if drifted else "make a new plan, or go on with --allow-drift"
+        hint = "make a new plan" if drifted else "make a new plan, or continue with --allow-drift"
         raise RefusedError(f"the cluster changed since the plan: {listed(assessment.differences)}", hint=hint)
     lost = sorted({b for s in assessment.statuses for b in _still_adding(s) if not live.is_alive(b)})
     if lost:

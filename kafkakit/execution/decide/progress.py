@@ -142,7 +142,7 @@ def look(
 def follow(watch: Watch, seen: Look, now_s: float, *, stall_timeout_s: float) -> Watch:
     """Take a look into account and decide.
 
-    A partition that is idle for `SETTLE_S` was cancelled or changed by somebody else: it counts as
+    A partition that is idle for `SETTLE_S` was cancelled or changed by another process: it counts as
     withdrawn and is not waited for. Blocked, stalled and a broken disk are decided only when nothing else moves.
     """
     idle_since = {k: watch.idle_since_s.get(k, now_s) for k in seen.idle}

@@ -146,7 +146,7 @@ def settle(
 def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
     """Why a step must never be sent: its partition is not what the schedule presumes. None: it may be sent.
 
-    A move of somebody else is judged apart (`foreign_of`): it may end.
+    A move of another process is judged apart (`foreign_of`): it may end.
     """
     step = round_state.schedule.steps[number]
     state = live.states.get(step.key)
@@ -157,7 +157,7 @@ def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
         return None
     wanted = expected_list(round_state, number)
     if state.replicas != wanted:  # another order is another preferred leader: somebody wants that
-        return f"{step.key} was changed by somebody else: it is {ids(state.replicas)}, not {ids(wanted)}"
+        return f"{step.key} was changed by another process: it is {ids(state.replicas)}, not {ids(wanted)}"
     return None
 
 
@@ -202,7 +202,7 @@ def may_start(
 
 
 def _step_of(key: TopicPartition, running: Reassignment) -> Step:
-    """Somebody else's move, as far as it counts: the brokers that take copies in."""
+    """Another process's move, as far as it counts: the brokers that take copies in."""
     return Step(
         key=key,
         kind=StepKind.MOVE,

@@ -75,7 +75,7 @@ def rate_changes(
 def wanted_entries(goals: Iterable[Goal], rates: Rates) -> dict[ConfigKey, tuple[str, ...]]:
     """The list entries for the goals' copies, on those sides of a move that have a rate.
 
-    A side without a rate of ours gets no entry: it would fall under a rate that somebody else set on that broker.
+    A side without a rate of ours gets no entry: it would fall under a rate that another process set on that broker.
     """
     found: dict[ConfigKey, list[str]] = {}
     for goal in sorted(goals, key=lambda g: g.key):
@@ -129,7 +129,7 @@ def room_for(goals: Iterable[Goal], rates: Rates, topics: Configs, held: Mapping
                 used[key] += more
                 started.add(key)
         elif stuck := [k for k in full if k not in started]:
-            blocked[goal.key] = f"{stuck[0].key} of topic {stuck[0].name} is full with entries of somebody else"
+            blocked[goal.key] = f"{stuck[0].key} of topic {stuck[0].name} is full with entries of another process"
     return Room(fits=tuple(fits), blocked=blocked)
 
 
@@ -180,7 +180,7 @@ def restore_changes(
 ) -> tuple[list[ConfigChange], list[ConfigKey], list[ConfigKey]]:
     """How to give broker rates back: (changes, keys that have their earlier value, keys others changed since).
 
-    A value that is not one we set is somebody else's by now and is left alone. Brokers absent from
+    A value that is not one we set is another process's by now and is left alone. Brokers absent from
     `brokers` are not judged.
     """
     changes: list[ConfigChange] = []
@@ -220,8 +220,8 @@ def owed_words(
 
 
 def _why(keys: Iterable[ConfigKey], reasons: Mapping[ConfigKey, str]) -> str:
-    told = sorted({reasons[k] for k in keys if k in reasons})
-    return f" ({listed(told)})" if told else ""
+    reported = sorted({reasons[k] for k in keys if k in reasons})
+    return f" ({listed(reported)})" if reported else ""
 
 
 def shows(change: ConfigChange, now: Configs) -> bool:

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.lint.commands.options import Acceptance, Fixing, LintInputs, LintOutput, RuleChoice, RuleDocs
 
 app = new_group("Find mistakes in Kafka's configuration, in files and live.")
 
 
-@app.command("lint", cls=KitCommand)
+@app.command("lint", cls=CliCommand)
 @with_option_groups
 def lint(
     ctx: typer.Context,
@@ -45,8 +45,8 @@ def lint(
     from kafkakit.cli.session import finish
     from kafkakit.lint.commands.flow import linted_report, rule_docs_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     if docs.is_given:
-        written.take_over(kit)
-        return finish(kit, rule_docs_report(ctx, docs, inputs))
-    return finish(kit, linted_report(ctx, paths or [], inputs, choice, acceptance, fixing, written))
+        written.take_over(cli)
+        return finish(cli, rule_docs_report(ctx, docs, inputs))
+    return finish(cli, linted_report(ctx, paths or [], inputs, choice, acceptance, fixing, written))

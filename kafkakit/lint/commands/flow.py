@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.lint.commands.options import (
     Acceptance,
     Fixing,
@@ -42,9 +42,9 @@ def linted_report(
     from kafkakit.lint.show.formats import lint_report
     from kafkakit.wiring import read_input, system_clock, write_file
 
-    kit = kit_of(ctx)
-    form = written.text_format(kit.terminal.is_github_actions)
-    written.take_over(kit)
+    cli = cli_context(ctx)
+    form = written.text_format(cli.terminal.is_github_actions)
+    written.take_over(cli)
     written.check(inputs.target_version)
     task = LintTask(
         options=run_options(inputs, choice, acceptance, system_clock().now().date()),
@@ -63,7 +63,7 @@ def linted_report(
         write_file=write_file,
         read_files=partial(read_files, inputs.paths(paths), inputs.kind, inputs.stdin_filename, read_input),
         read_live=partial(live_pieces, ctx, inputs),
-        say=kit.output.say,
+        say=cli.output.say,
     )
     done = run_lint(task, ports)
     report = lint_report(done, "diff" if fixing.diff else form, __version__)
@@ -78,8 +78,8 @@ def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
 
     if not inputs.live:
         return ()
-    kit = kit_of(ctx)
-    with open_session(kit, read_only=True) as session:
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
         return (read_live(session.admin, inputs.cluster_name, session.clock.now()),)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.kit import Kit as CliContext
+from kafkakit.cli.context import CliContext
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
@@ -173,10 +173,10 @@ class LintOutput:
         ),
     ] = None
 
-    def take_over(self, kit: CliContext) -> None:
+    def take_over(self, cli: CliContext) -> None:
         """Let the kit write its own formats; the others are text to it."""
         own = self.output is not None and self.output.value in tuple(OutputFormat)
-        kit.take("output", self.output.value if own and self.output is not None else OutputFormat.TEXT.value, "flag -o")
+        cli.take("output", self.output.value if own and self.output is not None else OutputFormat.TEXT.value, "flag -o")
 
     def text_format(self, in_github_actions: bool) -> str:
         """The format of the text that is written; machine formats of the kit leave it to the report."""

@@ -107,7 +107,7 @@ class BalanceProblem:
 
     @classmethod
     def of(cls, table: SlotTable, balance: BalanceGoal) -> BalanceProblem:
-        """The problem with demand groups gathered anew. O(replicas)."""
+        """The problem with demand groups gathered again. O(replicas)."""
         return cls(table, demand_groups_of(table), balance)
 
     def window(self, max_deviation: int) -> Window:

@@ -210,7 +210,9 @@ class ExactModel:
         from ortools.sat.python import cp_model
 
         proven, value = known is not None and known == least, known
-        if not proven:
+        for again in (False, True) if known is not None else (False,):
+            if proven:
+                break
             self.program.clear_hints()
             for (p, b), x in self.choice.items():
                 self.program.add_hint(x, b in self.best[p])
@@ -220,14 +222,16 @@ class ExactModel:
             solver.parameters.random_seed = 1
             # OR-Tools' presolve (9.15) multiplies loads with each other, overflows from some GiB on and calls programs
             # infeasible that are not; its probing narrows the window's ends byte by byte. Without it, these are solved
-            # as well and sooner.
-            solver.parameters.cp_model_presolve = False
+            # as well and sooner. Where an answer is known, a second search with it, by neighbourhoods of the best, may
+            # find a better one.
+            solver.parameters.cp_model_presolve = solver.parameters.interleave_search = again
+            solver.parameters.presolve_inclusion_work_limit = 0
             solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
             solver.parameters.max_deterministic_time = work
             status = solver.solve(self.program)
             proven = status == cp_model.OPTIMAL or (known is None and status == cp_model.INFEASIBLE)
             found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-            if found and (known is None or round(solver.value(goal)) < known):
+            if found and (value is None or round(solver.value(goal)) < value):
                 value = round(solver.value(goal))
                 chosen: list[set[int]] = [set() for _ in self.best]
                 for (p, b), x in self.choice.items():

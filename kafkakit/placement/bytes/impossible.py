@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkakit.core.quantities import format_bytes
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
 
 
-def why_not(table: SlotTable, demand: DemandGroups, window: Window, rack_names: dict[int, str]) -> str:
-    """The set of brokers whose limits cannot all be kept, and by how much they fail.
+def why_not(table: SlotTable, demand: DemandGroups, window: Window, racks: Mapping[int, str | None]) -> str:
+    """The set of brokers whose limits cannot all be kept, and by how much they fail; `racks` by broker id.
 
     The penal prices of the LP relaxation point at them (a set as in Hall's theorem): too much load that cannot
     leave, or too little that can come.
@@ -28,26 +29,26 @@ def why_not(table: SlotTable, demand: DemandGroups, window: Window, rack_names: 
         limit, load = _sum(window.ceiling, full), _sum(ends, full)
         if load > limit:
             lines.append(
-                f"{_named(table, full, rack_names)} may hold {format_bytes(limit)} together, and "
+                f"{_named(table, full, racks)} may hold {format_bytes(limit)} together, and "
                 f"{format_bytes(load)} cannot be put elsewhere"
             )
     if empty:
         limit, load = _sum(window.floor, empty), _sum(ends, empty)
         if load < limit:
             lines.append(
-                f"{_named(table, empty, rack_names)} should hold {format_bytes(limit)} together, and "
+                f"{_named(table, empty, racks)} should hold {format_bytes(limit)} together, and "
                 f"no more than {format_bytes(load)} can come to them"
             )
     immovable = [i for i in range(len(table.brokers)) if demand.loose[i] > window.ceiling[i]]
     if immovable and not lines:
         lines.append(
-            f"{_named(table, immovable, rack_names)}: what may not move there is "
+            f"{_named(table, immovable, racks)}: what may not move there is "
             f"{format_bytes(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
         )
     return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
 
 
-def more_brokers(table: SlotTable, window: Window, rack_names: dict[int, str], share: Ints) -> str | None:
+def more_brokers(table: SlotTable, window: Window, racks: Mapping[int, str | None], share: Ints) -> str | None:
     """How many more brokers in the racks that must hold too much would bring the band within reach, in words.
 
     With k more of them every share falls, and the racks have k more ceilings: the least k is where their
@@ -67,8 +68,8 @@ def more_brokers(table: SlotTable, window: Window, rack_names: dict[int, str], s
     if gain <= 0 or lack <= 0:
         return None
     k = -(-lack // gain)
-    racks = ", ".join(sorted({rack_names.get(int(table.rack[i]), "none") for i in full}))
-    return f"{k} more broker{'s' if k > 1 else ''} like these in rack {racks}"
+    names = ", ".join(sorted({racks.get(table.brokers[i]) or "none" for i in full}))
+    return f"{k} more broker{'s' if k > 1 else ''} like these in rack {names}"
 
 
 def _whole_racks(table: SlotTable, chosen: list[int]) -> bool:
@@ -87,12 +88,12 @@ def _set(mask: Bools) -> list[int]:
     return [i for i, inside in enumerate(mask.tolist()) if inside]
 
 
-def _named(table: SlotTable, chosen: list[int], rack_names: dict[int, str]) -> str:
+def _named(table: SlotTable, chosen: list[int], racks: Mapping[int, str | None]) -> str:
     """Whole racks by name, else brokers by id."""
     if _whole_racks(table, chosen):
-        racks = sorted({int(table.rack[i]) for i in chosen})
-        names = ", ".join(rack_names.get(r, "none") for r in racks)
-        return f"the {len(chosen)} brokers of rack{'s' if len(racks) > 1 else ''} {names}"
+        names = {int(table.rack[i]): racks.get(table.brokers[i]) or "none" for i in chosen}
+        named = ", ".join(names[r] for r in sorted(names))
+        return f"the {len(chosen)} brokers of rack{'s' if len(names) > 1 else ''} {named}"
     ids = [str(table.brokers[i]) for i in chosen]
     more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
     return f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{more}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.broker_disks import DirStorage
+from kafkakit.placement.bytes.balance_goal import BandGoal, shares
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.window import Limits
 from kafkakit.placement.group_rule import GroupRule
@@ -52,27 +53,93 @@ class Disks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadsNow:
+    """By broker id: load that is there besides the scope's copies, load now, room for more; capacity and free bytes.
+
+    The `fixed` load comes from where copies are now, whatever lists a table is made of: a map or an older plan is
+    judged by the lists it leads to, on disks as they are.
+    """
+
+    fixed: Mapping[int, int]
+    load: Mapping[int, int]
+    room: Mapping[int, int]
+    capacity: Mapping[int, int]
+    free: Mapping[int, int]
+
+    def limits(self, table: SlotTable, even: Collection[int], caps: Mapping[int, int]) -> Limits:
+        """No broker ends above today's load plus room, nor above its entry in `caps`; `even` are to be balanced."""
+        import numpy as np
+
+        ceiling = [self.load[b] + self.room[b] for b in table.brokers]
+        lowered = [min(high, caps.get(b, high)) for b, high in zip(table.brokers, ceiling, strict=True)]
+        count = len(table.brokers)
+        return Limits(
+            floor=np.zeros(count, dtype=np.int64),
+            ceiling=np.array(lowered, dtype=np.int64),
+            even=np.array([b in even for b in table.brokers], dtype=bool),
+            offset=np.zeros(count, dtype=np.int64),
+        )
+
+    def band(self, table: SlotTable, limits: Limits, total: int) -> BandGoal:
+        """A band around shares of the total, by capacity where that of every even broker is known."""
+        capacity = [self.capacity[b] for b in table.brokers]
+        known = all(c > 0 for c, even in zip(capacity, limits.even.tolist(), strict=True) if even)
+        return BandGoal(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
+
+
+def held_by(lists: Sequence[Sequence[int]], weights: Sequence[int]) -> dict[int, int]:
+    """The load of the lists' copies on each broker. O(replicas)."""
+    held: dict[int, int] = {}
+    for row, weight in zip(lists, weights, strict=True):
+        for broker in row:
+            held[broker] = held.get(broker, 0) + weight
+    return held
+
+
+def bytes_now(held: Mapping[int, int], disks: Disks, brokers: Collection[int], *, by_free: bool) -> LoadsNow:
+    """Loads in bytes: used ones, or, `by_free`, a constant less the free ones; `held` is what the scope has there.
+
+    Brokers whose disks are not known (dead ones) load what they hold of the scope, and have no room.
+    """
+    known = {
+        b: s
+        for b in brokers
+        if (s := disks.storage.get(b)) is not None
+        and s.free_bytes is not None
+        and (by_free or s.used_bytes is not None)
+    }
+    free = {b: known[b].free_bytes or 0 if b in known else 0 for b in brokers}
+    level = max((free[b] + held.get(b, 0) for b in known), default=0)
+    load = {b: held.get(b, 0) for b in brokers}
+    for b, s in known.items():
+        load[b] = level - free[b] if by_free else (s.used_bytes or 0)
+    return LoadsNow(
+        fixed={b: load[b] - held.get(b, 0) for b in brokers},
+        load=load,
+        room={b: disks.room(b) if b in known else 0 for b in brokers},
+        capacity={b: known[b].capacity_bytes or 0 if b in known else 0 for b in brokers},
+        free=free,
+    )
+
+
+def counts_now(held: Mapping[int, int], brokers: Collection[int], most: int) -> LoadsNow:
+    """Loads in replicas of the scope alone; every broker has room for `most`."""
+    return LoadsNow(
+        fixed=dict.fromkeys(brokers, 0),
+        load={b: held.get(b, 0) for b in brokers},
+        room=dict.fromkeys(brokers, most),
+        capacity=dict.fromkeys(brokers, 1),
+        free=dict.fromkeys(brokers, 0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The arrays, and the brokers' facts in the order of `table.brokers`; `rule` is the rack rule by names."""
+    """The arrays, and what brokers carry besides; `rule` is the rack rule by names."""
 
     table: SlotTable
     rule: GroupRule
-    room: Ints
-    free: Ints
-    capacity: Ints
-
-    def limits(self, even: Collection[int]) -> Limits:
-        """Hard limits: no broker ends above today's load plus room; `even` are the brokers to be balanced."""
-        import numpy as np
-
-        table = self.table
-        loads = table.loads(table.home)
-        return Limits(
-            floor=np.zeros(len(loads), dtype=np.int64),
-            ceiling=loads + self.room,
-            even=np.array([b in even for b in table.brokers], dtype=bool),
-            offset=np.zeros(len(loads), dtype=np.int64),
-        )
+    now: LoadsNow
 
 
 def lay_out(
@@ -91,28 +158,14 @@ def lay_out(
     locality_scoped: bool = False,
     most_broken: int | None = None,
 ) -> Layout:
-    """Make the arrays. A broker's load is its used bytes, or, `by_free`, a constant less its free bytes.
+    """Make the arrays, with loads as of `bytes_now`; `targets` take part even if they neither hold nor receive.
 
-    `targets` take part even if they neither hold nor receive anything.
-
-    Brokers outside `disks.storage` (dead ones) load what their copies weigh; a partition without a known size must
-    be pinned, and weighs nothing. O(replicas).
+    A partition without a known size must be pinned, and weighs nothing. O(replicas).
     """
-    import numpy as np
-
     lists = [p.current for p in partitions]
     weights = [sizes.get(p.key, 0) for p in partitions]
-    held: dict[int, int] = {}
-    for row, size in zip(lists, weights, strict=True):
-        for b in row:
-            held[b] = held.get(b, 0) + size
-    brokers = sorted(set(held) | set(receivers) | set(targets))
-    known = {b: s for b in brokers if (s := disks.storage.get(b)) is not None and s.free_bytes is not None}
-    level = max(((s.free_bytes or 0) + held.get(b, 0) for b, s in known.items()), default=0)
-    fixed = {}
-    for b, s in known.items():
-        load = level - (s.free_bytes or 0) if by_free else (s.used_bytes or 0)
-        fixed[b] = load - held.get(b, 0)
+    held = held_by(lists, weights)
+    now = bytes_now(held, disks, {*held, *receivers, *targets}, by_free=by_free)
     table = make_table(
         lists,
         weights,
@@ -122,21 +175,11 @@ def lay_out(
         givers=givers,
         pinned=pinned,
         smallest=smallest,
-        fixed=fixed,
+        fixed=now.fixed,
         locality_scoped=locality_scoped,
         most_broken=most_broken,
     )
-
-    def array(values: Sequence[int]) -> Ints:
-        return np.array(values, dtype=np.int64)
-
-    return Layout(
-        table=table,
-        rule=rule,
-        room=array([disks.room(b) if b in known else 0 for b in table.brokers]),
-        free=array([known[b].free_bytes or 0 if b in known else 0 for b in table.brokers]),
-        capacity=array([known[b].capacity_bytes or 0 if b in known else 0 for b in table.brokers]),
-    )
+    return Layout(table=table, rule=rule, now=now)
 
 
 def lists_of(table: SlotTable, at: Ints) -> list[tuple[int, ...]]:

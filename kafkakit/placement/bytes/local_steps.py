@@ -80,7 +80,10 @@ def _exchanges(pools: Pools, broker: int, other: int, missing: int, limit: int, 
 
 
 def _replacements(pools: Pools, moved: Sequence[Entry], missing: int, shedding: int | None) -> Iterator[Priced]:
-    """A moved slot goes home, and a larger slot of that home goes where it was; only a shedding home may go low."""
+    """A moved slot goes home, and a larger slot of that home goes where it was.
+
+    Only a shedding home may end below its floor: filling comes after, and plans come out closer than without.
+    """
     state = pools.state
     for small, back in spread(moved):
         home, dest = state.home(back), state.broker(back)
@@ -114,7 +117,7 @@ def _swaps(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
 
 def _swappable(pools: Pools, slot: int, other: int, broker: int, dest: int) -> bool:
     state = pools.state
-    return state.part(slot) != state.part(other) and state.fits(slot, dest) and state.fits(other, broker)
+    return state.fits(slot, dest) and state.fits(other, broker)
 
 
 def _roomy(pools: Pools, broker: int, size: int) -> list[int]:

@@ -41,9 +41,7 @@ class FreeMoves:
         self.looks = looks_for(len(state.moved))
         self.steps = 0
         self.receivers: list[int] = [b for b, takes in enumerate(state.table.receiver.tolist()) if takes]
-        table = state.table
-        self.pool: list[int] = table.pool.tolist()
-        self._groups = table.groups
+        self.pool: list[int] = state.table.pool.tolist()
         self.arrived: list[list[Entry]] = [sorted((state.size(s), s) for s in row) for row in state.arrived]
 
     def may_go(self, slot: int, dest: int) -> bool:
@@ -52,15 +50,7 @@ class FreeMoves:
         self.looks -= _TRIED
         if dest == state.home(slot) or any(dest == state.home(s) for s in state.siblings(slot)):
             return False  # a copy that is there already would not move
-        return state.fits(slot, dest) and (state.table.most_broken is None or not self._breaks(slot, dest))
-
-    def _breaks(self, slot: int, dest: int) -> bool:
-        """True when the slot's set would break the rack rule there, and does not where the slot is."""
-        state, groups = self.state, self._groups
-        others = [self.pool[state.broker(s)] for s in state.siblings(slot)]
-        return groups.violates([*others, self.pool[dest]]) and not groups.violates(
-            [*others, self.pool[state.broker(slot)]]
-        )
+        return state.fits(slot, dest)
 
     def move(self, slot: int, dest: int) -> None:
         """Send a moved slot elsewhere."""

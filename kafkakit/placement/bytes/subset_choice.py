@@ -102,7 +102,7 @@ def _closed(sizes: Sequence[int], chosen: list[int], every: list[int], rest: int
             if at < len(free):
                 option = (weights[at] - sizes[i] - rest, 0, at, n)
                 best = option if best is None or option < best else best
-        if best is None:  # even the largest is too small: take it and go on
+        if best is None:  # even the largest is too small: take it and continue
             rest -= weights.pop()
             chosen.append(free.pop())
             continue

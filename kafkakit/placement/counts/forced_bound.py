@@ -49,7 +49,7 @@ def bound_by_sets(problem: PlacementProblem, a: ForcedInputs, proof: Proof) -> t
 
 
 def _room(a: ForcedInputs, blocks: Sequence[Block]) -> tuple[int, int, int]:
-    """Replicas on targets now, how many of them the even counts have room for, and how many must come anew."""
+    """Replicas on targets now, how many of them the even counts have room for, and how many must be new copies."""
     import numpy as np
 
     held = np.bincount(a.broker, minlength=len(a.rack))

@@ -125,5 +125,5 @@ def standing_notes(problem: PlacementProblem, replicas: Lists, kept: Lists) -> t
         return ()
     return (
         f"{standing} partition(s) break the rack rule with replicas that stay; minimal movement leaves them "
-        "(use --force-rebuild to place them anew)",
+        "(use --force-rebuild to place them again)",
     )

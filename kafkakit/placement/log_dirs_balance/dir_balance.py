@@ -14,7 +14,7 @@ from kafkakit.placement.bytes import exact as small
 from kafkakit.placement.bytes.attempt import attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal, shares
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
-from kafkakit.placement.bytes.slots import SlotTable
+from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.tightening import Unwatched, tighten, tightest_relaxed
 from kafkakit.placement.bytes.window import Limits, Window, fixed_window
 from kafkakit.placement.group_rule import GroupRule
@@ -129,27 +129,16 @@ class DirBalancer:
 
 def _table(dir_state: BrokerDirState, arrivals: Sequence[Copy], standing: Sequence[tuple[int, int, int]]) -> SlotTable:
     """Dirs as brokers 1 and up; broker 0 is the placeholder that holds the arrivals."""
-    import numpy as np
-
-    count, slots = len(dir_state.dirs) + 1, len(arrivals) + len(standing)
-    size = np.array([a[0] for a in arrivals] + [s[0] for s in standing], dtype=np.int64)
-    home = np.array([0] * len(arrivals) + [s[2] + 1 for s in standing], dtype=np.int64)
-    fixed = np.array([0, *dir_state.kept], dtype=np.int64)
-    np.subtract.at(fixed, home[len(arrivals) :], size[len(arrivals) :])
-    return SlotTable(
-        brokers=tuple(range(count)),
-        rack=np.arange(count),
-        racks=0,
-        receiver=np.array([False, *dir_state.open]),
+    fixed = dict(enumerate((0, *dir_state.kept)))
+    for size, _, source in standing:
+        fixed[source + 1] -= size
+    return make_table(
+        [[0] for _ in arrivals] + [[source + 1] for *_, source in standing],
+        [size for size, *_ in (*arrivals, *standing)],
+        {},
+        GroupRule(1),  # dirs have no racks; a rule that never binds keeps the LP relaxation to one pool
+        receivers=[n + 1 for n, takes in enumerate(dir_state.open) if takes],
         fixed=fixed,
-        first=np.arange(slots + 1),
-        part=np.arange(slots),
-        home=home,
-        movable=np.ones(slots, dtype=bool),
-        still=np.zeros(slots, dtype=bool),
-        size=size,
-        # Dirs have no racks; a rule that never binds keeps the LP relaxation to one pool.
-        rule=GroupRule(1),
     )
 
 

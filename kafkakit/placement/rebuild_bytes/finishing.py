@@ -46,7 +46,7 @@ def _make_way(state: SearchState, slot: int) -> bool:
     for dest in sorted(legal, key=lambda b: (state.load[b] - state.ceiling[b], b))[:_NEAR]:
         lack = state.load[dest] + size - state.ceiling[dest]
         for other in sorted(state.arrived[dest], key=lambda s: (state.size(s), s)):
-            if state.size(other) >= lack and state.table.part[other] != state.table.part[slot]:
+            if state.size(other) >= lack:
                 for to in _roomy(state, other, takes):
                     state.move(other, to)
                     state.move(slot, dest)

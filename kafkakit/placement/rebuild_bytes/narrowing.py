@@ -1,24 +1,20 @@
 """Bring the fullest and the emptiest broker together: copies that move anyway go elsewhere or change places.
 
-A window is met as soon as all loads are inside; this goes on from there. Where it must, one more copy leaves its
+A window is met as soon as all loads are inside; this continues from there. Where it must, one more copy leaves its
 home, of a size that closes the gap.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from kafkakit.placement.bytes.pools import Pools
+from kafkakit.placement.bytes.local_steps import Step
+from kafkakit.placement.bytes.pools import Entry, Pools
 
 _PARTNERS = 12  # brokers at the other end that are tried
 _NEAR = 6  # copies of nearly the right size that are tried
 _NEAR_HOME = 48  # the same, of copies that have not moved
 _COARSE = 4  # a step that leaves more than this part of the gap is worth a copy more
 _STEPS = 40  # steps a broker, at most
-
-Entry = tuple[int, int]
-"""(size, slot)"""
-Step = tuple[tuple[int, int], ...]
-"""(slot, destination) moves that belong together."""
 
 
 class RangeNarrowing:
@@ -29,7 +25,6 @@ class RangeNarrowing:
         self._even = [b for b, inside in enumerate(even) if inside]
         self._rack = pools.state.table.pool.tolist()
         self._takes = pools.state.table.receiver.tolist()
-        self._sorted: dict[int, list[Entry]] = {}
 
     def run(self) -> None:
         """Step until neither end gives way. O(steps x arrivals on a broker)."""
@@ -37,9 +32,6 @@ class RangeNarrowing:
             step = self._step()
             if step is None:
                 return
-            for slot, dest in step:
-                for b in (self._board.broker(slot), dest):
-                    self._sorted.pop(b, None)
             self._pools.take(step)
 
     def _step(self) -> Step | None:
@@ -68,7 +60,7 @@ class RangeNarrowing:
         state = self._board
         gap = state.load[full] - state.load[empty]
         best: tuple[int, Step] | None = None
-        mine, theirs = self._arrivals(full), self._arrivals(empty)
+        mine, theirs = self._pools.arrived(full), self._pools.arrived(empty)
         if not self._takes[empty]:
             return None
         for away, other in [(0, -1), *theirs] if self._takes[full] else [(0, -1)]:
@@ -91,17 +83,10 @@ class RangeNarrowing:
         return None if best is None else best[1]
 
     def _legal(self, slot: int, other: int, full: int, empty: int) -> bool:
-        state, part = self._board, self._board.table.part
+        state = self._board
         if empty == state.home(slot) or not state.fits(slot, empty):
             return False
-        return other < 0 or bool(part[slot] != part[other] and full != state.home(other) and state.fits(other, full))
-
-    def _arrivals(self, broker: int) -> list[Entry]:
-        entries = self._sorted.get(broker)
-        if entries is None:
-            state = self._board
-            entries = self._sorted[broker] = sorted((state.size(s), s) for s in state.arrived[broker])
-        return entries
+        return other < 0 or (full != state.home(other) and state.fits(other, full))
 
 
 def _around(entries: Sequence[Entry], size: int, near: int = _NEAR) -> Iterator[Entry]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.placement.bytes.attempt import attempt
+from kafkakit.placement.bytes.even_counts import positions
 from kafkakit.placement.bytes.layout import lists_of
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.search_state import SearchState
@@ -96,7 +97,7 @@ def _search(task: Task, arrays: Arrays, watch: Watch) -> Found:
         return min((_packed(task, arrays, reverse) for reverse in (False, True)), key=lambda found: found.rank)
     low, least = relaxed_deviations(problem, widest, None, everywhere=True)
     bound = least if arrays.exact and arrays.whole else None
-    # Narrowing goes on inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
+    # Narrowing continues inside a window, so that in many partitions one of a thousandth of the free bytes is enough.
     free = task.free.values()
     fine = sum(free) // max(1, len(free)) // 1000 if len(task.rows) * len(free) > _MANY else 0
     aim = max(low, fine)
@@ -145,10 +146,7 @@ def _packed(task: Task, arrays: Arrays, largest_first: bool) -> Found:
 
 
 def _found(task: Task, arrays: Arrays, state: SearchState, bound: int | None) -> Found:
-    at = arrays.table.home.copy()
-    for slot, dest in state.moved.items():
-        at[slot] = dest
-    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.table, at))
+    lists = tuple(tuple(b for b in row if b >= 0) for row in lists_of(arrays.table, positions(state)))
     cost = sum(
         size * sum(1 for b in new if b not in kept)
         for size, kept, new in zip(task.size, task.kept, lists, strict=True)

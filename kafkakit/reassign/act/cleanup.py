@@ -26,7 +26,7 @@ class CleanupRequest:
 
     confirm: Callable[[], bool] | None
     unthrottle_running: bool = False
-    patience_s: float = 90.0
+    retry_limit_s: float = 90.0
 
 
 def clean(
@@ -36,7 +36,7 @@ def clean(
 
     The caller holds the cluster's lease, and `admin` and `clock` keep it (see `store_guard.py`).
     """
-    retrier = Retrier(clock, reporter, request.patience_s)
+    retrier = Retrier(clock, reporter, request.retry_limit_s)
     before = _look(admin, clock, files, retrier)
     chosen = before.work if request.unthrottle_running else before.free
     if not before.work:

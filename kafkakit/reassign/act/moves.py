@@ -72,7 +72,7 @@ class Moves:
         return self._act(What.ELECT, list(keys), self._admin.elect_preferred_leaders) if keys else {}
 
     def note_pause(self, *, paused: bool, by: str) -> None:
-        """Record that the run starts nothing more, or goes on."""
+        """Record that the run starts nothing more, or continues."""
         self._journal.check(What.PAUSE if paused else What.CONTINUE, {"by": by})
 
     def note_rates(self, rates: Rates) -> None:

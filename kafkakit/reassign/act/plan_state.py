@@ -56,12 +56,12 @@ class PlanReader:
 
     def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
         """Wait until no other process moves planned partitions; returns the last look."""
-        told = False
+        announced = False
         while others := assessment.having(MoveState.DIVERTED):
-            if not told:
+            if not announced:
                 names = listed([str(s.move.key) for s in others])
-                reporter.warn(f"somebody else moves planned partitions, waiting for the end of it: {names}")
-                told = True
+                reporter.warn(f"another process moves planned partitions, waiting for the end of it: {names}")
+                announced = True
             self._clock.sleep(OTHERS_LOOK_S)
             live, assessment = self.look()
         return live, assessment

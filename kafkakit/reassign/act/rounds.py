@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork
 from kafkakit.execution.decide.observation import SHARE_KEYS, Scene, free_choice, share_of
-from kafkakit.execution.decide.outcome import Direction, Request
+from kafkakit.execution.decide.outcome import Direction
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import DEAD_GRACE_S, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited, require_known
@@ -21,14 +19,12 @@ from kafkakit.execution.decide.schedule.catch_up import catch_up
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.words import schedule_lines
 from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.plan_state import PlanReader
+from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.window import Window
 
 SHOWN_STEPS = 5
-FRESH_S = 60.0  # a schedule that was shown longer ago is made anew before it is followed
+FRESH_S = 60.0  # a schedule that was shown longer ago is made again before it is followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +46,10 @@ class RoundSchedule:
 class RoundScheduler:
     """Makes schedules, announces them, and carries them out in rounds."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        clock: Clock,
-        inputs: ScheduleInputs,
-        window: Window,
-        plan_reader: PlanReader,
-        journal: RunJournal,
-        reporter: Reporter,
-        request: Request,
-    ) -> None:
-        self._plan, self._clock, self._inputs, self._window = plan, clock, inputs, window
-        self._plan_reader, self._journal, self._reporter, self._request = plan_reader, journal, reporter, request
+    def __init__(self, parts: RunParts, window: Window) -> None:
+        self._plan, self._clock, self._journal, self._window = parts.plan, parts.clock, parts.journal, window
+        self._plan_reader, self._reporter, self._request = parts.plan_reader, parts.reporter, parts.request
+        self._inputs = ScheduleInputs(parts.admin, parts.clock, parts.retrier)
         self._speeds: Speeds | None = None
         self._shown: RoundSchedule | None = None
         self._shown_at_s = 0.0

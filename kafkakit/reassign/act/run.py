@@ -20,9 +20,8 @@ from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import RunJournal, plan_journal
-from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal, rollback_goals
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_words, halfway
@@ -45,10 +44,8 @@ from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_e
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.moves import Moves
-from kafkakit.reassign.act.plan_state import PlanReader
+from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.rounds import RoundScheduler
-from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
 from kafkakit.reassign.act.undo import Undo, in_flight
 from kafkakit.reassign.act.window import AbortRequestedError, Window
 from kafkakit.reassign.show.run import render_changes, stop_words
@@ -87,23 +84,12 @@ class Run:
         self._journal, self._reporter, self._request = journal, reporter, request
         self._leftovers = leftovers
         self._requests = requests or ReceivedRequests(None, None, reporter)
-        self._retrier = Retrier(clock, reporter, request.patience_s)
-        self._reader = ClusterReader(admin, clock, self._retrier)
-        self._throttles = Throttles(admin, clock, journal, reporter, self._retrier)
-        self._moves = Moves(admin, clock, journal, self._retrier, self._reader)
-        self._dirs = LogDirs(admin, journal, reporter, self._retrier)
-        self._window = Window(
-            clock, reporter, self._reader, self._moves, self._throttles, self._dirs, self._requests, request
-        )
-        self._problems = self._window.problems
-        self._plan_reader = PlanReader(plan, clock, self._reader, self._dirs, journal)
-        inputs = ScheduleInputs(admin, clock, self._retrier)
-        self._scheduler = RoundScheduler(
-            plan, clock, inputs, self._window, self._plan_reader, journal, reporter, request
-        )
-        self._undo = Undo(
-            clock, journal, reporter, self._reader, self._moves, self._dirs, self._plan_reader, self._problems
-        )
+        parts = RunParts(plan, admin, clock, journal, reporter, request)
+        self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
+        self._problems = parts.problems
+        self._window = Window(parts, self._requests)
+        self._scheduler = RoundScheduler(parts, self._window)
+        self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
         self._direction = Direction.APPLY  # becomes an abort when somebody asks for that
 
@@ -136,7 +122,7 @@ class Run:
         return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
 
     def resume(self) -> Outcome:
-        """Go on with the run that was begun last, in its direction; raises `RefusedError` when there is none."""
+        """Resume the run that was begun last, in its direction; raises `RefusedError` when there is none."""
         state = self._journal.state
         if not state.runs:
             raise RefusedError(
@@ -172,7 +158,7 @@ class Run:
         elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
             names = listed([str(s.move.key) for s in foreign])
             raise RefusedError(
-                f"{len(foreign)} planned partitions were changed by somebody else: {names}",
+                f"{len(foreign)} planned partitions were changed by another process: {names}",
                 hint="undo the others with --allow-drift, which leaves these alone",
             )
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
@@ -181,7 +167,7 @@ class Run:
         state = self._journal.state
         if state.paused and state.unsettled:
             raise RefusedError(
-                "the run of this plan is paused", hint=f"let it go on: {self._request.commands.line('continue')}"
+                "the run of this plan is paused", hint=f"to continue it: {self._request.commands.line('continue')}"
             )
 
     def _settle_journal(self, direction: Direction) -> None:
@@ -208,7 +194,7 @@ class Run:
             live, assessment, _, _ = self._decide(direction)
         started, self._direction = self._clock.monotonic(), direction
         try:
-            self._leftovers.lift(live, self._request.patience_s)
+            self._leftovers.lift(live, self._request.retry_limit_s)
             self._journal.check(What.START, self._start_data(direction, rates))
             verdict = self._carry(direction, rates)
             direction = self._direction
@@ -217,8 +203,8 @@ class Run:
             raise self._interrupted(self._direction) from None
         except LeaseLostError as error:
             raise TryLaterError(
-                f"{error.message}; this run does nothing more: its moves go on by themselves, its throttles stay set",
-                hint=f"go on: {self._request.commands.run(self._direction)}",
+                f"{error.message}; this run stops here: its moves continue on the brokers, its throttles stay set",
+                hint=f"to resume: {self._request.commands.run(self._direction)}",
             ) from error
         except TryLaterError as error:
             raise TryLaterError(
@@ -228,7 +214,7 @@ class Run:
         except KafkakitError as error:  # the journal cannot be written, say
             raise OperationFailedError(
                 f"{error.message}; the run stopped, its moves may still run and its throttles may be set",
-                hint=f"go on: {self._request.commands.run(self._direction)}",
+                hint=f"to resume: {self._request.commands.run(self._direction)}",
             ) from error
         return self._outcome(
             direction, verdict, live, assessment, seconds=self._clock.monotonic() - started, rates=self._window.rates
@@ -244,7 +230,7 @@ class Run:
     ) -> None:
         """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
         require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
-        self._leftovers.require_idle(live, self._request.patience_s)
+        self._leftovers.require_idle(live, self._request.retry_limit_s)
         for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
             self._reporter.say(line)
         if inside:
@@ -302,9 +288,7 @@ class Run:
         """Give leadership to the first replicas, where they are in sync."""
         undone = direction is Direction.ROLLBACK
         self._undo.elect(to_elect(self._plan_reader.look()[1], undone=undone))
-        deadline = self._clock.monotonic() + SETTLE_S
-        while to_elect(self._plan_reader.look()[1], undone=undone) and self._clock.monotonic() < deadline:
-            self._clock.sleep(0.5)
+        wait_until(self._clock, SETTLE_S, lambda: not to_elect(self._plan_reader.look()[1], undone=undone))
 
     def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""
@@ -322,7 +306,7 @@ class Run:
             self._problems += dir_problems(self._dirs.look(self._plan_reader.inside(direction, live)))
         moving = len(in_flight(assessment)) + len(self._dirs.on_the_way(self._journal.state.dirs_sent, live))
         if moving:
-            self._problems.append(f"moves that stay on the cluster and go on without a throttle: {moving}")
+            self._problems.append(f"moves that stay on the cluster and continue without a throttle: {moving}")
         between = assessment.having(MoveState.BETWEEN) if direction is Direction.ABORT else ()
         if between:
             names = listed([str(s.move.key) for s in between])
@@ -350,12 +334,14 @@ class Run:
             if not moving:
                 owed = self._throttles.lift(live)
                 left = f"still set: {'; '.join(owed)}" if owed else "no throttle is left"
-                return InterruptedRunError(f"stopped; no move of the plan is running, {left}", hint=f"go on: {resume}")
+                return InterruptedRunError(
+                    f"stopped; no move of the plan is running, {left}", hint=f"to resume: {resume}"
+                )
         except (KafkakitError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, KafkakitError) else "stopped again before they were looked at"
             return InterruptedRunError(
                 f"stopped; moves may still run on the cluster and throttles may be set ({why})",
-                hint=f"go on: {resume}",
+                hint=f"to resume: {resume}",
             )
         planned = len(self._plan.moves) + len(self._plan.dir_moves)
         message, hint = stop_words(direction, moving, planned, state, commands)

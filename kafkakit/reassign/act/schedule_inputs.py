@@ -64,7 +64,9 @@ class ScheduleInputs:
     def _min_isr(self, goals: Sequence[Goal], live: Live) -> dict[str, int]:
         """Each topic's smallest ISR that takes writes: its own setting, or what brokers use without one."""
         topics = sorted({g.key.topic for g in goals})
-        asked = next((b for b in sorted(live.brokers) if live.is_alive(b)), None)
-        usual = self.settings([asked], [MIN_ISR]).get(asked, {}).get(MIN_ISR, "1") if asked is not None else "1"
+        requested = next((b for b in sorted(live.brokers) if live.is_alive(b)), None)
+        usual = (
+            self.settings([requested], [MIN_ISR]).get(requested, {}).get(MIN_ISR, "1") if requested is not None else "1"
+        )
         own = self._retrier.call("reading topics", lambda: self._admin.dynamic_configs(ResourceKind.TOPIC, topics))
         return {t: int(own.get(t, {}).get(MIN_ISR, usual)) for t in topics}

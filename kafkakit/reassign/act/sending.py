@@ -5,12 +5,8 @@ from dataclasses import replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.retrier import ClusterReader
-from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.log_dir_moves import DirWork
-from kafkakit.execution.decide.outcome import Request
 from kafkakit.execution.decide.precheck import Live, ids, listed
 from kafkakit.execution.decide.progress import Look, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited
@@ -26,8 +22,7 @@ from kafkakit.execution.decide.run_state import (
     work_of,
 )
 from kafkakit.execution.decide.schedule.work import Rates, StepKind
-from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.moves import Moves
+from kafkakit.reassign.act.parts import RunParts
 
 ROUNDS = 20  # times that what may start is asked for in one tick, while some of it is held back
 
@@ -37,18 +32,10 @@ Dirs = Mapping[int, BrokerLogDirs]
 class Sending:
     """Sends what may start; `held` are the steps that could start but for a reason of their own, by reason."""
 
-    def __init__(
-        self,
-        reporter: Reporter,
-        reader: ClusterReader,
-        moves: Moves,
-        throttles: Throttles,
-        dirs: LogDirs,
-        request: Request,
-        problems: list[str],
-    ) -> None:
-        self._reporter, self._reader, self._request, self._problems = reporter, reader, request, problems
-        self._moves, self._throttles, self._dirs = moves, throttles, dirs
+    def __init__(self, parts: RunParts) -> None:
+        self._reporter, self._reader, self._request = parts.reporter, parts.reader, parts.request
+        self._problems, self._moves = parts.problems, parts.moves
+        self._throttles, self._dirs = parts.throttles, parts.dirs
         self.submitted = 0
         self.held: dict[str, list[TopicPartition]] = {}
         self.waits_for_others = False
@@ -83,7 +70,7 @@ class Sending:
         return round_state, len(round_state.flying) + len(round_state.done) - before
 
     def _heed_others(self, round_state: RoundState, live: Live, ours: Lists) -> RoundState:
-        """Moves of somebody else on partitions that wait: they are waited for, or these partitions are given up."""
+        """Moves of another process on partitions that wait: they are waited for, or these partitions are given up."""
         waiting = {
             round_state.schedule.steps[n].key for n in round_state.waiting if round_state.schedule.steps[n].target
         }
@@ -94,10 +81,10 @@ class Sending:
         if self._request.wait_for_others:
             self.waits_for_others = True
             for key in sorted(foreign):
-                self._hold("waiting for the end of a move that somebody else makes", key)
+                self._hold("waiting for the end of a move that another process makes", key)
             return round_state
         for key, target in sorted(foreign.items()):
-            self._problems.append(f"{key} is being moved to {ids(target)} by somebody else; it is left alone")
+            self._problems.append(f"{key} is being moved to {ids(target)} by another process; it is left alone")
         return settle(round_state, keys=foreign.keys())
 
     def _note_others(self, round_state: RoundState, live: Live) -> None:

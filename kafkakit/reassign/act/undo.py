@@ -3,38 +3,24 @@
 from collections.abc import Sequence
 
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.log_dir_moves import LogDirs
-from kafkakit.execution.act.retrier import ClusterReader
-from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.retrier import wait_until
 from kafkakit.execution.decide.goals import reorder_goals, rollback_goals
 from kafkakit.execution.decide.outcome import Direction
 from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, MoveStatus
 from kafkakit.execution.decide.progress import SETTLE_S
 from kafkakit.execution.decide.verdict import wants_election
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.moves import Moves
-from kafkakit.reassign.act.plan_state import PlanReader
+from kafkakit.reassign.act.parts import RunParts
 
 ELECT_GROUP = 50
 
 
 class Undo:
-    """Cancels a plan's moves; `problems` collects those that do not let themselves be cancelled."""
+    """Cancels a plan's moves; those that do not let themselves be cancelled become problems."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        journal: RunJournal,
-        reporter: Reporter,
-        reader: ClusterReader,
-        moves: Moves,
-        dirs: LogDirs,
-        plan_reader: PlanReader,
-        problems: list[str],
-    ) -> None:
-        self._clock, self._journal, self._reporter, self._problems = clock, journal, reporter, problems
-        self._reader, self._moves, self._dirs, self._plan_reader = reader, moves, dirs, plan_reader
+    def __init__(self, parts: RunParts) -> None:
+        self._clock, self._journal, self._reporter = parts.clock, parts.journal, parts.reporter
+        self._problems, self._reader, self._moves = parts.problems, parts.reader, parts.moves
+        self._dirs, self._plan_reader = parts.dirs, parts.plan_reader
 
     def cancel_running(self, direction: Direction) -> frozenset[TopicPartition]:
         """Cancel what the plan has in flight; an abort then puts the order back that Kafka lost by it.
@@ -74,12 +60,8 @@ class Undo:
         for replica, error in sorted(self._dirs.stay(moving).items()):
             name = f"{replica.topic}-{replica.partition} on broker {replica.broker}"
             self._problems.append(f"the move of {name} to another log dir cannot be cancelled now: {error}")
-        deadline = self._clock.monotonic() + SETTLE_S
-        while self._clock.monotonic() < deadline:
-            still = self._dirs.on_the_way(self._journal.state.dirs_sent, live)
-            if moving.keys().isdisjoint(still):
-                break
-            self._clock.sleep(0.5)
+        sent = self._journal.state.dirs_sent
+        wait_until(self._clock, SETTLE_S, lambda: moving.keys().isdisjoint(self._dirs.on_the_way(sent, live)))
 
     def _put_back(self, assessment: Assessment) -> None:
         """Submit the recorded lists of partitions whose order a cancel of ours lost; no data moves."""
@@ -89,12 +71,12 @@ class Undo:
         refused = self._moves.submit(goals)
         self._problems += [f"{key}: its order could not be put back: {error}" for key, error in sorted(refused.items())]
         wanted = {g.key: g.target for g in goals if g.key not in refused}
-        deadline = self._clock.monotonic() + SETTLE_S
-        while self._clock.monotonic() < deadline:
+
+        def is_back() -> bool:
             states = self._reader.live({k.topic for k in wanted}).states
-            if all(states[k].replicas == target for k, target in wanted.items() if k in states):
-                break
-            self._clock.sleep(0.5)
+            return all(states[k].replicas == target for k, target in wanted.items() if k in states)
+
+        wait_until(self._clock, SETTLE_S, is_back)
         statuses = self._plan_reader.look()[1].statuses
         self.elect([s.move.key for s in statuses if s.move.key in wanted and s.live and wants_election(s.live)])
 

@@ -22,7 +22,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
     An access without a token may not: another process works on the cluster, and its throttles are in use.
     """
     admin, clock = access.admin, access.clock
-    retrier = Retrier(clock, reporter, request.patience_s)
+    retrier = Retrier(clock, reporter, request.retry_limit_s)
     reader = ClusterReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
     live = reader.live(topics)

@@ -7,12 +7,9 @@ from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.retrier import ClusterReader, RunReporter, why
-from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.act.retrier import RunReporter, why
 from kafkakit.execution.decide.log_dir_moves import DirLook, look_at_dirs
-from kafkakit.execution.decide.outcome import Request
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.progress import (
     DEAD_GRACE_S,
@@ -27,9 +24,7 @@ from kafkakit.execution.decide.progress import (
 from kafkakit.execution.decide.rates import rate_words
 from kafkakit.execution.decide.run_state import Context, RoundState, settle
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.ports.clock import Clock
-from kafkakit.ports.reporter import Reporter
-from kafkakit.reassign.act.moves import Moves
+from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.sending import Sending
 
 ELECT_GROUP = 50
@@ -62,22 +57,12 @@ class AbortRequestedError(Exception):
 class Window:
     """Carries schedules out; `problems` collects what went wrong with single partitions."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        reporter: Reporter,
-        reader: ClusterReader,
-        moves: Moves,
-        throttles: Throttles,
-        dirs: LogDirs,
-        requests: ReceivedRequests,
-        request: Request,
-    ) -> None:
-        self._clock, self._reporter, self._reader, self._request = clock, reporter, reader, request
-        self._moves, self._throttles, self._dirs, self._requests = moves, throttles, dirs, requests
-        self._run_reporter = RunReporter(reporter)
-        self.problems: list[str] = []
-        self._sending = Sending(reporter, reader, moves, throttles, dirs, request, self.problems)
+    def __init__(self, parts: RunParts, requests: ReceivedRequests) -> None:
+        self._clock, self._reporter, self._request = parts.clock, parts.reporter, parts.request
+        self._reader, self._moves, self._throttles, self._dirs = parts.reader, parts.moves, parts.throttles, parts.dirs
+        self._requests, self.problems = requests, parts.problems
+        self._run_reporter = RunReporter(parts.reporter)
+        self._sending = Sending(parts)
         self.copied_bytes = 0
         self.dirs_moved = 0
         self.rates: Rates | None = None
@@ -108,9 +93,9 @@ class Window:
                     self._throttles.impose_rates(list(round_state.moves.values()), self.rates, live)
                 seen, inside = self._judge(round_state, live, dirs, before)
                 now = self._clock.monotonic()
-                told = replace(seen, copied_bytes=memory.finished_bytes + seen.copied_bytes)
-                memory.watch = follow(memory.watch, told, now, stall_timeout_s=self._request.stall_timeout_s)
-                self.copied_bytes = copied_before + told.copied_bytes
+                counted_all = replace(seen, copied_bytes=memory.finished_bytes + seen.copied_bytes)
+                memory.watch = follow(memory.watch, counted_all, now, stall_timeout_s=self._request.stall_timeout_s)
+                self.copied_bytes = copied_before + counted_all.copied_bytes
                 round_state = self._fold(round_state, seen, inside, live, dirs, memory)
                 self._heed(round_state, live, memory)
                 sent = 0
@@ -154,7 +139,7 @@ class Window:
     def _fold(
         self, round_state: RoundState, seen: Look, inside: DirLook, live: Live, dirs: Dirs, memory: _Tick
     ) -> RoundState:
-        """Take off what arrived, vanished, or was taken away by somebody else; lift the throttle of what arrived."""
+        """Take off what arrived, vanished, or was taken away by another process; lift the throttle of what arrived."""
         arrived = {n: g for n, g in round_state.moves.items() if g.key in seen.done}
         lost = [g.key for g in round_state.moves.values() if g.key in seen.gone]
         withdrawn = [g.key for g in round_state.moves.values() if g.key in memory.watch.withdrawn]
@@ -162,7 +147,7 @@ class Window:
             self.problems.append(f"deleted during the run: {listed([str(k) for k in sorted(lost)])}")
         if withdrawn:
             names = listed([str(k) for k in sorted(withdrawn)])
-            self.problems.append(f"cancelled or changed by somebody else during the run: {names}")
+            self.problems.append(f"cancelled or changed by another process during the run: {names}")
         moved = {n: w for n, w in round_state.inside.items() if w in inside.done}
         failed = {n: w for n, w in round_state.inside.items() if w in inside.lost}
         for work in failed.values():
@@ -206,7 +191,9 @@ class Window:
             self._moves.note_pause(paused=request.paused, by=request.by)
             flying = counted(len(round_state.moves) + len(round_state.inside), "step")
             word = (
-                f"paused by {request.by}; {flying} in flight go on" if request.paused else f"continued by {request.by}"
+                f"paused by {request.by}; {flying} in flight continue"
+                if request.paused
+                else f"continued by {request.by}"
             )
             self._reporter.warn(word)
         if request.rates is not None and request.rates != self.rates:
@@ -239,8 +226,8 @@ class Window:
         if memory.idle_since_s is None:
             return
         words = self._sending.held_words()
-        patience = DEAD_GRACE_S if words else self._request.stall_timeout_s
-        if now - memory.idle_since_s >= patience:
+        wait_limit_s = DEAD_GRACE_S if words else self._request.stall_timeout_s
+        if now - memory.idle_since_s >= wait_limit_s:
             lack = "there is no room on the disks they go to"
             if self._sending.others:
                 lack = f"moves that are not ours ({listed([str(k) for k in self._sending.others])}) take their places"

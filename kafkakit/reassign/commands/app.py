@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
-from kafkakit.cli.run_options import Consent, RunOptions, ScheduleOptions, ThrottleOptions
+from kafkakit.cli.run_options import ExecutionOptions
 from kafkakit.reassign.commands.cleanup import cleanup
 from kafkakit.reassign.commands.control import abort, continue_run, pause
 from kafkakit.reassign.commands.listing import list_moves
@@ -18,22 +18,15 @@ from kafkakit.reassign.commands.throttle import throttle
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
 
-@app.command("apply", cls=KitCommand)
+@app.command("apply", cls=CliCommand)
 @with_option_groups
-def apply(
-    ctx: typer.Context,
-    plan_file: PlanFile,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
-    """Move replicas as the plan says, and make sure that they arrived.
+def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
+    """Carry out a plan, and verify that every replica arrived.
 
-    The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the
-    moves are put in an order that never fills a log dir, and the time they will take is told before the first
-    byte. The changes are shown and need a typed `yes`. Can be stopped at any time and run again: it resumes. A
-    second run of a finished plan does nothing. Every effect is journaled before it is made.
+    The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the moves
+    are put in an order that never fills a log dir, and the forecast time is shown before the first byte is copied.
+    The changes are shown and must be confirmed with a typed `yes`. It can be stopped at any time and run again: it
+    resumes. A second run of a finished plan does nothing. Every change is journaled before it is made.
 
     Examples:
 
@@ -41,22 +34,15 @@ def apply(
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
     """
-    _run(ctx, "apply", plan_file, consent, rates, schedule, running)
+    _run(ctx, "apply", plan_file, options)
 
 
-@app.command("resume", cls=KitCommand, short_help="Go on with a run that was stopped or killed.")
+@app.command("resume", cls=CliCommand, short_help="Resume a run that was stopped or killed.")
 @with_option_groups
-def resume(
-    ctx: typer.Context,
-    plan_file: PlanFile,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
-    """Go on with a run that was stopped or killed, in its direction, with its throttle.
+def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
+    """Resume a run that was stopped or killed, in its direction, with its throttle.
 
-    Refused when no run of the plan was begun here, and when it is paused (`reassign continue` lets it go on).
+    Refused when no run of the plan was started on this host, and when it is paused (use `reassign continue` then).
 
     Examples:
 
@@ -64,24 +50,17 @@ def resume(
     kafkakit --profile prod reassign resume p.json
     kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
     """
-    _run(ctx, "resume", plan_file, consent, rates, schedule, running)
+    _run(ctx, "resume", plan_file, options)
 
 
-@app.command("rollback", cls=KitCommand, short_help="Undo a plan: put every replica list back as it was.")
+@app.command("rollback", cls=CliCommand, short_help="Undo a plan: put every replica list back as it was.")
 @with_option_groups
-def rollback(
-    ctx: typer.Context,
-    plan_file: PlanFile,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
-    Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is
-    left as it is and named. The way back is ordered like the way there: no log dir is filled. Throttles of an
-    apply are removed.
+    Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is left as it
+    is and named. The moves are scheduled like those of an apply: no log dir is filled. Throttles of an apply are
+    removed.
 
     Examples:
 
@@ -89,20 +68,20 @@ def rollback(
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    _run(ctx, "rollback", plan_file, consent, rates, schedule, running)
+    _run(ctx, "rollback", plan_file, options)
 
 
-app.command("abort", cls=KitCommand, short_help="Stop a plan for good; leave finished moves.")(abort)
-app.command("pause", cls=KitCommand, short_help="Let a run start nothing new.")(pause)
-app.command("continue", cls=KitCommand)(continue_run)
+app.command("abort", cls=CliCommand, short_help="Cancel the running moves of a plan; keep finished ones.")(abort)
+app.command("pause", cls=CliCommand, short_help="Pause a run: it starts no new moves.")(pause)
+app.command("continue", cls=CliCommand)(continue_run)
 
 
-@app.command("verify", cls=KitCommand, short_help="Check that all is in place, in order and in sync.")
+@app.command("verify", cls=CliCommand, short_help="Check that all is in place, in order and in sync.")
 def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
-    Exits with 0 only then, and when no throttle of ours is left; with 1 otherwise. Throttles that a run
-    could not remove are removed here, once all moves are complete.
+    Exits with 0 if so and if no throttle of kafkakit is left, otherwise with 1. Throttles that a run could not
+    remove are removed here, once all moves are complete.
 
     Examples:
 
@@ -117,40 +96,32 @@ def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     from kafkakit.reassign.act.verify import verify as run_verify
     from kafkakit.reassign.show.run import outcome_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     plan = read_plan(plan_file)
-    request = run_request(kit, plan_file, plan.cluster_id, Consent())
-    with open_access(kit, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
-        journal, _ = plan_journal(plan, kit.settings.state_dir, access.clock)
-        outcome = run_verify(plan, access, journal, kit.output, request)
-    finish(kit, outcome_report(outcome))
+    request = run_request(cli, plan_file, plan.cluster_id, ExecutionOptions())
+    with open_access(cli, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
+        journal, _ = plan_journal(plan, cli.settings.state_dir, access.clock)
+        outcome = run_verify(plan, access, journal, cli.output, request)
+    finish(cli, outcome_report(outcome))
 
 
-app.command("status", cls=KitCommand, short_help="Show what moves, how fast, until when, and what stalls.")(status)
-app.command("list", cls=KitCommand, short_help="List the moves that run, by whomever, one a line.")(list_moves)
-app.command("throttle", cls=KitCommand, short_help="Change the throttle of the run at work.")(throttle)
-app.command("cleanup", cls=KitCommand, short_help="Remove throttles that runs on this host left behind.")(cleanup)
-app.command("simulate", cls=KitCommand, short_help="Play a plan on a simulated cluster, without touching it.")(simulate)
+app.command("status", cls=CliCommand, short_help="Show running moves: progress, rate, ETA and stalls.")(status)
+app.command("list", cls=CliCommand, short_help="List all running moves, one a line.")(list_moves)
+app.command("throttle", cls=CliCommand, short_help="Change the throttle of the active run.")(throttle)
+app.command("cleanup", cls=CliCommand, short_help="Remove throttles that runs on this host left behind.")(cleanup)
+app.command("simulate", cls=CliCommand, short_help="Simulate a plan without changing the cluster.")(simulate)
 
 
-def _run(
-    ctx: typer.Context,
-    verb: str,
-    plan_file: str,
-    consent: Consent,
-    rates: ThrottleOptions,
-    schedule: ScheduleOptions,
-    running: RunOptions,
-) -> None:
+def _run(ctx: typer.Context, verb: str, plan_file: str, options: ExecutionOptions) -> None:
     from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access
     from kafkakit.reassign.act.run import prepare_run
     from kafkakit.reassign.show.run import outcome_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     plan = read_plan(plan_file)
-    request = run_request(kit, plan_file, plan.cluster_id, consent, rates, schedule, running)
-    with open_access(kit, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=consent.dry_run) as access:
-        outcome = prepare_run(plan, request, access, kit.settings.state_dir, kit.output).carry_out(verb)
-    finish(kit, outcome_report(outcome))
+    request = run_request(cli, plan_file, plan.cluster_id, options)
+    with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=options.consent.dry_run) as access:
+        outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
+    finish(cli, outcome_report(outcome))

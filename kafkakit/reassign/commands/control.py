@@ -1,10 +1,10 @@
-"""`kafkakit reassign pause`, `continue` and `abort`: requested from the run at work, or recorded where none is."""
+"""`kafkakit reassign pause`, `continue` and `abort`: requested from the active run, or recorded where none is."""
 
 from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
 from kafkakit.cli.run_options import Consent
@@ -12,10 +12,10 @@ from kafkakit.reassign.commands.options import MaybePlan, RunWait
 
 
 def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
-    """Let a run start nothing new; what is in flight goes on, under its throttle.
+    """Pause a run: it starts no new moves; running ones continue, under their throttle.
 
-    The run at work is told and answers. Where none is at work, an unfinished run is marked: it stays paused until
-    `reassign continue`. Exits with 75 when the run at work does not answer in time, or is of another plan.
+    A running executor is requested to pause, and answers. If none is running, an unfinished run is marked: it stays
+    paused until `reassign continue`. Exits with 75 when the executor does not answer in time, or runs another plan.
 
     Examples:
 
@@ -27,9 +27,10 @@ def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m")
 
 
 def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
-    """Let a paused run go on.
+    """Continue a paused run.
 
-    The run at work goes on by itself. Where none is at work the mark is taken away, and `reassign resume` goes on.
+    A running executor continues at once. If none is running, the pause mark is removed, and `reassign resume`
+    continues the run.
 
     Examples:
 
@@ -42,10 +43,11 @@ def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait 
 
 @with_option_groups
 def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWait = "5m") -> None:
-    """Stop a plan for good: cancel its moves in flight, leave finished ones, take its throttles away.
+    """Abort a plan: cancel its running moves, keep finished ones, remove its throttles.
 
-    Lists that a cancel leaves in another order are put back in theirs; no data moves for that. A run at work is told
-    to end first, and waited for. What was finished stays; `reassign rollback` takes that back, too.
+    Replica lists that a cancellation leaves in another order get their old order back; no data moves for that. A
+    running executor is first requested to end, and the command waits for it. Finished moves stay; `reassign
+    rollback` undoes them, too.
 
     Examples:
 
@@ -56,53 +58,53 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
     from functools import partial
 
     from kafkakit.cli.plan_file import read_plan
-    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.run_options import ExecutionOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.abort import abort_plan
     from kafkakit.reassign.act.control import RunRequester
     from kafkakit.reassign.show.run import outcome_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
     plan = read_plan(plan_file)
-    request = run_request(kit, plan_file, plan.cluster_id, consent)
-    access = partial(open_access, kit, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
-    with open_session(kit, read_only=True) as session:
+    request = run_request(cli, plan_file, plan.cluster_id, ExecutionOptions(consent=consent))
+    access = partial(open_access, cli, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
+    with open_session(cli, read_only=True) as session:
         requester = RunRequester(
-            lambda: session.control, session.clock, kit.settings.state_dir, session.requester, wait_s=wait_s
+            lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
         outcome = abort_plan(
             plan,
             request,
             access,
             requester,
-            kit.output,
-            confirm_stop=lambda: consent.confirm(kit, "Stop the run at work and cancel its moves?"),
+            cli.output,
+            confirm_stop=lambda: consent.confirm(cli, "Stop the run at work and cancel its moves?"),
         )
-    finish(kit, outcome_report(outcome))
+    finish(cli, outcome_report(outcome))
 
 
 def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused: bool) -> None:
     from functools import partial
 
     from kafkakit.cli.plan_file import read_plan
-    from kafkakit.cli.run_options import run_request
+    from kafkakit.cli.run_options import ExecutionOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.control import RunRequester, set_paused
     from kafkakit.reassign.show.control import pause_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
     word = "pause" if paused else "continue"
-    with open_session(kit, read_only=True) as session:
+    with open_session(cli, read_only=True) as session:
         requester = RunRequester(
-            lambda: session.control, session.clock, kit.settings.state_dir, session.requester, wait_s=wait_s
+            lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
         path = plan_file or requester.plan_at_work(session.cluster_id, word)
         plan = read_plan(path)
-        commands = run_request(kit, path, plan.cluster_id, Consent()).commands
-        access = partial(open_access, kit, f"reassign {word}", cluster_id=plan.cluster_id)
+        commands = run_request(cli, path, plan.cluster_id, ExecutionOptions()).commands
+        access = partial(open_access, cli, f"reassign {word}", cluster_id=plan.cluster_id)
         result = set_paused(plan, commands, access, requester, paused=paused)
-    finish(kit, pause_report(path, result, paused=paused))
+    finish(cli, pause_report(path, result, paused=paused))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 
 
 def list_moves(
@@ -14,10 +14,10 @@ def list_moves(
     ours: Annotated[bool, typer.Option("--ours", help="Only moves that runs on this host sent.")] = False,
     foreign: Annotated[bool, typer.Option("--foreign", help="Only moves that no run on this host sent.")] = False,
 ) -> None:
-    """List the moves that run on the cluster, by whomever, one a line, with the run that sent each.
+    """List all running moves of the cluster, one a line, with the run that sent each.
 
-    Looks once, at the moving topics and their brokers only, so it is quick on any cluster. Prints nothing and exits
-    with 0 when nothing moves. Rates, reasons and everything else: `reassign status`.
+    Reads the moving topics and their brokers once, so it is quick on any cluster. Prints nothing and exits with 0
+    when nothing moves. `reassign status` shows rates, reasons and more.
 
     Examples:
 
@@ -30,12 +30,12 @@ def list_moves(
     from kafkakit.execution.act.status_loop import Observer
     from kafkakit.reassign.show.listing import chosen, list_report
 
-    kit = kit_of(ctx)
-    with open_session(kit, read_only=True) as session:
-        runs = KnownRuns(kit.settings.state_dir, session.cluster_id)
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        runs = KnownRuns(cli.settings.state_dir, session.cluster_id)
         observer = Observer(
-            session.admin, session.clock, runs, lambda: None, window_s=0.0, program=kit.program, whole=False
+            session.admin, session.clock, runs, lambda: None, window_s=0.0, program=cli.program, whole=False
         )
         view = observer.look()
     moves = chosen(view.moves, ours=ours, foreign=foreign)
-    finish(kit, list_report(view.cluster_id, moves, view.damaged))
+    finish(cli, list_report(view.cluster_id, moves, view.damaged))

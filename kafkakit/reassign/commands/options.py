@@ -17,12 +17,13 @@ ONCE_WINDOW_S = 12.0
 WATCH_WINDOW_S = 20.0
 
 RunWait = Annotated[
-    str, typer.Option("--wait", metavar="DURATION", help="How long the run at work may take to answer and to end.")
+    str,
+    typer.Option("--wait", metavar="DURATION", help="How long to wait until the running executor answers and ends."),
 ]
 MaybePlan = Annotated[
     str | None,
     typer.Argument(
-        metavar="PLAN", help="Plan file of the run; the run at work, or the only unfinished one, if not given."
+        metavar="PLAN", help="Plan file of the run; if not given, the active run, or the only unfinished one."
     ),
 ]
 
@@ -31,7 +32,7 @@ MaybePlan = Annotated[
 class WatchOptions:
     """How long and how often `status` looks."""
 
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep looking until nothing moves.")] = False
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until nothing moves.")] = False
     window: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +44,7 @@ class WatchOptions:
         ),
     ] = None
     interval: Annotated[
-        str, typer.Option("--interval", metavar="DURATION", help="The time between two looks of --watch.")
+        str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
     ] = "5s"
     metrics: Annotated[
         str | None,
@@ -91,7 +92,7 @@ class SimulationOptions:
         typer.Option("--order", metavar="ORDER", help="`schedule`, `plan` or `all-at-once`; repeat it to compare."),
     ] = None
     kill: Annotated[
-        list[str] | None, typer.Option("--kill", metavar="BROKER@TIME", help="Kill a broker so long after the start.")
+        list[str] | None, typer.Option("--kill", metavar="BROKER@TIME", help="Kill a broker this long after the start.")
     ] = None
     revive: Annotated[
         list[str] | None, typer.Option("--revive", metavar="BROKER@TIME", help="Start a dead broker again.")
@@ -100,12 +101,14 @@ class SimulationOptions:
         str,
         typer.Option(
             metavar="RATE",
-            help="What producers write to the whole cluster, shared out by partition size; retention deletes nothing.",
+            help="What producers write to the whole cluster, divided by partition size; retention deletes nothing.",
         ),
     ] = ""
-    line_rate: Annotated[str, typer.Option(metavar="RATE", help="What a broker's network carries each way.")] = "200MB"
+    line_rate: Annotated[str, typer.Option(metavar="RATE", help="Network bandwidth of a broker in each direction.")] = (
+        "200MB"
+    )
     efficiency: Annotated[
-        str, typer.Option(metavar="PERCENT", help="Share of a throttle that brokers reach in the long run.")
+        str, typer.Option(metavar="PERCENT", help="Share of a throttle that brokers reach on average.")
     ] = "80%"
     quota_window: Annotated[
         int, typer.Option("--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers.")

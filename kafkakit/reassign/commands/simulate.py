@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import PlanFile
 from kafkakit.cli.run_options import ScheduleOptions
@@ -26,11 +26,11 @@ def simulate(
     schedule: ScheduleOptions,
     snapshot: Snapshot = None,
 ) -> None:
-    """Play a plan on a simulated cluster: how long it takes, which log dir fills, what a dead broker does to it.
+    """Simulate a plan: how long it takes, which log dir fills up, what happens when a broker dies.
 
-    Changes nothing. Each throttle is played with each order: `schedule` is what apply would do, `plan` starts moves
-    in the plan's order without looking at disks, `all-at-once` sends everything at the start. Brokers keep
-    throttles as real ones do, with their bursts and stalls.
+    Changes nothing. Every throttle is simulated with every order: `schedule` is what apply would do, `plan` starts
+    moves in the plan's order without checking disks, `all-at-once` sends everything at the start. Brokers apply
+    throttles like real ones, with their bursts and stalls.
 
     Examples:
 
@@ -45,11 +45,11 @@ def simulate(
     from kafkakit.reassign.show.simulate import simulate_report
     from kafkakit.topicmappr.api_act import observe
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     request = options.request(schedule)
     plan = read_plan(plan_file)
-    with open_session(kit, read_only=True) as session:
+    with open_session(cli, read_only=True) as session:
         scene = build_scene(plan, observe(session, snapshot), request)
     check_faults(scene, request)
-    cases = play_cases(scene, request, kit.output)
-    finish(kit, simulate_report(cases, scene.notes, plain=kit.output.plain_stdout))
+    cases = play_cases(scene, request, cli.output)
+    finish(cli, simulate_report(cases, scene.notes, plain=cli.output.plain_stdout))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.reassign.commands.options import WatchOptions
 
 
 @with_option_groups
 def status(ctx: typer.Context, options: WatchOptions) -> None:
-    """Show what moves on the cluster, by whomever, how fast, until when, and what stands still and why.
+    """Show all running moves of the cluster: progress, rate, ETA, and what is stalled and why.
 
-    Of our runs: the time left now and the time promised, and what the run is doing. Also copies that change their
-    log dir inside a broker, throttles, counts of partitions that lack copies, and who may change the cluster now.
-    Where something moves, the command looks twice and takes the time between; with --watch it goes on until nothing
-    moves, and Ctrl-C ends the watching only. A tick reads the moving topics and their brokers, not the whole cluster;
-    the counts, and copies inside brokers, are read once a minute at most.
+    For runs of kafkakit it shows the time left now and as forecast at the start, and what the run is doing. It also
+    shows moves between log dirs, throttles, counts of under-replicated partitions, and which process may change the
+    cluster. While something moves, the command reads twice to measure rates; with --watch it continues until
+    nothing moves, and Ctrl-C ends only the watching. A tick reads the moving topics and their brokers, not the
+    whole cluster; counts, and moves between log dirs, are read once a minute at most.
 
     Examples:
 
@@ -41,31 +41,31 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     from kafkakit.reassign.show.status_text import render_screen, status_line, status_report
     from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
-    if options.metrics == "-" and kit.output.output_format is not OutputFormat.TEXT:
+    cli = cli_context(ctx)
+    if options.metrics == "-" and cli.output.output_format is not OutputFormat.TEXT:
         raise UsageError("--metrics - is a format of its own, without -o", hint="name a file for the metrics")
     window_s, interval_s, metrics_file = options.window_s, options.interval_s, options.metrics_file
     if 0 < window_s < QUIET_S:
-        kit.output.warn(f"copies come in lumps under a throttle: rates over less than {QUIET_S:g} s mean little")
+        cli.output.warn(f"copies come in lumps under a throttle: rates over less than {QUIET_S:g} s mean little")
 
     def write_metrics(view: StatusView) -> None:
         if metrics_file is not None:
             write_file(metrics_file, render_metrics(view).encode())
 
-    with open_session(kit, read_only=True) as session, kit.output.screen() as screen:
+    with open_session(cli, read_only=True) as session, cli.output.screen() as screen:
         observer = Observer(
             session.admin,
             session.clock,
-            KnownRuns(kit.settings.state_dir, session.cluster_id),
-            LeaseReader(lambda: session.control, session.cluster_id, life_of, kit.output).read,
+            KnownRuns(cli.settings.state_dir, session.cluster_id),
+            LeaseReader(lambda: session.control, session.cluster_id, life_of, cli.output).read,
             window_s=window_s,
-            program=kit.program,
+            program=cli.program,
         )
         if options.watch:
             view = watch_moves(
                 observer,
                 session.clock,
-                Retrier(session.clock, kit.output, PATIENCE_S),
+                Retrier(session.clock, cli.output, PATIENCE_S),
                 interval_s=interval_s,
                 after_look=write_metrics,
                 show=lambda view: screen.show(render_screen(view), status_line(view)),
@@ -73,4 +73,4 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
         else:
             view = look_once(observer, session.clock, window_s)
             write_metrics(view)
-    finish(kit, status_report(view, as_metrics=options.metrics == "-"))
+    finish(cli, status_report(view, as_metrics=options.metrics == "-"))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.run_options import ThrottleBroker, ThrottleDirs
 
 
@@ -16,8 +16,8 @@ def throttle(
         list[str],
         typer.Argument(
             metavar="[PLAN] RATE",
-            help="The rate for each broker and direction (20MB), `none` to lift the throttle, or `same` to change only "
-            "what the options name; before it the plan file, to make sure which run is meant.",
+            help="The rate for each broker and direction (20MB), `none` to remove the throttle, or `same` to change "
+            "only what the options name; a plan file before it selects the run.",
         ),
     ],
     throttle_broker: ThrottleBroker = None,
@@ -26,12 +26,13 @@ def throttle(
         str, typer.Option("--wait", metavar="DURATION", help="How long the running executor may take to answer.")
     ] = "1m",
 ) -> None:
-    """Change the throttle of the run at work, or of moves that an interrupted run left in flight.
+    """Change the throttle of the active run, or of moves that an interrupted run left running.
 
-    The executor is asked and takes the rates up at its next look; with none at work the rates are set here, and a
-    resumed run keeps them. A new rate for all drops earlier exceptions, log dirs keep theirs. Brokers average over
-    about 10 s: a higher rate begins with a burst of the difference times 10 s at line speed, a lower one with up to
-    10 s in which nothing is copied. Exits with 75 when the run does not answer in time.
+    A running executor is requested to apply the rates, and does so at its next tick; if none is running, this
+    command sets them, and a resumed run keeps them. A new rate for all brokers removes earlier exceptions, log dirs
+    keep their rate. Brokers average over about 10 s: a higher rate begins with a burst of the difference times 10 s
+    at line speed, a lower one with up to 10 s in which nothing is copied. Exits with 75 when the run does not
+    answer in time.
 
     Examples:
 
@@ -53,22 +54,22 @@ def throttle(
     from kafkakit.reassign.act.throttle import change_throttle
     from kafkakit.reassign.show.throttle import throttle_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     if len(words) > 2:
         raise UsageError(f"one plan file and one rate, not {len(words)} words", hint="kafkakit reassign throttle 40MB")
     request = read_request(words[-1], throttle_broker or [], throttle_dirs)
     if request.is_empty:
         raise UsageError("nothing to change", hint="name a rate, --throttle-broker or --throttle-dirs")
     wait_s = parse_duration(wait, "--wait")
-    state_dir = kit.settings.state_dir
-    with open_session(kit, read_only=True) as session:
+    state_dir = cli.settings.state_dir
+    with open_session(cli, read_only=True) as session:
         named = plan_journal(read_plan(words[0]), state_dir, session.clock)[0].name if len(words) == 2 else None
         result = change_throttle(
             request,
-            partial(open_access, kit, "reassign throttle"),
+            partial(open_access, cli, "reassign throttle"),
             RunRequester(lambda: session.control, session.clock, state_dir, session.requester, wait_s=wait_s),
             session.admin,
-            kit.output,
+            cli.output,
             journal=named,
         )
-    finish(kit, throttle_report(result))
+    finish(cli, throttle_report(result))

@@ -17,6 +17,7 @@ from kafkakit.execution.decide.throttle import (
     split_list,
 )
 from kafkakit.reassign.decide.leftovers import Fate, LeftByRun, Leftover, LeftRate
+from kafkakit.report.blocks import capped
 from kafkakit.report.report import Report
 
 COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
@@ -77,7 +78,7 @@ def plan_words(found: Leftover, *, unthrottle_running: bool) -> list[str]:
         lines += _run_words(run)
         if run.running:
             lines.append(
-                "    they are lifted all the same, the moves go on at full speed"
+                "    they are lifted all the same, the moves continue at full speed"
                 if unthrottle_running
                 else "    they stay; --unthrottle-running lifts them all the same"
             )
@@ -100,9 +101,8 @@ def render_cleanup(cleaned: Cleaned, *, unthrottle_running: bool) -> str:
     lines += [f"not read: {line}" for line in found.damaged]
     if found.strangers:
         lines.append("left alone, not set by runs of this host:")
-        lines += [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers[:SHOWN]]
-        if len(found.strangers) > SHOWN:
-            lines.append(f"  and {len(found.strangers) - SHOWN} more")
+        words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers]
+        lines += capped(words, str, SHOWN, "  and {} more")
     return "\n".join(lines) + "\n"
 
 
@@ -120,25 +120,16 @@ def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, 
                 "direction": r.direction,
                 "moves_running": list(r.running),
                 "rates": [
-                    {
-                        "broker": int(i.key.name),
-                        "key": i.key.key,
-                        "value": i.now,
-                        "back_to": i.earlier,
-                        "fate": i.fate.value,
-                    }
+                    {"broker": int(i.key.name), "key": i.key.key, "value": i.now, "back_to": i.earlier, "fate": i.fate}
                     for i in r.rates
                 ],
                 "lists": [
-                    {"topic": i.key.name, "key": i.key.key, "entries": list(i.entries), "fate": i.fate.value}
-                    for i in r.lists
+                    {"topic": i.key.name, "key": i.key.key, "entries": i.entries, "fate": i.fate} for i in r.lists
                 ],
             }
             for r in found.runs
         ],
-        "left_alone": [
-            {"kind": s.key.kind.value, "name": s.key.name, "key": s.key.key, "value": s.value} for s in found.strangers
-        ],
+        "left_alone": [{**s.key._asdict(), "value": s.value} for s in found.strangers],
         "left": list(cleaned.left),
         "damaged_journals": list(found.damaged),
         "next_commands": list(next_commands),

@@ -30,16 +30,9 @@ def list_report(cluster_id: str, moves: tuple[MoveView, ...], damaged: Iterable[
 
 def list_rows(moves: Iterable[MoveView]) -> tuple[tuple[object, ...], ...]:
     """One row a move, in `COLUMNS`."""
+    found = ((m.move, m) for m in moves)
     return tuple(
-        (
-            m.move.topic,
-            m.move.partition,
-            *(",".join(map(str, part)) for part in (m.move.target, m.move.adding, m.move.removing)),
-            m.copied_bytes,
-            m.total_bytes,
-            m.run,
-        )
-        for m in moves
+        (r.topic, r.partition, r.target, r.adding, r.removing, m.copied_bytes, m.total_bytes, m.run) for r, m in found
     )
 
 

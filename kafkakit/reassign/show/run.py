@@ -12,6 +12,7 @@ from kafkakit.execution.decide.precheck import Live, ids
 from kafkakit.execution.decide.rates import lifting_options, rate_words, rates_to_data
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.verdict import NOT_ALIVE, PartitionVerdict
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 
 SHOWN_CHANGES = 20
@@ -123,7 +124,7 @@ def _foretold(outcome: Outcome) -> str:
     error = eta_error_percent(outcome)
     if outcome.promise is None or error is None:
         return ""
-    return f" ({format_rough_time(outcome.promise.promised_s)} were foretold, ETA error {error:+.1f} %)"
+    return f" ({format_rough_time(outcome.promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
 
 
 def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
@@ -131,14 +132,14 @@ def stop_words(direction: Direction, moving: int, planned: int, state: RunState,
     message = f"stopped; {moving} of {planned} moves still run on the cluster"
     resume, undo = commands.run(direction), commands.run(Direction.ROLLBACK)
     if not state.throttled:
-        return message, f"go on: {resume}; undo: {undo}"
+        return message, f"to resume: {resume}; undo: {undo}"
     brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
     rate = f" of {rate_words(state.wanted).removesuffix(' per broker')}" if state.wanted else ""
     on = f" on brokers {brokers}" if brokers else ""
     without = " ".join([resume, *(lifting_options(state.wanted) if state.wanted else ("--throttle none",))])
     return (
         f"{message}, the throttle{rate} stays set{on} until the run is resumed",
-        f"go on: {resume}; without the throttle: {without}; undo: {undo}",
+        f"to resume: {resume}; without the throttle: {without}; undo: {undo}",
     )
 
 
@@ -185,25 +186,10 @@ def partition_data(verdict: PartitionVerdict) -> dict[str, object]:
         "topic": verdict.key.topic,
         "partition": verdict.key.partition,
         "state": verdict.word,
-        "complete": verdict.complete,
-        "replicas": list(verdict.replicas),
-        "wanted": list(verdict.wanted),
-        "leader": verdict.leader,
-        "out_of_sync": list(verdict.out_of_sync),
+        **attributes(verdict, "complete replicas wanted leader out_of_sync"),
     }
 
 
 def partition_rows(verdicts: Iterable[PartitionVerdict]) -> tuple[tuple[object, ...], ...]:
     """One row a partition, in `PARTITION_COLUMNS`."""
-    return tuple(
-        (
-            v.key.topic,
-            v.key.partition,
-            v.word.replace(" ", "-"),
-            ",".join(str(b) for b in v.replicas),
-            ",".join(str(b) for b in v.wanted),
-            v.leader,
-            ",".join(str(b) for b in v.out_of_sync),
-        )
-        for v in verdicts
-    )
+    return tuple((*v.key, v.word.replace(" ", "-"), v.replicas, v.wanted, v.leader, v.out_of_sync) for v in verdicts)

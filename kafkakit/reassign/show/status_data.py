@@ -2,6 +2,7 @@
 
 from kafkakit.execution.decide.status.runs import RunView, eta_of
 from kafkakit.execution.decide.status.state import CopyState, CopyView, InsideView, MoveView, StatusView, list_sizes
+from kafkakit.report.blocks import attributes
 
 COPY_COLUMNS = (
     "topic",
@@ -48,23 +49,15 @@ def move_data(item: MoveView) -> dict[str, object]:
         "partition": move.partition,
         "run": item.run or None,
         "ours": bool(item.run),
-        "target": list(move.target),
-        "replicas": list(move.replicas),
-        "adding": list(move.adding),
-        "removing": list(move.removing),
-        "leader": item.leader,
-        "copied_bytes": item.copied_bytes,
-        "total_bytes": item.total_bytes,
+        **attributes(move, "target replicas adding removing"),
+        **attributes(item, "leader copied_bytes total_bytes"),
         "bytes_per_s": _rounded(item.bytes_per_s),
         "eta_seconds": _rounded(eta_of(item.missing_bytes, item.bytes_per_s)),
         "stalled": item.stalled,
         "waits_for": [c.broker for c in item.copies if c.stall and c.stall.cause.value.endswith("destination")],
         "copies": [
             {
-                "broker": c.broker,
-                "state": c.state.value,
-                "copied_bytes": c.copied_bytes,
-                "total_bytes": c.total_bytes,
+                **attributes(c, "broker state copied_bytes total_bytes"),
                 "bytes_per_s": _rounded(c.bytes_per_s),
                 "reason": c.stall.cause.value if c.stall else None,
             }
@@ -100,14 +93,9 @@ def _rows_of(item: MoveView) -> list[tuple[object, ...]]:
 
 def _inside_data(item: InsideView) -> dict[str, object]:
     return {
-        "topic": item.replica.topic,
-        "partition": item.replica.partition,
-        "broker": item.replica.broker,
+        **attributes(item.replica, "topic partition broker"),
         "source_dir": item.source_dir or None,
-        "target_dir": item.target_dir,
-        "copied_bytes": item.copied_bytes,
-        "total_bytes": item.total_bytes,
-        "offset_lag": item.offset_lag,
+        **attributes(item, "target_dir copied_bytes total_bytes offset_lag"),
         "run": item.run or None,
         "bytes_per_s": _rounded(item.bytes_per_s),
     }
@@ -117,13 +105,7 @@ def _run_data(run: RunView) -> dict[str, object]:
     promise = run.promise
     return {
         "plan": run.plan_path,
-        "direction": run.direction,
-        "journal": run.journal,
-        "doing": run.doing,
-        "working": run.working,
-        "paused": run.paused,
-        "moves": run.moves,
-        "left_bytes": run.left_bytes,
+        **attributes(run, "direction journal doing working paused moves left_bytes"),
         "bytes_per_s": _rounded(run.bytes_per_s),
         "eta_seconds": _rounded(run.eta_s),
         "promised_eta_seconds": _rounded(run.promised_s),
@@ -164,9 +146,7 @@ def _health_data(view: StatusView) -> dict[str, object] | None:
     return {
         "counted_at": health.at,
         "total": health.partitions,
-        "under_replicated": health.under_replicated,
-        "under_min_isr": health.under_min_isr,
-        "offline": health.offline,
+        **attributes(health, "under_replicated under_min_isr offline"),
     }
 
 
@@ -178,9 +158,7 @@ def _lease_data(view: StatusView) -> dict[str, object] | None:
     return {
         "held": lease.is_held,
         "holder": None if holder is None else str(holder),
-        "token": lease.record.token,
-        "taken_at": lease.record.taken_at,
-        "renewed_at": lease.record.renewed_at,
+        **attributes(lease.record, "token taken_at renewed_at"),
     }
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
 from kafkakit.sandbox.commands.demo import demo
 from kafkakit.sandbox.commands.load import load
@@ -14,7 +14,7 @@ from kafkakit.sandbox.decide.spec import KRAFT_VERSION, ZOOKEEPER_VERSION, Mode,
 app = new_group("Run a real local Kafka cluster to try things on.")
 
 
-@app.command("up", cls=KitCommand)
+@app.command("up", cls=CliCommand)
 def up(
     ctx: typer.Context,
     brokers: Annotated[int, typer.Option("--brokers", help="Number of brokers; their ids are 1001 and up.")] = 3,
@@ -43,8 +43,8 @@ def up(
 ) -> None:
     """Start a cluster, wait until every broker is registered and unfenced, and write a profile of its name.
 
-    One that runs already is left as it is; with a larger --brokers it gets that many brokers more. On a
-    failure or Ctrl-C nothing that was started stays running.
+    A running cluster is left as it is, but a larger --brokers adds brokers. After a failure or Ctrl-C no process
+    that was started stays running.
     """
     from kafkakit.config.read.settings import open_profiles
     from kafkakit.sandbox import lifecycle
@@ -54,7 +54,7 @@ def up(
     from kafkakit.sandbox.watch import node_statuses
     from kafkakit.wiring import this_machine
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     spec = build_spec(
         name=name,
         brokers=brokers,
@@ -64,17 +64,17 @@ def up(
         mode=mode,
         secure=secure,
     )
-    machine, store = this_machine(kit.folders.cache), store_of(name, kit.folders.state, kit.folders.config)
-    defined = open_profiles(kit.given, lambda _: None).files.profile_names().get(name)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
+    defined = open_profiles(cli.given, lambda _: None).files.profile_names().get(name)
     store.refuse_taken_name(defined.path if defined else None)
-    grown = grow(machine, store, spec, kit.output)
-    state, started = (grown, True) if grown else lifecycle.up(machine, store, spec, kit.output)
+    grown = grow(machine, store, spec, cli.output)
+    state, started = (grown, True) if grown else lifecycle.up(machine, store, spec, cli.output)
     if not started:
-        kit.output.say(f"sandbox {name} runs already")
-    finish(kit, up_report(state, node_statuses(machine, store, state), str(store.profile_file(name))))
+        cli.output.say(f"sandbox {name} runs already")
+    finish(cli, up_report(state, node_statuses(machine, store, state), str(store.profile_file(name))))
 
 
-@app.command("down", cls=KitCommand)
+@app.command("down", cls=CliCommand)
 def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     """Stop the cluster's processes and delete its data, its secrets and its profile."""
     from kafkakit.sandbox import lifecycle
@@ -82,38 +82,38 @@ def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
     from kafkakit.sandbox.show import down_report
     from kafkakit.wiring import this_machine
 
-    kit = kit_of(ctx)
-    machine, store = this_machine(kit.folders.cache), store_of(name, kit.folders.state, kit.folders.config)
-    finish(kit, down_report(name, lifecycle.down(machine, store)))
+    cli = cli_context(ctx)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
+    finish(cli, down_report(name, lifecycle.down(machine, store)))
 
 
-@app.command("status", cls=KitCommand)
+@app.command("status", cls=CliCommand)
 def status(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Show each process of the cluster: pid, address, rack, what the cluster says of it, and its log."""
+    """Show each process of the cluster: pid, address, rack, its state in the cluster, and its log."""
     from kafkakit.sandbox import lifecycle
     from kafkakit.sandbox.folders import store_of
     from kafkakit.sandbox.show import status_report
     from kafkakit.sandbox.watch import node_statuses
     from kafkakit.wiring import this_machine
 
-    kit = kit_of(ctx)
-    machine, store = this_machine(kit.folders.cache), store_of(name, kit.folders.state, kit.folders.config)
+    cli = cli_context(ctx)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     state = lifecycle.loaded(store)
-    finish(kit, status_report(state, node_statuses(machine, store, state), str(store.profile_file(name))))
+    finish(cli, status_report(state, node_statuses(machine, store, state), str(store.profile_file(name))))
 
 
-@app.command("env", cls=KitCommand)
+@app.command("env", cls=CliCommand)
 def env(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Print shell lines that point this shell at the cluster: eval "$(kafkakit sandbox env)"."""
+    """Print shell commands that select the cluster in this shell: eval "$(kafkakit sandbox env)"."""
     from kafkakit.sandbox import lifecycle
     from kafkakit.sandbox.folders import store_of
     from kafkakit.sandbox.show import env_report
 
-    kit = kit_of(ctx)
-    finish(kit, env_report(lifecycle.loaded(store_of(name, kit.folders.state, kit.folders.config))))
+    cli = cli_context(ctx)
+    finish(cli, env_report(lifecycle.loaded(store_of(name, cli.folders.state, cli.folders.config))))
 
 
-@app.command("kill", cls=KitCommand)
+@app.command("kill", cls=CliCommand)
 def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Kill a broker with SIGKILL, as a crash would; its data stays."""
     from kafkakit.sandbox import lifecycle
@@ -121,12 +121,12 @@ def kill(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> Non
     from kafkakit.sandbox.show import kill_report
     from kafkakit.wiring import this_machine
 
-    kit = kit_of(ctx)
-    machine, store = this_machine(kit.folders.cache), store_of(name, kit.folders.state, kit.folders.config)
-    finish(kit, kill_report(broker, lifecycle.kill(machine, store, broker)))
+    cli = cli_context(ctx)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
+    finish(cli, kill_report(broker, lifecycle.kill(machine, store, broker)))
 
 
-@app.command("restart", cls=KitCommand)
+@app.command("restart", cls=CliCommand)
 def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Start a dead broker, or stop and start a live one, and wait until it is registered and unfenced."""
     from kafkakit.sandbox import lifecycle
@@ -134,10 +134,10 @@ def restart(ctx: typer.Context, broker: BrokerId, name: Name = DEFAULT_NAME) -> 
     from kafkakit.sandbox.show import restart_report
     from kafkakit.wiring import this_machine
 
-    kit = kit_of(ctx)
-    machine, store = this_machine(kit.folders.cache), store_of(name, kit.folders.state, kit.folders.config)
-    finish(kit, restart_report(broker, lifecycle.restart(machine, store, broker, kit.output)))
+    cli = cli_context(ctx)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
+    finish(cli, restart_report(broker, lifecycle.restart(machine, store, broker, cli.output)))
 
 
-app.command("load", cls=KitCommand)(load)
-app.command("demo", cls=KitCommand)(demo)
+app.command("load", cls=CliCommand)(load)
+app.command("demo", cls=CliCommand)(demo)

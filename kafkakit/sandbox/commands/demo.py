@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.session import finish
 from kafkakit.sandbox.commands.options import ModeOption, SecureOption
 from kafkakit.sandbox.decide.spec import Mode, Secure
@@ -24,7 +24,7 @@ def demo(
     throttle: Annotated[str, typer.Option("--throttle", metavar="RATE", help="Throttle of the moves.")] = "20MB",
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox that the demo starts.")] = "demo",
 ) -> None:
-    """Start six brokers, kill one under load, plan and apply its replacement, and count that nothing was lost.
+    """Start six brokers, kill one under load, plan and apply its replacement, and verify that no record was lost.
 
     Each command is shown before it runs. The cluster is removed at the end, also after Ctrl-C.
     """
@@ -36,14 +36,14 @@ def demo(
     from kafkakit.sandbox.show import demo_report
     from kafkakit.wiring import open_admin, open_data, system_clock
 
-    kit = kit_of(ctx)
-    refuse_existing(store_of(name, kit.folders.state, kit.folders.config))
+    cli = cli_context(ctx)
+    refuse_existing(store_of(name, cli.folders.state, cli.folders.config))
     environment = demo_environment(read_environment())
 
     def connect() -> "tuple[ClusterAdmin, DataPlane]":
-        settings = load_settings(Given(profile=name), environment, warn=kit.output.warn, input_allowed=False)
+        settings = load_settings(Given(profile=name), environment, warn=cli.output.warn, input_allowed=False)
         return open_admin(settings), open_data(settings)
 
     request = DemoRequest(name=name, mode=mode, secure=secure, data=data, throttle=throttle)
-    tools = DemoTools(clock=system_clock(), reporter=kit.output, environment=environment, connect=connect)
-    finish(kit, demo_report(run_demo(request, tools)))
+    tools = DemoTools(clock=system_clock(), reporter=cli.output, environment=environment, connect=connect)
+    finish(cli, demo_report(run_demo(request, tools)))

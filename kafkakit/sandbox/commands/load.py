@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.session import finish
 from kafkakit.sandbox.commands.options import DEFAULT_NAME, Name
 
@@ -21,10 +21,10 @@ def load(
     replication: Annotated[
         int | None, typer.Option("--replication", help="Copies of each partition; 3, or less with fewer brokers.")
     ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", help="How topic names begin.")] = "load",
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the topic names.")] = "load",
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Make topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
+    """Create topics of very different sizes, unevenly spread over the brokers, and fill them with real data."""
     from kafkakit.core.quantities import format_bytes
     from kafkakit.sandbox import lifecycle
     from kafkakit.sandbox.decide.workload import build_request, plan_load
@@ -33,8 +33,8 @@ def load(
     from kafkakit.sandbox.show import load_report
     from kafkakit.wiring import open_data_of, this_machine
 
-    kit = kit_of(ctx)
-    machine, store = this_machine(kit.folders.cache), store_of(name, kit.folders.state, kit.folders.config)
+    cli = cli_context(ctx)
+    machine, store = this_machine(cli.folders.cache), store_of(name, cli.folders.state, cli.folders.config)
     state = lifecycle.loaded(store)
     request = build_request(
         topics=topics,
@@ -48,6 +48,6 @@ def load(
     loads = plan_load(request, {node.id: node.rack or "" for node in state.layout.brokers})
     servers, security = state.layout.bootstrap_servers, lifecycle.admin_security(state, store)
     label = f"writing {format_bytes(request.data_bytes)} to {topics} topics"
-    with closing(machine.open_admin(servers, security)) as admin, kit.output.progress(label) as progress:
+    with closing(machine.open_admin(servers, security)) as admin, cli.output.progress(label) as progress:
         records = write_load(admin, open_data_of(servers, security), machine.clock, loads, seed, progress)
-    finish(kit, load_report(request, loads, records))
+    finish(cli, load_report(request, loads, records))

@@ -9,7 +9,7 @@ from kafkakit.sandbox.decide.spec import Mode, Secure
 DEFAULT_NAME = "sandbox"
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox, and the profile that it writes.")]
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id, such as 1001.")]
-ModeOption = Annotated[Mode, typer.Option("--mode", help="Who keeps the metadata.")]
+ModeOption = Annotated[Mode, typer.Option("--mode", help="Where the cluster's metadata is kept.")]
 SecureOption = Annotated[
     Secure, typer.Option("--secure", help="What clients need: certificates (tls), passwords (scram), or both.")
 ]

@@ -53,7 +53,7 @@ class Launch:
     use: ArchiveUse = ArchiveUse.NONE
 
     def options(self, class_list: str) -> tuple[str, ...]:
-        """The JVM's options for its class archive; a JVM that cannot use it goes on without (`-Xshare:auto`)."""
+        """The JVM's options for its class archive; a JVM that cannot use it continues without (`-Xshare:auto`)."""
         if self.use is ArchiveUse.READ:
             return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.archive}")
         return (f"-XX:DumpLoadedClassList={class_list}",) if self.use is ArchiveUse.RECORD else ()

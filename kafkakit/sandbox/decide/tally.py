@@ -21,11 +21,11 @@ class Tally:
 
 def tally(acknowledged: Iterable[int], read: Iterable[int]) -> Tally:
     """Compare what producers were told with what consumers saw; O(records)."""
-    told = set(acknowledged)
+    confirmed = set(acknowledged)
     seen: set[int] = set()
     repeated = count = 0
     for number in read:
         count += 1
         repeated += number in seen
         seen.add(number)
-    return Tally(acknowledged=len(told), read=count, repeated=repeated, lost=tuple(sorted(told - seen)))
+    return Tally(acknowledged=len(confirmed), read=count, repeated=repeated, lost=tuple(sorted(confirmed - seen)))

@@ -115,7 +115,7 @@ class CommitState:
 
 
 class Problem(StrEnum):
-    """Why a payload was not used; its reader goes on from the committed offset with an empty done set."""
+    """Why a payload was not used; its reader continues from the committed offset with an empty done set."""
 
     BAD_TEXT = "bad text"
     BAD_BODY = "bad body"

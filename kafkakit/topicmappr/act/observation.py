@@ -10,7 +10,7 @@ from kafkakit.core.documents import decode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.snapshot_rules import check_snapshot
-from kafkakit.core.storage_reading import SizesFrom
+from kafkakit.core.storage_reading import FROM_BROKERS
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.metrics import StorageMetrics
@@ -38,7 +38,7 @@ class ObservingSession(Protocol):
         """The machine's clock."""
         ...
 
-    def storage_metrics(self, source: SizesFrom, addresses: str, prefix: str) -> StorageMetrics:
+    def storage_metrics(self, source: str, addresses: str, prefix: str) -> StorageMetrics:
         """Sizes that a collector keeps."""
         ...
 
@@ -72,13 +72,13 @@ def observe(
 def observe_storage(session: ObservingSession, wanted: ClusterSource, *, sound_lists: bool = True) -> Observed:
     """Read the cluster (or the file) with sizes from where they are wanted.
 
-    The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. ZooKeeper is contacted for
-    `SizesFrom.ZOOKEEPER` only, and the brokers are not asked for sizes then. Raises `TryLaterError` for sizes that
+    The snapshot in the answer has the wanted sizes in it; `facts` go to `storage_of`. A collector is contacted only
+    where it is named, and the brokers are not asked for sizes then. Raises `TryLaterError` for sizes that
     are too old: collected ones after 60 minutes, those of a file only where an age is given, since it was named on
     purpose.
     """
     path = wanted.snapshot
-    if wanted.sizes_from is SizesFrom.BROKERS:
+    if wanted.sizes_from == FROM_BROKERS:
         snapshot = observe(session, path, sound_lists=sound_lists)
         facts = storage_facts(snapshot)
         if path is not None and wanted.metrics_age is not None:

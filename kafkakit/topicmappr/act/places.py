@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kafkakit.core.broker_list import BrokerList
 from kafkakit.core.errors import UsageError
-from kafkakit.core.storage_reading import SizesFrom
+from kafkakit.core.storage_reading import FROM_BROKERS
 from kafkakit.ports.reporter import Reporter
 
 
@@ -14,7 +14,7 @@ class ClusterSource:
     """A live cluster, or the file `snapshot`; its sizes with the oldest age allowed in minutes, kafka-kit's znodes."""
 
     snapshot: Path | None = None
-    sizes_from: SizesFrom = SizesFrom.BROKERS
+    sizes_from: str = FROM_BROKERS
     metrics_age: int | None = None
     zk_addr: str = "localhost:2181"
     zk_metrics_prefix: str = "topicmappr"

@@ -12,6 +12,7 @@ from kafkakit.core.quantities import parse_size
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import PlanDestination
 from kafkakit.topicmappr.commands.options import (
+    AllTopicsOptions,
     Brokers,
     HeadRoom,
     LocalityScoped,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 Band = Annotated[
     str,
     typer.Option(
-        metavar="PERCENT", help="Bring every broker within this part of its share of used space (5%), by capacity."
+        metavar="PERCENT",
+        help="Bring every broker within this percentage of its share of used space (5%), by capacity.",
     ),
 ]
 
@@ -56,26 +58,28 @@ class AddedBrokers(TargetBrokers):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BandGoal:
-    """The balance that new brokers are brought to."""
-
-    band: Band = field(default="10%", metadata=RECORDED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BalanceGoal:
     """What loads should look like in the end; nothing given: kafka-kit's thresholds."""
 
     band: Band = field(default="", metadata=RECORDED)
     free_range: Annotated[
-        str, typer.Option(metavar="SIZE", help="Bring free space on all brokers this close together (369GiB).")
+        str, typer.Option(metavar="SIZE", help="Largest difference in free space between two brokers (369GiB).")
     ] = field(default="", metadata=RECORDED)
     count_band: Annotated[
         str,
         typer.Option(
-            metavar="PERCENT", help="Bring every broker's count of replicas within this part of an equal share."
+            metavar="PERCENT", help="Bring every broker's count of replicas within this percentage of an equal share."
         ),
     ] = field(default="", metadata=RECORDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandGoal(BalanceGoal):
+    """The balance that new brokers are brought to."""
+
+    band: Band = field(default="10%", metadata=RECORDED)
+    free_range: str = field(default="", init=False)
+    count_band: str = field(default="", init=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +87,16 @@ class BalanceBudget:
     """What a balance may cost, and in what its cost is counted."""
 
     max_moved_bytes: Annotated[
-        str, typer.Option(metavar="SIZE", help="Copy no more than this; alone, the smallest range that it buys.")
+        str,
+        typer.Option(
+            metavar="SIZE", help="Copy no more than this; without a goal, reach the smallest range it allows."
+        ),
     ] = field(default="", metadata=RECORDED)
     max_moves: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Copy no more replicas; alone, the smallest range that it buys."),
+        typer.Option(
+            min=0, metavar="N", help="Copy no more replicas; without a goal, reach the smallest range it allows."
+        ),
     ] = field(default=None, metadata=recorded_as(word_of))
     minimize: MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
 
@@ -98,7 +107,9 @@ class Tolerances:
 
     tolerance: Annotated[
         float,
-        typer.Option(metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: decide."),
+        typer.Option(
+            metavar="FRACTION", help="How far sources and destinations may end from the mean; 0: chosen by the search."
+        ),
     ] = field(default=0.0, metadata=RECORDED)
     partition_limit: Annotated[
         int,
@@ -120,7 +131,7 @@ class Thresholds:
     storage_threshold_gb: Annotated[
         float | None,
         typer.Option(
-            metavar="GIB", help="Offload brokers with less free space than this; wins over --storage-threshold."
+            metavar="GIB", help="Offload brokers with less free space than this; overrides --storage-threshold."
         ),
     ] = field(default=None, metadata=recorded_as(word_of))
 
@@ -131,7 +142,9 @@ class MovingRules:
 
     partition_size_threshold: Annotated[
         int | None,
-        typer.Option(min=0, metavar="MIB", help="Leave smaller partitions alone: 512 when no goal is given, else 0."),
+        typer.Option(
+            min=0, metavar="MIB", help="Do not move partitions smaller than this: 512 when no goal is given, else 0."
+        ),
     ] = field(default=None, metadata=recorded_as(word_of))
     locality_scoped: LocalityScoped = field(default=False, metadata=RECORDED)
     min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
@@ -141,7 +154,7 @@ class MovingRules:
         typer.Option(
             min=0,
             metavar="N",
-            help="Mend replica sets until no more than this break the rack rule; else they may stay.",
+            help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
         ),
     ] = field(default=None, metadata=recorded_as(word_of))
     max_disk_use: MaxDiskUse = field(default="90%", metadata=RECORDED)
@@ -156,7 +169,7 @@ class DirBalance:
         str,
         typer.Option(
             metavar="PERCENT",
-            help="Also level the log dirs inside each broker to within this part of their shares (10%).",
+            help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
         ),
     ] = field(default="", metadata=RECORDED)
 
@@ -171,16 +184,16 @@ class Pins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalanceOptions:
-    """The groups of a balance; one that a command lacks is as one that was not given."""
+    """The groups of a balance."""
 
     brokers: TargetBrokers
     topics: TopicOptions
     goal: BalanceGoal
     budget: BalanceBudget
-    thresholds: Thresholds = Thresholds()
-    tolerances: Tolerances = Tolerances()
+    thresholds: Thresholds
+    tolerances: Tolerances
     rules: MovingRules
-    dirs: DirBalance = DirBalance()
+    dirs: DirBalance
     pins: Pins
 
     def request(self, command: str, output: PlanDestination) -> "RebalanceRequest":
@@ -220,3 +233,21 @@ class BalanceOptions:
             optimize_leadership=self.pins.optimize_leadership,
             words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleOptions(BalanceOptions):
+    """The same without the choice of brokers that give: all that are not new do."""
+
+    thresholds: Thresholds = field(default=Thresholds(), init=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddOptions(ScaleOptions):
+    """The same for brokers that may hold replicas already: a band is the only goal."""
+
+    brokers: AddedBrokers
+    topics: AllTopicsOptions
+    goal: BandGoal
+    tolerances: Tolerances = field(default=Tolerances(), init=False)
+    dirs: DirBalance = field(default=DirBalance(), init=False)

@@ -4,29 +4,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.balance_options import (
-    AddedBrokers,
-    BalanceBudget,
-    BalanceGoal,
+    AddOptions,
     BalanceOptions,
-    BandGoal,
-    DirBalance,
-    MovingRules,
-    Pins,
-    TargetBrokers,
-    Thresholds,
-    Tolerances,
+    ScaleOptions,
 )
 from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.options import (
-    AllTopicsOptions,
     KafkaKitClusterOptions,
     MapOutput,
     PlanOutput,
-    TopicOptions,
 )
 
 if TYPE_CHECKING:
@@ -41,26 +31,18 @@ ADD_BROKERS = "topicmappr add-brokers"
 @with_option_groups
 def rebalance(
     ctx: typer.Context,
-    brokers: TargetBrokers,
-    topics: TopicOptions,
-    goal: BalanceGoal,
-    budget: BalanceBudget,
-    thresholds: Thresholds,
-    tolerances: Tolerances,
-    rules: MovingRules,
-    dirs: DirBalance,
-    pins: Pins,
+    requested: BalanceOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Balance bytes over brokers, copying as little as possible, with a proof of how little is possible.
+    """Balance bytes over brokers, copying as little as possible, with a proven lower bound.
 
-    Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is levelled as far as
-    they allow. A goal of your own (--band, --free-range, or a budget alone) lets any broker give. In this order:
-    fewest bytes, fewest copies, then for no more of either even counts, even leaders, each topic spread. Writes
-    map files (and a plan with --plan) and changes nothing on the cluster. Ctrl-C once asks for the best plan so
-    far, twice ends. Exits 4 when the goal cannot be reached, naming the nearest that can.
+    Without a goal, kafka-kit's thresholds choose the brokers to offload and free space is balanced as far as they
+    allow. With a goal (--band, --free-range, or only a budget) copies may leave any broker. The plan minimizes
+    bytes, then copies; at the same cost it evens out counts, leaders and each topic. Writes map files (and a plan
+    with --plan) and changes nothing on the cluster. Ctrl-C once ends the search with the best plan so far, twice
+    ends the command. Exits 4 when the goal cannot be reached, naming the nearest that can.
 
     Examples:
 
@@ -68,67 +50,34 @@ def rebalance(
     kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -1 --plan p.json
     kafkakit --profile prod topicmappr rebalance --topics '.*' --brokers -2 --band 5% --max-moved-bytes 2TiB
     """
-    asked = BalanceOptions(
-        brokers=brokers,
-        topics=topics,
-        goal=goal,
-        budget=budget,
-        thresholds=thresholds,
-        tolerances=tolerances,
-        rules=rules,
-        dirs=dirs,
-        pins=pins,
-    )
-    return run_balance(ctx, "topicmappr rebalance", asked, output, cluster, verbose=verbose)
+    return run_balance(ctx, "topicmappr rebalance", requested, output, cluster, verbose=verbose)
 
 
 @with_option_groups
 def scale(
     ctx: typer.Context,
-    brokers: TargetBrokers,
-    topics: TopicOptions,
-    goal: BalanceGoal,
-    budget: BalanceBudget,
-    tolerances: Tolerances,
-    rules: MovingRules,
-    dirs: DirBalance,
-    pins: Pins,
+    requested: ScaleOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
 ) -> int:
-    """Give new brokers their part of the bytes, copying as little as possible, with a proof.
+    """Give new brokers their share of the bytes, copying as little as possible, with a proof.
 
-    As rebalance, but every broker that is not new gives, and --brokers must name at least one that holds none
-    of the topics yet. Writes map files (and a plan with --plan) and changes nothing on the cluster.
+    Like rebalance, but copies may leave every broker that is not new, and --brokers must name at least one that
+    holds none of the topics yet. Writes map files (and a plan with --plan) and changes nothing on the cluster.
 
     Examples:
 
     \b
     kafkakit --profile prod topicmappr scale --topics '.*' --brokers -1,1007,1008 --plan p.json
     """
-    asked = BalanceOptions(
-        brokers=brokers,
-        topics=topics,
-        goal=goal,
-        budget=budget,
-        tolerances=tolerances,
-        rules=rules,
-        dirs=dirs,
-        pins=pins,
-    )
-    return run_balance(ctx, "topicmappr scale", asked, output, cluster, verbose=verbose)
+    return run_balance(ctx, "topicmappr scale", requested, output, cluster, verbose=verbose)
 
 
 @with_option_groups
 def add_brokers(
     ctx: typer.Context,
-    brokers: AddedBrokers,
-    topics: AllTopicsOptions,
-    goal: BandGoal,
-    budget: BalanceBudget,
-    rules: MovingRules,
-    pins: Pins,
+    requested: AddOptions,
     output: PlanOutput,
     cluster: KafkaKitClusterOptions,
     verbose: Verbose = False,
@@ -139,17 +88,14 @@ def add_brokers(
     The brokers to add may hold replicas already. Exits 4 when the band cannot be reached, naming the nearest
     that can.
     """
-    asked = BalanceOptions(
-        brokers=brokers, topics=topics, goal=BalanceGoal(band=goal.band), budget=budget, rules=rules, pins=pins
-    )
-    return run_balance(ctx, ADD_BROKERS, asked, output, cluster, verbose=verbose)
+    return run_balance(ctx, ADD_BROKERS, requested, output, cluster, verbose=verbose)
 
 
 @without_collector()
 def run_balance(
     ctx: typer.Context,
     command: str,
-    asked: BalanceOptions,
+    requested: BalanceOptions,
     output: PlanOutput,
     cluster: KafkaKitClusterOptions,
     *,
@@ -167,16 +113,16 @@ def run_balance(
     from kafkakit.topicmappr.show.rebalance import rebalance_report
     from kafkakit.wiring import write_file
 
-    kit, adding = kit_of(ctx), command == ADD_BROKERS
-    request = asked.request(command, output)
+    cli, adding = cli_context(ctx), command == ADD_BROKERS
+    request = requested.request(command, output)
     output.check()
-    report_duplicates(request.brokers, kit.output)
+    report_duplicates(request.brokers, cli.output)
     seen = observed_storage(ctx, cluster)
-    with watching(kit.output) as watch:
+    with watching(cli.output) as watch:
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, watch)
 
     def other_bands() -> "Sequence[FrontierPoint]":
-        with watching(kit.output) as watch:
+        with watching(cli.output) as watch:
             watch.phase("other bands for the report")
             wider = beside_existing(request) if adding else request
             return frontier_points(seen.snapshot, wider, seen.facts, watch=watch)
@@ -185,5 +131,5 @@ def run_balance(
     if decided.stopped and not (plan.moves or plan.dir_moves):
         raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
     maps = (plan.reassignment,) if plan.moves else ()
-    saved = save_plan(plan, output, kit.program, write_file, series=maps, frontier=other_bands)
-    return finish(kit, rebalance_report(command, decided, request, saved, verbose=verbose))
+    saved = save_plan(plan, output, cli.program, write_file, series=maps, frontier=other_bands)
+    return finish(cli, rebalance_report(command, decided, request, saved, verbose=verbose))

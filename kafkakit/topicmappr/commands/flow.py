@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +21,10 @@ def observed(ctx: typer.Context, snapshot: "Path | None", address: str = "") -> 
     from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     if address:
-        kit.use_bootstrap_server(address, "flag --kafka-addr")
-    with open_session(kit, read_only=True) as session:
+        cli.use_bootstrap_server(address, "flag --kafka-addr")
+    with open_session(cli, read_only=True) as session:
         return observe(session, snapshot)
 
 
@@ -33,10 +33,10 @@ def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists
     from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe_storage
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     if source.address:
-        kit.use_bootstrap_server(source.address, "flag --kafka-addr")
-    with open_session(kit, read_only=True) as session:
+        cli.use_bootstrap_server(source.address, "flag --kafka-addr")
+    with open_session(cli, read_only=True) as session:
         return observe_storage(session, source, sound_lists=sound_lists)
 
 
@@ -50,7 +50,7 @@ def plan_request(
     """Read the cluster or the file, decide, and end with the report."""
     output.check()
     state = observed(ctx, snapshot)
-    with kit_of(ctx).output.progress("planning"):
+    with cli_context(ctx).output.progress("planning"):
         change = decide(state)
     return end_request(ctx, command, change, output)
 
@@ -62,5 +62,5 @@ def end_request(ctx: typer.Context, command: str, change: "PlannedChange", outpu
     from kafkakit.topicmappr.show.planned_change import change_report
     from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
-    return finish(kit, change_report(command, change, save_plan(change.plan, output, kit.program, write_file)))
+    cli = cli_context(ctx)
+    return finish(cli, change_report(command, change, save_plan(change.plan, output, cli.program, write_file)))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.flow import observed_storage
@@ -30,11 +30,11 @@ MAP_LIMIT_BYTES = 512 << 20
 @with_option_groups
 @without_collector()
 def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptions) -> int:
-    """Say whether placement keeps its rules: racks, copies in sync, shares of space and leaders, disks.
+    """Check the placement rules: racks, in-sync replicas, shares of space and leaders, disks.
 
-    Every finding names the command that mends it. Partitions that break one rule are one finding a topic, with
-    the first three in text and up to 10,000 names a rule in JSON. Reads only. Exits 0 without findings of
-    --fail-on or worse, 1 with some, 75 when the cluster cannot be reached or sizes are too old.
+    Every finding names the command that repairs it. Partitions of a topic that break one rule are one finding, with
+    three names in text and up to 10,000 a rule in JSON. Reads only. Exits 0 without findings of --fail-on or worse,
+    1 with some, 75 when the cluster cannot be reached or sizes are too old.
 
     Examples:
 
@@ -46,22 +46,22 @@ def check(ctx: typer.Context, rules: CheckOptions, cluster: KafkaKitClusterOptio
     from kafkakit.topicmappr.decide.check.decision import check_cluster
     from kafkakit.topicmappr.show.check import check_report
 
-    kit = kit_of(ctx)
-    request = rules.request(kit.program, cluster.snapshot)
+    cli = cli_context(ctx)
+    request = rules.request(cli.program, cluster.snapshot)
     # An unsound list is a finding here.
     seen = observed_storage(ctx, cluster, sound_lists=False)
-    return finish(kit, check_report(check_cluster(seen.snapshot, request, seen.facts), rules.fail_on))
+    return finish(cli, check_report(check_cluster(seen.snapshot, request, seen.facts), rules.fail_on))
 
 
 @with_option_groups
 @without_collector()
 def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, cluster: KafkaKitClusterOptions) -> int:
-    """Judge any tool's reassignment map without running it.
+    """Evaluate a reassignment map of any tool, without running it.
 
-    Says what it copies, how even it leaves the brokers, what the same balance costs at least and what a plan of
-    ours costs, and what breaks a rule or is at risk. Without --band or --free-range the balance is the range of
-    free bytes that the map reaches. Without sizes counts alone are judged. Reads only. Exits 1 for findings of
-    --fail-on or worse, 2 when the file is no map at all.
+    Reports what it copies, how even the brokers are afterwards, the lower bound and the cost of a kafkakit plan for
+    the same balance, and which entries break a rule or are at risk. Without --band or --free-range the balance is
+    the range of free bytes that the map reaches. Without sizes only counts are compared. Reads only. Exits 1 for
+    findings of --fail-on or worse, 2 when the file is not a reassignment map.
 
     Examples:
 
@@ -76,13 +76,13 @@ def audit(ctx: typer.Context, map_file: MapArgument, judged: AuditOptions, clust
     from kafkakit.topicmappr.show.audit import audit_report
     from kafkakit.wiring import read_input
 
-    kit, request = kit_of(ctx), judged.request
+    cli, request = cli_context(ctx), judged.request
     source = "stdin" if map_file == "-" else map_file
     reading = read_map(read_input(map_file, MAP_LIMIT_BYTES), source)
     seen = observed_storage(ctx, cluster, sound_lists=False)
-    with showing_phases(kit.output, "judging the map") as watch:
+    with showing_phases(cli.output, "judging the map") as watch:
         found = audit_map(seen.snapshot, reading, request, seen.facts, watch)
-    return finish(kit, audit_report(found, source, judged.fail_on))
+    return finish(cli, audit_report(found, source, judged.fail_on))
 
 
 @with_option_groups
@@ -95,9 +95,9 @@ def frontier(
     cluster: KafkaKitClusterOptions,
     report: PageFile = None,
 ) -> int:
-    """Work out what each band of used space would cost: bytes of a real plan beside a proven lower bound.
+    """Compute what each band of used space would cost: the bytes of a plan, and a proven lower bound.
 
-    Writes no plan. Goals that cannot be reached are marked, with the reason; they are no failure.
+    Writes no plan. Goals that cannot be reached are marked, with the reason; they are not a failure.
 
     Examples:
 
@@ -113,12 +113,12 @@ def frontier(
     from kafkakit.topicmappr.show.frontier_page import frontier_page
     from kafkakit.wiring import write_file
 
-    kit, request = kit_of(ctx), frontier_request(scope, goals, rules)
+    cli, request = cli_context(ctx), frontier_request(scope, goals, rules)
     PlanDestination(report=report).check()
     seen = observed_storage(ctx, cluster)
-    with showing_phases(kit.output, "working out the points") as watch:
+    with showing_phases(cli.output, "working out the points") as watch:
         found = decide_frontier(seen.snapshot, request, seen.facts, watch)
-    following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules), kit.program)
+    following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules), cli.program)
     if report is not None:
         write_file(report, frontier_page(found, following))
-    return finish(kit, frontier_report(found, following, plain=kit.output.plain_stdout))
+    return finish(cli, frontier_report(found, following, plain=cli.output.plain_stdout))

@@ -60,7 +60,7 @@ class CheckOptions:
         str, typer.Option(metavar="PERCENT", help="How far a broker or log dir may be from its share of used space.")
     ] = "10%"
     leader_band: Annotated[
-        str, typer.Option(metavar="PERCENT", help="How far a broker may be from an even part of first replicas.")
+        str, typer.Option(metavar="PERCENT", help="How far a broker may be from an even share of preferred leaders.")
     ] = "10%"
     max_disk_use: Annotated[str, typer.Option(metavar="PERCENT", help="How full a disk may be.")] = "85%"
     fail_on: FailFrom = FailOn.WARNING
@@ -89,7 +89,7 @@ class AuditOptions:
     """What a map is judged by."""
 
     brokers: Annotated[
-        str, typer.Option(help="Brokers that should be even, as for rebuild; those that hold the topics if not given.")
+        str, typer.Option(help="Brokers to balance, as for rebuild; those that hold the topics if not given.")
     ] = ""
     topics: Annotated[
         str, typer.Option(help="Topics that another plan might move instead; the topics of the map if not given.")
@@ -97,8 +97,8 @@ class AuditOptions:
     min_rack_ids: MinRackIds = 0
     spread: Spread = False
     max_disk_use: MaxDiskUse = "90%"
-    band: Annotated[str, typer.Option(metavar="PERCENT", help="The band of used space that was wanted.")] = ""
-    free_range: Annotated[str, typer.Option(metavar="SIZE", help="The range of free bytes that was wanted.")] = ""
+    band: Annotated[str, typer.Option(metavar="PERCENT", help="The band of used space to compare with.")] = ""
+    free_range: Annotated[str, typer.Option(metavar="SIZE", help="The range of free bytes to compare with.")] = ""
     fail_on: FailFrom = FailOn.ERROR
 
     @property
@@ -136,10 +136,11 @@ class FrontierGoals:
         Metric | None, typer.Option(help="What is tightened: the band of used space, or the range of free bytes.")
     ] = None
     bands: Annotated[
-        str, typer.Option(metavar="5%,3%,...", help="Bands to work out; eight from 20% to 1% if not given.")
+        str, typer.Option(metavar="5%,3%,...", help="Bands to compute; eight from 20% to 1% if not given.")
     ] = ""
     free_ranges: Annotated[
-        str, typer.Option(metavar="SIZE,...", help="Ranges to work out; eight parts of today's range if not given.")
+        str,
+        typer.Option(metavar="SIZE,...", help="Ranges to compute; eight fractions of the present range if not given."),
     ] = ""
 
 

@@ -1,21 +1,29 @@
 """The options that planning commands share; names and meanings are kafka-kit's where it has them."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from kafkakit.adapters.metrics.sources import SOURCES
 from kafkakit.cli.completion import complete_topic_names
 from kafkakit.cli.option_groups import RECORDED, recorded_as
 from kafkakit.core.broker_list import BrokerList, parse_broker_list
 from kafkakit.core.quantities import parse_size
-from kafkakit.core.storage_reading import SizesFrom
+from kafkakit.core.storage_reading import FROM_BROKERS
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.budget import Budget
+
+if TYPE_CHECKING:
+    SizesWord: TypeAlias = str
+else:
+    SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *SOURCES)})
+DEFAULT_SIZES = SizesWord(FROM_BROKERS)
 
 Brokers = Annotated[
     str, typer.Option(help="Target broker ids, comma separated; -1: brokers in use, -2: all brokers of the cluster.")
@@ -32,25 +40,31 @@ MinRackIds = Annotated[
 Spread = Annotated[
     bool, typer.Option("--spread", help="Replicas of a partition per rack differ by at most one, over all racks.")
 ]
-MinimizeBy = Annotated[Minimize, typer.Option(help="What the plan spends least of: moves or bytes.")]
+MinimizeBy = Annotated[Minimize, typer.Option(help="What to minimize: moves or bytes.")]
 OptimizeLeadership = Annotated[
     bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")
 ]
 EvacuatedBrokers = Annotated[str, typer.Option(help="Ids of brokers that must not lead, comma separated.")]
 Placement = Annotated[
     PlaceBy,
-    typer.Option(help="What is evened out: counts of replicas, or free bytes (the least is copied either way)."),
+    typer.Option(help="What to balance: counts of replicas, or free bytes; as little as possible is copied."),
 ]
 MaxDiskUse = Annotated[
-    str, typer.Option(metavar="PERCENT", help="How full copies may make a broker's disks; fuller ones get nothing.")
+    str,
+    typer.Option(
+        metavar="PERCENT", help="Highest disk use that copies may cause on a broker; fuller brokers receive none."
+    ),
 ]
 HeadRoom = Annotated[
-    str, typer.Option(metavar="SIZE", help="Space that copies must leave free on every broker beside --max-disk-use.")
+    str,
+    typer.Option(
+        metavar="SIZE", help="Space that copies must leave free on every broker, in addition to --max-disk-use."
+    ),
 ]
 Pin = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME,...", help="Leave these alone: topics, regular expressions or topic/partition. Repeatable."
+        metavar="NAME,...", help="Do not move these: topics, regular expressions or topic/partition. Repeatable."
     ),
 ]
 LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
@@ -124,12 +138,14 @@ class RunLimits:
     max_moves: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="N", help="Copy no more replicas in one run; the same command goes on with the rest."
+            min=0, metavar="N", help="Copy no more replicas in one run; the same command continues with the rest."
         ),
     ] = field(default=None, metadata=recorded_as(word_of))
     max_moved_bytes: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="Copy no more than this in one run; the same command goes on with the rest."),
+        typer.Option(
+            metavar="SIZE", help="Copy no more than this in one run; the same command continues with the rest."
+        ),
     ] = field(default="", metadata=recorded_as(word_of))
 
     @property
@@ -186,12 +202,12 @@ class ClusterOptions(ClusterSource):
 
     snapshot: Snapshot = None
     sizes_from: Annotated[
-        SizesFrom,
+        SizesWord,
         typer.Option(
             "--sizes-from",
             help="Where sizes and free bytes come from: the brokers (or the --snapshot file), or kafka-kit's znodes.",
         ),
-    ] = SizesFrom.BROKERS
+    ] = DEFAULT_SIZES
     metrics_age: Annotated[
         int | None,
         typer.Option(
@@ -211,7 +227,7 @@ class ClusterOptions(ClusterSource):
     ] = "localhost:2181"
     zk_metrics_prefix: Annotated[
         str,
-        typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Where metricsfetcher put its two znodes."),
+        typer.Option(envvar="TOPICMAPPR_ZK_METRICS_PREFIX", help="Parent path of metricsfetcher's two znodes."),
     ] = "topicmappr"
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.commands.flow import observed
 from kafkakit.topicmappr.commands.options import OutPath, Snapshot
@@ -11,9 +11,9 @@ from kafkakit.topicmappr.commands.request_options import NewTopicOptions
 
 @with_option_groups
 def place(ctx: typer.Context, new: NewTopicOptions, snapshot: Snapshot = None, out_path: OutPath = "") -> int:
-    """Say where the partitions of a new topic should go.
+    """Choose the brokers of a new topic's partitions.
 
-    Evens out what brokers carry of all topics, under the rack rule. Writes the assignment as a map file and
+    Evens out the load of all topics over the brokers, under the rack rule. Writes the assignment as a map file and
     prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
     """
     from kafkakit.cli.session import finish
@@ -23,11 +23,11 @@ def place(ctx: typer.Context, new: NewTopicOptions, snapshot: Snapshot = None, o
     from kafkakit.topicmappr.show.place import place_report
     from kafkakit.wiring import write_file
 
-    kit, request, destination = kit_of(ctx), new.request, MapDestination(out_path=out_path)
+    cli, request, destination = cli_context(ctx), new.request, MapDestination(out_path=out_path)
     destination.check()
     state = observed(ctx, snapshot)
-    with kit.output.progress("placing"):
+    with cli.output.progress("placing"):
         placed = decide_place(state, request)
     (saved,) = save_maps((placed.as_map(),), destination, write_file)
-    address = None if snapshot is not None else kit.settings.bootstrap_servers
-    return finish(kit, place_report(placed, saved.path, address))
+    address = None if snapshot is not None else cli.settings.bootstrap_servers
+    return finish(cli, place_report(placed, saved.path, address))

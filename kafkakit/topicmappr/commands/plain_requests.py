@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
 from kafkakit.placement.choices import PlaceBy
 from kafkakit.topicmappr.act.garbage import without_collector
@@ -40,16 +40,16 @@ def drain(
 ) -> int:
     """Move every replica off the named brokers, with the fewest copies.
 
-    The copies go where they keep the counts of all topics even, or free bytes (--placement storage);
-    leaderships pass on to the remaining replicas. Replicas on other brokers stay where they are. With a budget
-    (--max-moves, --max-moved-bytes) partitions of dead brokers go first, then the smallest; run it again for the
-    rest. Exits 4 when a replica finds no lawful place.
+    The copies go where they keep the counts of all topics even, or free bytes (--placement storage); leaderships
+    pass to the remaining replicas. Replicas on other brokers stay where they are. With a budget (--max-moves,
+    --max-moved-bytes) partitions of dead brokers go first, then the smallest; run it again for the rest. Exits 4
+    when no broker may take a replica.
     """
     from kafkakit.cli.search_watch import watching
     from kafkakit.topicmappr.decide.drain.decision import decide_drain
     from kafkakit.topicmappr.decide.drain.request import DrainRequest
 
-    command, kit = "topicmappr drain", kit_of(ctx)
+    command, cli = "topicmappr drain", cli_context(ctx)
     request = DrainRequest(
         leaving=leaving.leaving,
         receiving=leaving.receiving,
@@ -65,7 +65,7 @@ def drain(
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
         output.check()
         seen = observed_storage(ctx, cluster)
-        with watching(kit.output) as watch:
+        with watching(cli.output) as watch:
             change = decide_drain(seen.snapshot, request, seen.facts, watch)
         return end_request(ctx, command, change, output)
     return plan_request(ctx, command, lambda state: decide_drain(state, request), output, cluster.snapshot)
@@ -81,11 +81,11 @@ def fix_racks(
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
-    """Bring every partition under the rack rule, with the fewest copies.
+    """Make every partition obey the rack rule, with the fewest copies.
 
-    Only replicas beyond what the rule allows move; which of them, and where to, is chosen so that the counts
-    of all topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move
-    go first; run it again for the rest. Exits 4 when a partition cannot be mended for want of racks.
+    Only replicas beyond what the rule allows move; which of them, and where to, is chosen so that the counts of all
+    topics stay even. With a budget (--max-moves, --max-moved-bytes) the sets with the most replicas to move go
+    first; run it again for the rest. Exits 4 when a partition cannot be repaired because racks are missing.
     """
     from kafkakit.topicmappr.decide.fix_racks.decision import decide_fix_racks
     from kafkakit.topicmappr.decide.fix_racks.request import FixRacksRequest
@@ -116,10 +116,10 @@ def set_replication(
 ) -> int:
     """Give every partition of the topics N replicas.
 
-    Added copies follow the rack rule and even the counts out. Where the factor shrinks the leader stays; rack
+    Added copies follow the rack rule and even the counts out. Where the factor is lowered the leader stays; rack
     repeats go first, then copies out of sync, then those on the fullest brokers. With a budget (--max-moves,
     --max-moved-bytes) partitions that lack most copies go first; run it again for the rest. Exits 4 when N copies
-    fit nowhere.
+    cannot be placed.
     """
     from kafkakit.topicmappr.decide.set_replication import ReplicationRequest, decide_set_replication
 
@@ -148,8 +148,8 @@ def leaders(
 ) -> int:
     """Spread preferred leaders evenly by reordering replica lists, with the fewest changes.
 
-    No data moves: the new leader goes to the front of its list and the others keep their order. With --max-moves
-    leaderships on brokers that must not lead pass on first, then the changes that even the counts out most. Exits 4
+    No data moves: the new leader goes to the front of its list and the others keep their order. With --max-moves,
+    leaderships on brokers that must not lead are moved first, then those that even out the counts most. Exits 4
     when a partition has no replica on a broker that may lead.
     """
     from kafkakit.topicmappr.decide.leaders.decision import decide_leaders

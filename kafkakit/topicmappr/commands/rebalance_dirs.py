@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.act.places import ClusterSource
@@ -21,10 +21,10 @@ def rebalance_dirs(
     output: PlanOutput,
     snapshot: Snapshot = None,
 ) -> int:
-    """Level the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
+    """Balance the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
 
-    No replica changes brokers. Cordoned dirs take nothing, and nothing leaves a dir that is offline. Where a
-    band cannot be had, the nearest is planned, a warning says why, and --ignore-warns writes the plan.
+    No replica changes brokers. Cordoned dirs receive nothing, and nothing leaves an offline dir. Where a band
+    cannot be reached, the nearest is planned, a warning gives the reason, and --ignore-warns writes the plan.
 
     Examples:
 
@@ -43,7 +43,7 @@ def rebalance_dirs(
     from kafkakit.topicmappr.show.rebalance_dirs import rebalance_dirs_report
     from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     request = RebalanceDirsRequest(
         brokers=parse_broker_list(dirs.brokers),
         rules=DirRules(
@@ -58,6 +58,6 @@ def rebalance_dirs(
     )
     output.check()
     seen = observed_storage(ctx, ClusterSource(snapshot=snapshot))
-    with kit.output.progress("planning"):
+    with cli.output.progress("planning"):
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
-    return finish(kit, rebalance_dirs_report(change, save_plan(change.plan, output, kit.program, write_file)))
+    return finish(cli, rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_file)))

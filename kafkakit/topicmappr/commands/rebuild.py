@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
@@ -19,7 +19,7 @@ from kafkakit.topicmappr.commands.rebuild_options import (
 @without_collector()
 def rebuild(
     ctx: typer.Context,
-    asked: RebuildOptions,
+    requested: RebuildOptions,
     storage: StorageOptions,
     metadata: MetadataOptions,
     output: MapOutput,
@@ -39,26 +39,26 @@ def rebuild(
     from kafkakit.topicmappr.show.rebuild import rebuild_report
     from kafkakit.wiring import write_file
 
-    kit = kit_of(ctx)
-    request = rebuild_request(asked, storage, metadata, output)
+    cli = cli_context(ctx)
+    request = rebuild_request(requested, storage, metadata, output)
     output.check()
-    report_duplicates(request.brokers, kit.output)
+    report_duplicates(request.brokers, cli.output)
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
     if request.by_storage:
         seen = observed_storage(ctx, cluster)
-        with watching(kit.output) as watch:
+        with watching(cli.output) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
         state = observed(ctx, cluster.snapshot, cluster.address) if on_cluster else unobserved()
-        with kit.output.progress("planning"):
+        with cli.output.progress("planning"):
             decided = decide_rebuild(state, request)
     saved = save_plan(
         decided.plan,
         output,
-        kit.program,
+        cli.program,
         write_file,
         series=decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else (),
         count=decided.map_count(),
     )
-    return finish(kit, rebuild_report(decided, request, saved))
+    return finish(cli, rebuild_report(decided, request, saved))

@@ -56,7 +56,9 @@ class RebuildOptions:
     )
     phased_reassignment: Annotated[
         bool,
-        typer.Option("--phased-reassignment", help="Write a first map that keeps present leaders, then the final one."),
+        typer.Option(
+            "--phased-reassignment", help="Write a first map that keeps the current leaders, then the final one."
+        ),
     ] = field(default=False, metadata=RECORDED)
     chunk_step_size: Annotated[
         int, typer.Option(help="Write a series of maps, this many brokers at a time; 0: one map.")
@@ -83,7 +85,9 @@ class StorageOptions:
     placement: Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
     optimize: Annotated[
         OptimizeFor,
-        typer.Option(help="With storage placement: free bytes alone (storage), or then leaders too (distribution)."),
+        typer.Option(
+            help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution)."
+        ),
     ] = field(default=OptimizeFor.DISTRIBUTION, metadata=RECORDED)
     partition_size_factor: Annotated[
         float,
@@ -96,12 +100,12 @@ class MetadataOptions:
     """What is known of brokers."""
 
     use_meta: Annotated[
-        bool, typer.Option("--use-meta/--no-use-meta", help="Look at the racks and the state of brokers.")
+        bool, typer.Option("--use-meta/--no-use-meta", help="Use the racks and the state of brokers.")
     ] = field(default=True, metadata=recorded_as(lambda used: "" if used else "false"))
 
 
 def rebuild_request(
-    asked: RebuildOptions, storage: StorageOptions, metadata: MetadataOptions, output: PlanDestination
+    requested: RebuildOptions, storage: StorageOptions, metadata: MetadataOptions, output: PlanDestination
 ) -> "RebuildRequest":
     """Read the options; `UsageError` for those that cannot be read or contradict each other."""
     from kafkakit.topicmappr.decide.map_files import read_map_string
@@ -109,24 +113,24 @@ def rebuild_request(
 
     by_storage = (storage,) if storage.placement is PlaceBy.STORAGE else ()
     return RebuildRequest(
-        brokers=parse_broker_list(asked.brokers),
-        topics=parse_patterns(asked.topics),
-        topics_exclude=parse_patterns(asked.topics_exclude),
-        map=read_map_string(asked.map_string) if asked.map_string else None,
-        replication=asked.replication,
-        force_rebuild=asked.force_rebuild,
-        sub_affinity=asked.sub_affinity,
-        min_rack_ids=asked.min_rack_ids,
-        skip_no_ops=asked.skip_no_ops,
-        optimize_leadership=asked.optimize_leadership,
-        phased=asked.phased_reassignment,
-        leader_evac_brokers=asked.evacuated,
-        leader_evac_topics=parse_patterns(asked.leader_evac_topics),
-        chunk_step=asked.chunk_step_size,
+        brokers=parse_broker_list(requested.brokers),
+        topics=parse_patterns(requested.topics),
+        topics_exclude=parse_patterns(requested.topics_exclude),
+        map=read_map_string(requested.map_string) if requested.map_string else None,
+        replication=requested.replication,
+        force_rebuild=requested.force_rebuild,
+        sub_affinity=requested.sub_affinity,
+        min_rack_ids=requested.min_rack_ids,
+        skip_no_ops=requested.skip_no_ops,
+        optimize_leadership=requested.optimize_leadership,
+        phased=requested.phased_reassignment,
+        leader_evac_brokers=requested.evacuated,
+        leader_evac_topics=parse_patterns(requested.leader_evac_topics),
+        chunk_step=requested.chunk_step_size,
         use_meta=metadata.use_meta,
-        minimize=asked.minimize,
+        minimize=requested.minimize,
         placement=storage.placement,
         optimize=storage.optimize,
         partition_size_factor=parse_factor(storage.partition_size_factor),
-        words=recorded_words("topicmappr rebuild", asked, output, *by_storage, metadata),
+        words=recorded_words("topicmappr rebuild", requested, output, *by_storage, metadata),
     )

@@ -65,7 +65,7 @@ class PlacementOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackRepairOptions(RackOptions):
-    """The rack rule, and what mending it spends least of."""
+    """The rack rule, and what repairing it spends least of."""
 
     minimize: MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
 
@@ -74,8 +74,8 @@ class RackRepairOptions(RackOptions):
 class ReplicationOptions:
     """The factor wanted, under the rack rule."""
 
-    replication: Annotated[int, typer.Argument(metavar="N", help="How many replicas each partition shall have.")] = (
-        field(metadata=RECORDED)
+    replication: Annotated[int, typer.Argument(metavar="N", help="Replicas that each partition will have.")] = field(
+        metadata=RECORDED
     )
     min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
 
@@ -107,7 +107,7 @@ class LeaderLimits:
     pin: Pin = field(default=None, metadata=recorded_as(pin_word))
     max_moves: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command goes on."),
+        typer.Option(min=0, metavar="N", help="Change no more partitions in one run; the same command continues."),
     ] = field(default=None, metadata=recorded_as(word_of))
 
     @property
@@ -131,7 +131,9 @@ class DirOptions:
     ] = field(default="-1", metadata=RECORDED)
     band: Annotated[
         str,
-        typer.Option(metavar="PERCENT", help="Bring every log dir within this part of its share of its broker's use."),
+        typer.Option(
+            metavar="PERCENT", help="Bring every log dir within this percentage of its share of its broker's use."
+        ),
     ] = field(default="10%", metadata=RECORDED)
 
 
@@ -164,7 +166,9 @@ class NewTopicOptions:
     ] = ""
     partition_bytes: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="Expected size of a partition (5GiB): fill brokers by bytes, not by counts."),
+        typer.Option(
+            metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."
+        ),
     ] = ""
     min_rack_ids: MinRackIds = 0
 

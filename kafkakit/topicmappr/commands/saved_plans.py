@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
@@ -13,15 +13,14 @@ from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, PlanArg
 PartitionArgument = Annotated[
     str, typer.Argument(metavar="TOPIC/PARTITION", help="The partition, like orders/3 or orders-3.")
 ]
-Slack = Annotated[
-    str, typer.Option(metavar="PERCENT", help="How much looser than the plan's own the goal may be; 0% is as it was.")
-]
+Slack = Annotated[str, typer.Option(metavar="PERCENT", help="How far the plan's goal may be relaxed; 0% keeps it.")]
 
 
 def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument, snapshot: Snapshot = None) -> int:
-    """Say why a partition goes where the plan says, and why not to the other brokers.
+    """Explain why the plan places a partition on its brokers, and why not on the others.
 
-    Needs the plan file alone. A --snapshot adds which brokers are alive, and whether the list has changed since.
+    Needs only the plan file. With --snapshot it also shows which brokers are alive, and whether the list has
+    changed.
     """
     from kafkakit.cli.session import finish
     from kafkakit.topicmappr.act.saving import read_plan
@@ -33,7 +32,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
     decoded = read_plan(plan, read_input)
     key = find_partition(decoded, partition)
     state = observed(ctx, snapshot) if snapshot is not None else None
-    return finish(kit_of(ctx), explain_report(explain_partition(decoded, key, state)))
+    return finish(cli_context(ctx), explain_report(explain_partition(decoded, key, state)))
 
 
 @with_option_groups
@@ -45,12 +44,12 @@ def replan(
     cluster: KafkaKitClusterOptions,
     slack: Slack = "0%",
 ) -> int:
-    """Find the smallest change to a plan whose cluster has drifted: sizes, brokers, partitions, other moves.
+    """Adapt a plan, with the fewest changes, to a cluster that has changed: sizes, brokers, partitions, other moves.
 
-    Finished moves stay and running ones keep their target. Waiting moves go where they were to go as long as the
-    plan's goal is kept on today's sizes; else as few as possible go elsewhere. That nothing has to change is an
-    answer too, with the reason. The cluster is what counts: no journal is needed. Exits 4 when the goal is out of
-    reach, 75 when sizes are not known.
+    Finished moves stay and running ones keep their target. Moves not started keep their target while the plan's
+    goal holds with the present sizes; otherwise as few as possible get another one. If nothing has to change, that
+    is reported with the reason. Only the cluster is read, no journal. Exits 4 when the goal cannot be reached, 75
+    when sizes are not known.
 
     Examples:
 
@@ -66,13 +65,13 @@ def replan(
     from kafkakit.topicmappr.show.replan import replan_report
     from kafkakit.wiring import read_input, write_file
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     output.check()
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
     seen = observed_storage(ctx, cluster)
-    with kit.output.progress("planning"):
+    with cli.output.progress("planning"):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
-    saved = save_plan(found.plan, output, kit.program, write_file, changed=found.differs)
+    saved = save_plan(found.plan, output, cli.program, write_file, changed=found.differs)
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)
-    return finish(kit, replan_report(found, source, saved, apply_command(kit.program, found.plan, file)))
+    return finish(cli, replan_report(found, source, saved, apply_command(cli.program, found.plan, file)))

@@ -2,7 +2,7 @@
 
 A request is made of changes, one for each partition. They are served in the order of their rank while they fit; one
 that does not fit is passed over, so that a large partition does not hold up the small ones behind it. A change is
-served whole or not at all. What is left is no failure: the same request made again goes on with it.
+served whole or not at all. What is left is no failure: the same request made again continues with it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -162,7 +162,7 @@ def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
     verb = "leaves" if None in (budget.max_moves, budget.max_moved_bytes) else "leave"
     notes = [
         f"{budget.words} {verb} {counted(left.partitions, 'partition')} for later{cost}; "
-        "carry this plan out and give the same command again to go on"
+        "carry this plan out and give the same command again to continue"
     ]
     if left.beyond:
         what = "costs" if left.beyond == 1 else "cost"

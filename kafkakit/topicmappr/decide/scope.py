@@ -36,18 +36,18 @@ class Scope:
     selection: TopicSelection
 
 
-def scope_of(snapshot: ClusterSnapshot, asked: TopicScope) -> Scope:
+def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
     """Select the partitions that are asked for, with the replicas wanted of each.
 
     Raises `TryLaterError` when a selected partition is being reassigned, `UsageError` when nothing is left
     or when a size that is needed is unknown. O(partitions).
     """
-    if asked.map is not None:
-        known = {p.topic for p in asked.map.partitions}
-        selection = select_topics(known, sorted(known), asked.topics_exclude) if known else None
+    if requested.map is not None:
+        known = {p.topic for p in requested.map.partitions}
+        selection = select_topics(known, sorted(known), requested.topics_exclude) if known else None
     else:
         names = [t.name for t in snapshot.topics]
-        selection = select_topics(names, asked.topics, asked.topics_exclude)
+        selection = select_topics(names, requested.topics, requested.topics_exclude)
     if selection is None or not selection.selected:
         raise UsageError("no partitions left to place", hint="check --topics, --topics-exclude and --map-string")
     chosen = frozenset(selection.selected)
@@ -58,9 +58,11 @@ def scope_of(snapshot: ClusterSnapshot, asked: TopicScope) -> Scope:
         for p in topic.partitions
     }
     _refuse_moving(snapshot, facts)
-    lists = _lists(asked.map, facts, chosen)
-    partitions = tuple(_planned(key, replicas, facts.get(key), asked.replication) for key, replicas in sorted(lists))
-    if asked.sized:
+    lists = _lists(requested.map, facts, chosen)
+    partitions = tuple(
+        _planned(key, replicas, facts.get(key), requested.replication) for key, replicas in sorted(lists)
+    )
+    if requested.sized:
         _refuse_unknown_sizes(partitions)
     ids = {t.name: t.topic_id for t in snapshot.topics if t.name in chosen}
     return Scope(partitions, ids, selection)

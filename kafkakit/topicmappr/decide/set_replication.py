@@ -62,7 +62,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     not alive are replaced, or are the first to go. A budget serves the partitions that lack most copies first;
     what needs no copy is always served. See `place_minimal` for the proof and the cost.
     """
-    asked = RebuildRequest(
+    requested = RebuildRequest(
         brokers=BrokerList(ids=(), everything=True),
         topics=request.topics,
         topics_exclude=request.topics_exclude,
@@ -72,11 +72,11 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     )
     pinned: tuple[TopicPartition, ...] = ()
     if request.pinned:
-        partitions = scope_of(snapshot, asked.scope).partitions
+        partitions = scope_of(snapshot, requested.scope).partitions
         pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
-        asked = replace(asked, untouched=frozenset(pinned))
-    served = _serve(snapshot, asked, request.budget)
-    rebuild = decide_rebuild(snapshot, replace(asked, untouched=asked.untouched.union(served.later)))
+        requested = replace(requested, untouched=frozenset(pinned))
+    served = _serve(snapshot, requested, request.budget)
+    rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched.union(served.later)))
     extra = (*_min_isr_warnings(snapshot, rebuild, request.replication), *_closed_warnings(snapshot, rebuild))
     plan = _told(rebuild, request, served, pinned)
     plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
@@ -92,7 +92,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     )
 
 
-def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> Served:
+def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget) -> Served:
     """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
 
     O(partitions): what fits follows from the racks of the replicas that stay.
@@ -100,10 +100,10 @@ def _serve(snapshot: ClusterSnapshot, asked: RebuildRequest, budget: Budget) -> 
     if not budget.given:
         return Served(indices=frozenset())
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    able, _ = set_stranded_apart(scope_of(snapshot, asked.scope).partitions, live)
+    able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
     kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
-    openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in asked.untouched}
-    grouping = Grouping.of(GroupRule(asked.min_rack_ids), {b.id: b.group for b in snapshot.brokers}, live)
+    openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
+    grouping = Grouping.of(GroupRule(requested.min_rack_ids), {b.id: b.group for b in snapshot.brokers}, live)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
         PartitionChange(index=i, key=able[i].key, copies=n, size_bytes=able[i].size_bytes, rank=len(row) - wanted)

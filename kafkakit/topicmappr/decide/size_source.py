@@ -55,7 +55,7 @@ def refuse_old(taken_at: datetime, *, now: datetime, max_age_minutes: int) -> No
     if age > max_age_minutes * 60:
         raise TryLaterError(
             f"Metrics metadata is older than allowed: {_as_go_prints(age)} (allowed: {max_age_minutes} minutes)",
-            hint="collect sizes anew (metricsfetcher, or kafkakit snapshot), or allow more with --metrics-age",
+            hint="collect sizes again (metricsfetcher, or kafkakit snapshot), or allow more with --metrics-age",
         )
 
 
@@ -115,7 +115,7 @@ def storage_of(
     """
     facts = facts or storage_facts(snapshot)
     disks = broker_disks(snapshot)
-    asked = [b for b in snapshot.brokers if (b.is_alive if brokers is None else b.id in brokers)]
+    requested = [b for b in snapshot.brokers if (b.is_alive if brokers is None else b.id in brokers)]
     wanted = None if partitions is None else frozenset(partitions)
     known: dict[TopicPartition, int] = {}
     unknown: list[TopicPartition] = []
@@ -129,7 +129,7 @@ def storage_of(
                 known[key] = size
     if unknown:
         _refuse_unknown_sizes(snapshot, facts, unknown)
-    _refuse_unknown_disks(snapshot, facts, asked, disks.brokers)
+    _refuse_unknown_disks(snapshot, facts, requested, disks.brokers)
     _refuse_impossible(snapshot, facts, known)
     _refuse_beyond_exact(snapshot, facts, disks.brokers)
     return Sizes(
@@ -137,8 +137,8 @@ def storage_of(
         brokers=disks.brokers,
         log_dirs=disks.log_dirs,
         facts=facts,
-        notes=disks.notes_on(frozenset(b.id for b in asked)),
-        warnings=disks.warnings_on(frozenset(b.id for b in asked)),
+        notes=disks.notes_on(frozenset(b.id for b in requested)),
+        warnings=disks.warnings_on(frozenset(b.id for b in requested)),
     )
 
 
@@ -159,10 +159,10 @@ def _refuse_unknown_sizes(snapshot: ClusterSnapshot, facts: StorageFacts, unknow
 def _refuse_unknown_disks(
     snapshot: ClusterSnapshot,
     facts: StorageFacts,
-    asked: Sequence[Broker],
+    requested: Sequence[Broker],
     storage: Mapping[int, BrokerStorage],
 ) -> None:
-    lacking = [b for b in asked if None in (storage[b.id].used_bytes, storage[b.id].free_bytes)]
+    lacking = [b for b in requested if None in (storage[b.id].used_bytes, storage[b.id].free_bytes)]
     if not lacking:
         return
     silent = [b for b in lacking if b.id in snapshot.unanswered_brokers or b.log_dirs_error]

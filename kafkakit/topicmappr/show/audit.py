@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data, findings_text
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.tables import text_table
-from kafkakit.report.blocks import gap_text, section, text_of
+from kafkakit.report.blocks import attributes, gap_text, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.audit.catalogue import BY_NAME, RULES
 from kafkakit.topicmappr.decide.audit.cost import Yardstick, as_band
@@ -101,9 +101,7 @@ def audit_data(audit: Audit, source: str) -> dict[str, object]:
     return {
         "cluster_id": audit.cluster_id,
         "map": source,
-        "brokers": audit.brokers,
-        "topics": audit.topics,
-        "partitions": audit.partitions,
+        **attributes(audit, "brokers topics partitions"),
         "sizes": audit.storage,
         "tally": audit.tally,
         "free_range_bytes": _pair(audit.free_range),
@@ -116,7 +114,7 @@ def audit_data(audit: Audit, source: str) -> dict[str, object]:
         "bytes": _yardstick(audit.by_bytes),
         "copies": _yardstick(audit.by_count),
         **findings_data(audit.findings),
-        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "mend": r.mend} for r in RULES],
+        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "mend": r.repair} for r in RULES],
         "notes": audit.notes,
     }  # fmt: skip
 

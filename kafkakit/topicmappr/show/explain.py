@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.quantities import format_bytes
-from kafkakit.report.blocks import INDENT, optional_section
+from kafkakit.report.blocks import INDENT, attributes, optional_section
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.explain.decision import Explanation
 from kafkakit.topicmappr.decide.explain.reasons import Reason
@@ -68,14 +68,7 @@ def explanation_data(found: Explanation) -> dict[str, object]:
     return {
         "topic": found.key.topic,
         "partition": found.key.partition,
-        "before": found.before,
-        "after": found.after,
-        "now": found.now,
-        "size_bytes": found.size_bytes,
-        "outcome": found.outcome,
+        **attributes(found, "before after now size_bytes outcome"),
         "summary": found.whole,
-        "leaving": found.leaving,
-        "coming": found.coming,
-        "others": found.others,
-        "warnings": found.warnings,
+        **attributes(found, "leaving coming others warnings"),
     }

@@ -6,7 +6,7 @@ from shlex import quote
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.tables import text_table
 from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.report.blocks import gap_text, optional_section, text_of
+from kafkakit.report.blocks import attributes, gap_text, optional_section, text_of
 from kafkakit.report.report import Report
 from kafkakit.report.text_plot import Bar, text_plot
 from kafkakit.topicmappr.decide.frontier.decision import Frontier
@@ -158,10 +158,7 @@ def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, obj
     return {
         "cluster_id": frontier.cluster_id,
         "metric": metric.value,
-        "brokers": frontier.brokers,
-        "topics": frontier.topics,
-        "partitions": frontier.partitions,
-        "replicas": frontier.replicas,
+        **attributes(frontier, "brokers topics partitions replicas"),
         "sizes": frontier.storage,
         "today": frontier.today,
         "tightest_by_bound": frontier.tightest,

@@ -31,7 +31,7 @@ def dirs_section(plan: Plan) -> list[str]:
     def broker_lines(b: int) -> str:
         return "\n".join([f"Broker {b}", *(INDENT + _line(d, arriving, moved_in, moved_out) for d in brokers[b])])
 
-    rows = capped(shown, broker_lines, SHOWN_BROKERS, elsewhere="in the plan file")
+    rows = capped(shown, broker_lines, SHOWN_BROKERS, "... and {} more (all of them in the plan file)")
     rows.append(f"inside brokers: {counted(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
     return section("Log dirs:", "\n".join(rows).split("\n"))
 

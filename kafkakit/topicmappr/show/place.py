@@ -8,9 +8,10 @@ from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import capped, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.place.decision import NewTopic
-from kafkakit.topicmappr.show.plan_blocks import ids, joined
+from kafkakit.topicmappr.show.plan_blocks import ids
 
 SHOWN_PARTITIONS = 40
+REST = "... and {} more (all of them in the map file)"
 # Linux refuses a single argument of 128 KiB or more (MAX_ARG_STRLEN in its binfmts.h).
 MAX_ARGUMENT = 131_071
 
@@ -30,7 +31,7 @@ def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report
         },
         text=text_of(_lines(placed, map_file, address)),
         columns=("topic", "partition", "replicas"),
-        rows=tuple((placed.topic, n, joined(row)) for n, row in enumerate(placed.lists)),
+        rows=tuple((placed.topic, n, row) for n, row in enumerate(placed.lists)),
     )
 
 
@@ -39,7 +40,7 @@ def _lines(placed: NewTopic, map_file: str, address: str | None) -> Iterator[str
     size = f", about {format_bytes(shape.partition_bytes)} each" if shape.partition_bytes is not None else ""
     yield f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}, replication {shape.replication}{size}"
     lists = list(enumerate(placed.lists))
-    shown = capped(lists, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, elsewhere="in the map file")
+    shown = capped(lists, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
     yield from section("Replicas:", shown)
     yield from section("Brokers (all topics):", _table(placed).splitlines())
     yield from (f"note: {note}" for note in placed.notes)

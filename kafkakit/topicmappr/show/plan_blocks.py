@@ -9,7 +9,7 @@ from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.core.tables import text_table
 from kafkakit.core.topic_selection import TopicSelection
-from kafkakit.report.blocks import INDENT, gap_text, optional_section, section, text_of
+from kafkakit.report.blocks import INDENT, attributes, gap_text, optional_section, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.scope import Scope
@@ -42,11 +42,6 @@ def what_changed(old: Sequence[int], new: Sequence[int]) -> str:
 def change_line(topic: str, partition: int, old: Sequence[int], new: Sequence[int]) -> str:
     """One partition's lists before and after."""
     return f"{topic} p{partition}: {ids(old)} -> {ids(new)} {what_changed(old, new)}"
-
-
-def joined(replicas: Sequence[int]) -> str:
-    """A replica list for TSV."""
-    return ",".join(map(str, replicas))
 
 
 def topics_sections(selection: TopicSelection) -> list[str]:
@@ -178,14 +173,7 @@ def moves_data(plan: Plan) -> list[dict[str, object]]:
 
 def certificate_data(certificate: Certificate) -> dict[str, object]:
     """The certificate as JSON fields."""
-    return {
-        "unit": certificate.unit,
-        "objective": certificate.objective,
-        "lower_bound": certificate.lower_bound,
-        "gap": certificate.gap,
-        "status": certificate.status.value,
-        "argument": certificate.argument,
-    }
+    return attributes(certificate, "unit objective lower_bound gap status argument")
 
 
 def remarks_data(plan: Plan) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.plan import Move
 from kafkakit.core.quantities import format_bytes
-from kafkakit.report.blocks import INDENT, capped, section, text_of
+from kafkakit.report.blocks import INDENT, attributes, capped, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.budget import left_data
 from kafkakit.topicmappr.decide.map_files import SavedPlan
@@ -15,7 +15,6 @@ from kafkakit.topicmappr.show.plan_blocks import (
     broker_table,
     certificate_data,
     change_line,
-    joined,
     moves_data,
     plan_section,
     refusal,
@@ -50,10 +49,7 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
         },
         text=_head(change) + plan_section(plan, saved),
         columns=COLUMNS,
-        rows=tuple(
-            (m.topic, m.partition, joined(m.before), joined(m.after), what_changed(m.before, m.after))
-            for m in plan.moves
-        ),
+        rows=tuple((m.topic, m.partition, m.before, m.after, what_changed(m.before, m.after)) for m in plan.moves),
         code=saved.code,
     )
 
@@ -85,7 +81,5 @@ def title_data(change: PlannedChange) -> dict[str, object]:
     """The same for JSON and YAML, with the cluster."""
     return {
         "cluster_id": change.plan.cluster_id,
-        "title": change.title,
-        "topics": change.topics,
-        "topics_excluded": change.topics_excluded,
+        **attributes(change, "title topics topics_excluded"),
     }

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.bytes.balance_goal import PPM, BandGoal
-from kafkakit.report.blocks import INDENT, section, text_of
+from kafkakit.report.blocks import INDENT, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedPlan
 from kafkakit.topicmappr.decide.rebalance.decision import Rebalance
@@ -44,9 +44,13 @@ def rebalance_report(
         data=_data(decided, request, relocations, saved),
         text=text + files_section(saved.maps) + plan_section(plan, saved),
         columns=COLUMNS,
-        rows=tuple((*r.key, r.source, r.destination, r.size) for r in relocations),
+        rows=_rows(relocations),
         code=saved.code,
     )
+
+
+def _rows(relocations: Sequence[Relocation]) -> tuple[tuple[object, ...], ...]:
+    return tuple((*r.key, r.source, r.destination, r.size) for r in relocations)
 
 
 def _head(
@@ -157,8 +161,9 @@ def _data(
         "cluster_id": plan.cluster_id,
         "topics": decided.scope.selection.selected,
         "topics_excluded": decided.scope.selection.excluded,
-        "brokers": {"targets": decided.change.targets, "new": decided.change.new,
-                    "without_rack": decided.change.rack_missing},
+        "brokers": {
+            "targets": decided.change.targets, "new": decided.change.new, "without_rack": decided.change.rack_missing
+        },
         "sources": {
             "brokers": _givers(decided, relocations),
             "chosen_by": decided.sources.chosen_by or None,
@@ -167,11 +172,7 @@ def _data(
         },
         "goal": _goal_data(decided, request, relocations),
         "smallest_partition_bytes": request.smallest_bytes,
-        "relocations": [
-            {"topic": r.key.topic, "partition": r.key.partition, "source": r.source,
-             "destination": r.destination, "bytes": r.size}
-            for r in relocations
-        ],
+        "relocations": records(COLUMNS, _rows(relocations)),
         "relocated_bytes": sum(r.size for r in relocations),
         "changes": moves_data(plan),
         "before": plan.before,

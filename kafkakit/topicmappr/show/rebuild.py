@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from kafkakit.report.blocks import section, text_of
+from kafkakit.report.blocks import attributes, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.diagnose import infeasible
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan
@@ -15,7 +15,6 @@ from kafkakit.topicmappr.show.plan_blocks import (
     change_line,
     distribution,
     files_section,
-    joined,
     map_changes,
     plan_section,
     refusal,
@@ -38,11 +37,11 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
     if saved is None:
         short = infeasible(rebuild.shortages, rebuild.unplaced) if rebuild.shortages else None
         return refused(COMMAND, f"{text}\n  {MAPS_REFUSED}\n", short or refusal(plan, (), 0, what="map"))
-    shown = [
-        (p.key, old, new)
+    rows = tuple(
+        (*p.key, old, new, what_changed(old, new))
         for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
         if not (request.skip_no_ops and old == new)
-    ]
+    )
     return Report(
         command=COMMAND,
         data={
@@ -50,15 +49,9 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
             "topics": rebuild.scope.selection.selected,
             "topics_excluded": rebuild.scope.selection.excluded,
             "brokers": _brokers_data(rebuild),
-            "partitions": [
-                {"topic": topic, "partition": partition, "before": old, "after": new, "change": what_changed(old, new)}
-                for (topic, partition), old, new in shown
-            ],
+            "partitions": records(COLUMNS, rows),
             "certificate": certificate_data(plan.certificate),
-            "distribution": [
-                {"broker": b.broker, "rack": b.rack, "replicas": b.replicas, "leaders": b.leaders, "bytes": b.bytes}
-                for b in plan.after.brokers
-            ],
+            "distribution": [attributes(b, "broker rack replicas leaders bytes") for b in plan.after.brokers],
             **({"storage": free_change_data(rebuild.free)} if rebuild.free is not None else {}),
             **remarks_data(plan),
             "map_files": [m.path for m in saved.maps or ()],
@@ -66,7 +59,7 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
         },
         text=text + files_section(saved.maps) + plan_section(plan, saved),
         columns=COLUMNS,
-        rows=tuple((*key, joined(old), joined(new), what_changed(old, new)) for key, old, new in shown),
+        rows=rows,
         code=saved.code,
     )
 

@@ -1,10 +1,10 @@
 """What drifted, what becomes of the moves, and the new plan, as text, rows and data."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafkakit.core.quantities import counted
-from kafkakit.report.blocks import INDENT, capped, optional_section, section, text_of
+from kafkakit.report.blocks import INDENT, attributes, capped, optional_section, records, section, text_of
 from kafkakit.report.report import Report
 from kafkakit.topicmappr.decide.map_files import SavedPlan
 from kafkakit.topicmappr.decide.replan.decision import Change, Fate, Replan
@@ -43,12 +43,13 @@ def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_comm
     if saved is None:
         failure = refusal(plan, replan.reasons, replan.left_alone)
         return refused(COMMAND, text + refusal_line(replan.left_alone), failure)
+    rows = tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
     return Report(
         command=COMMAND,
-        data=_data(replan),
+        data=_data(replan, rows),
         text=text + plan_section(plan, saved) + _old_file(replan, saved, old_command),
         columns=COLUMNS,
-        rows=tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes),
+        rows=rows,
         code=saved.code,
     )
 
@@ -70,7 +71,7 @@ def _lines(replan: Replan, source: str) -> Iterator[str]:
 def verdict(replan: Replan) -> str:
     """One sentence: whether the plan stays, and why."""
     left = counted(len(replan.having(Fate.RUNNING, Fate.KEPT)), "move")
-    leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a lawful place"
+    leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a valid place"
     if not replan.differs:
         if not replan.plan.moves:
             return "Nothing to change: the plan is done."
@@ -106,26 +107,20 @@ def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
     return ""
 
 
-def _data(replan: Replan) -> dict[str, object]:
+def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]:
     plan = replan.plan
     fates = Counter(change.fate.value for change in replan.changes)
     return {
         "cluster_id": plan.cluster_id,
         "goal": replan.goal.words,
-        "holds": replan.holds,
-        "differs": replan.differs,
-        "intact": replan.intact,
+        **attributes(replan, "holds differs intact"),
         "leads_to": replan.leads_to or None,
         "drift": replan.drift,
         "moves": {fate.value: fates[fate.value] for fate in Fate},
-        "changes": [
-            {"topic": c.key.topic, "partition": c.key.partition, "fate": c.fate.value, "now": c.now, "old": c.old,
-             "new": c.new}
-            for c in replan.changes
-        ],
+        "changes": records(COLUMNS, rows),
         "certificate": certificate_data(plan.certificate),
         "before": plan.before,
         "after": plan.after,
         "reasons": replan.reasons,
         **remarks_data(plan),
-    }  # fmt: skip
+    }

@@ -60,7 +60,7 @@ class Fake:
     def close(self) -> None:
         self.sent.clear()
 
-    def asked(self, pending: PendingRequest) -> dict[TopicPartition, int]:
+    def requested(self, pending: PendingRequest) -> dict[TopicPartition, int]:
         topics = pending.request.topics
         return {TP(topic.topic, p.partition): p.fetch_offset for topic in topics for p in topic.partitions}
 
@@ -75,7 +75,7 @@ class Fake:
                 log_start_offset=0,
                 records=records.get(f"p{key.partition}"),
             )
-            for key in self.asked(pending)
+            for key in self.requested(pending)
         ]
         topic = SimpleNamespace(topic="", topic_id=uuid.UUID(int=self.topic_id), partitions=parts)
         pending.answer, pending.answered = SimpleNamespace(error_code=whole, responses=[topic]), time.monotonic()
@@ -111,7 +111,7 @@ def error_name(answer: Fetched) -> str | None:
 def test_each_leader_gets_one_request(fake: Fake, log: KafkaLog) -> None:
     fake.on_wait = lambda: fake.answer_all(p0=b"a", p1=b"b")
     found = fetch(log, p0=4, p1=5, p2=6)
-    assert [(one.broker, fake.asked(one)) for one in fake.sent] == [
+    assert [(one.broker, fake.requested(one)) for one in fake.sent] == [
         (1, {A: 4, C: 6}),
         (2, {B: 5}),
     ]
@@ -123,7 +123,7 @@ def test_who_was_served_last_is_asked_for_last(fake: Fake, log: KafkaLog) -> Non
     fake.on_wait = lambda: fake.answer_all(p0=b"a")
     fetch(log, p0=0, p2=0)
     fetch(log, p0=1, p2=0)
-    assert [list(fake.asked(one)) for one in fake.sent] == [[A, C], [C, A]]
+    assert [list(fake.requested(one)) for one in fake.sent] == [[A, C], [C, A]]
 
 
 def test_a_late_answer_is_taken_by_the_next_fetch_from_the_same_offset(fake: Fake, log: KafkaLog) -> None:
@@ -133,7 +133,7 @@ def test_a_late_answer_is_taken_by_the_next_fetch_from_the_same_offset(fake: Fak
     fake.on_wait = lambda: fake.answer_all(p0=b"more", p1=b"late")
     second = fetch(log, p0=3, p1=0)
     assert (second[A].records, second[B].records) == (b"more", b"late")
-    assert [(one.broker, fake.asked(one)) for one in fake.sent] == [
+    assert [(one.broker, fake.requested(one)) for one in fake.sent] == [
         (1, {A: 0}),
         (2, {B: 0}),
         (1, {A: 3}),
@@ -146,11 +146,11 @@ def test_an_answer_for_another_offset_is_not_used(fake: Fake, log: KafkaLog) -> 
     fake.sent[0].answer = None
     found = fetch(log, p0=5)
     assert found[A].records == b"x"
-    assert [fake.asked(one) for one in fake.sent] == [{A: 0}, {A: 5}]
+    assert [fake.requested(one) for one in fake.sent] == [{A: 0}, {A: 5}]
 
 
 def test_what_is_asked_ahead_is_not_asked_again(fake: Fake, log: KafkaLog) -> None:
-    log.ask_ahead({A: 0, C: 0}, max_bytes=1000, wait_ms=0)
+    log.request_ahead({A: 0, C: 0}, max_bytes=1000, wait_ms=0)
     fake.answer_all(p0=b"a", p2=b"c")
     assert fetch(log, p0=0)[A].records == b"a"
     assert fetch(log, p2=0)[C].records == b"c"
@@ -195,7 +195,7 @@ def test_a_topic_created_again_is_told_though_it_was_asked_ahead(fake: Fake, log
     fetch(log, p0=0)
     fake.topic_id = 8
     log.places(["t"])
-    log.ask_ahead({A: 1}, max_bytes=1000, wait_ms=0)
+    log.request_ahead({A: 1}, max_bytes=1000, wait_ms=0)
     assert error_name(fetch(log, p0=1)[A]) == "UnknownTopicIdError"
     assert fetch(log, p0=0)[A].records == b"a"
 

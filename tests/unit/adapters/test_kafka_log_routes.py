@@ -21,12 +21,12 @@ class Cluster:
     def __init__(self) -> None:
         self.topics: dict[str, tuple[int, list[int]]] = {}
         self.denied: set[str] = set()
-        self.asked: list[list[str] | None] = []
+        self.requested: list[list[str] | None] = []
 
     def request(self, what: str, request: Any) -> Any:
         del what
         names = None if request.topics is None else [topic.name for topic in request.topics]
-        self.asked.append(names)
+        self.requested.append(names)
         return SimpleNamespace(topics=[self._topic(name) for name in (self.topics if names is None else names)])
 
     def _topic(self, name: str) -> Any:
@@ -55,7 +55,7 @@ def test_a_leader_is_asked_for_once_and_again_when_it_moved(cluster: Cluster, ro
     assert routes.leaders([TP("t", 1), TP("t", 0)]) == {TP("t", 0): 1, TP("t", 1): 2}
     cluster.topics["t"] = (1, [3, 2])
     assert routes.leaders([TP("t", 0)]) == {TP("t", 0): 1}
-    assert cluster.asked == [["t"]]
+    assert cluster.requested == [["t"]]
     routes.forget(["t"])
     assert routes.leaders([TP("t", 0)]) == {TP("t", 0): 3}
 
@@ -105,7 +105,7 @@ def test_names_go_in_several_requests_and_no_right_is_no_empty_answer(cluster: C
     found = routes.look_up(names)
     assert list(found) == names
     assert found[names[0]] == TopicPlaces(topic_id=NO_TOPIC_ID, leaders={0: 1})
-    assert [len(asked or ()) for asked in cluster.asked] == [500, 500, 100]
+    assert [len(requested or ()) for requested in cluster.requested] == [500, 500, 100]
     cluster.denied.add("secret")
     assert list(routes.look_up(["secret", "t0000"])) == ["t0000"]
     with pytest.raises(OperationFailedError, match="secret"):

@@ -25,6 +25,7 @@ def held_by(bench: Bench, broker: int) -> list[tuple[str, int]]:
     return [key for key, replicas in bench.lists().items() if broker in replicas]
 
 
+@pytest.mark.slow
 def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
     before = bench.configs()
     outcome = bench.drain(1)
@@ -50,10 +51,10 @@ def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
 
 def test_a_second_drain_has_nothing_to_do_and_asks_nothing(bench: Bench) -> None:
     bench.drain(1)
-    calls, asked = list(bench.cluster.calls), list(bench.questions)
+    calls, goal = list(bench.cluster.calls), list(bench.questions)
     outcome = bench.drain(1)
     assert (outcome.verdict, outcome.ok) == ("nothing to do", True)
-    assert (bench.cluster.calls, bench.questions) == (calls, asked)
+    assert (bench.cluster.calls, bench.questions) == (calls, goal)
     bench.cluster.unregister(1)
     assert bench.drain(1).verdict == "nothing to do"
     with pytest.raises(UsageError, match="broker 9 is not in this cluster"):
@@ -72,6 +73,7 @@ def test_leaders_that_lead_out_of_turn_are_elected_away_first(tmp_path: Path) ->
     assert out_of_turn < moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "every"), [(Kind.DRAIN, 1), (Kind.REPLACE, 3), (Kind.DECOMMISSION, 7)])
 def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind: Kind, every: int) -> None:
     onto: dict[str, Any] = {"onto": 4} if kind is Kind.REPLACE else {}
@@ -88,7 +90,7 @@ def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind:
         bench.fate.die_at = cut
         with pytest.raises(Killed):
             bench.move(kind, 1, placement=PlaceBy.COUNT, **onto)
-        bench.clock.sleep(float(cut % 3))  # what is in flight may go on meanwhile, or not
+        bench.clock.sleep(float(cut % 3))  # what is in flight may continue meanwhile, or not
         bench.revived()
         again = bench.move(kind, 1, placement=PlaceBy.COUNT, **onto)
         assert again.ok, (cut, again.problems)
@@ -193,7 +195,7 @@ def test_unknown_sizes_place_by_counts_unless_storage_was_asked_for(bench: Bench
     bench.cluster.hang(5)
     with pytest.raises(TryLaterError):
         bench.drain(1, placement=PlaceBy.STORAGE, dry_run=True)
-    assert bench.drain(1, dry_run=True, receiving=BrokerList(ids=(4, 5)), patience_s=1.0).verdict == "planned"
+    assert bench.drain(1, dry_run=True, receiving=BrokerList(ids=(4, 5)), retry_limit_s=1.0).verdict == "planned"
     assert any("placed by counts" in line for line in bench.reporter.warned)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafkakit.broker.decide.holdings import holdings_of
 from kafkakit.broker.decide.next_commands import OperationCommands
-from kafkakit.broker.decide.plans import Asked, decide_operation
+from kafkakit.broker.decide.plans import OperationGoal, decide_operation
 from kafkakit.broker.decide.safety import Safety, judge_safety
 from kafkakit.broker.show import BrokerOutcome, outcome_data, outcome_rows, render_outcome
 from kafkakit.core.errors import InfeasibleError
@@ -26,17 +26,17 @@ def test_a_move_of_others_is_no_copy_that_the_new_broker_has() -> None:
     cluster = make_cluster(line_rate=1.0)
     cluster.reassign({TopicPartition("t", 0): (4, 2, 3)})
     with pytest.raises(Exception, match="t-0 are being reassigned"):
-        decide_operation(seen(cluster), Asked(brokers=(1,), onto=4, words={}))
+        decide_operation(seen(cluster), OperationGoal(brokers=(1,), onto=4, words={}))
     cluster = make_cluster()
     cluster.add_topic("both", {0: (1, 4)})
     with pytest.raises(InfeasibleError, match="has a copy of both-0 already"):
-        decide_operation(seen(cluster), Asked(brokers=(1,), onto=4, words={}))
+        decide_operation(seen(cluster), OperationGoal(brokers=(1,), onto=4, words={}))
 
 
 def test_a_leadership_that_nobody_in_sync_could_take_waits_for_the_copies() -> None:
     cluster = make_cluster()
     cluster.topics["t"].partitions[0].isr = [1]
-    decided = decide_operation(seen(cluster), Asked(brokers=(1,), words={}))
+    decided = decide_operation(seen(cluster), OperationGoal(brokers=(1,), words={}))
     assert decided is not None
     assert decided.leaders is not None
     assert [m.key for m in decided.leaders.moves] == [TopicPartition("t", 3)]
@@ -44,7 +44,7 @@ def test_a_leadership_that_nobody_in_sync_could_take_waits_for_the_copies() -> N
 
 
 def test_topics_elsewhere_are_not_looked_at() -> None:
-    decided = decide_operation(seen(make_cluster()), Asked(brokers=(1,), words={}))
+    decided = decide_operation(seen(make_cluster()), OperationGoal(brokers=(1,), words={}))
     assert decided is not None
     assert {e.topic for e in decided.copies.scope} == {"t", "one"}
 

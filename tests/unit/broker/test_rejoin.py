@@ -81,7 +81,7 @@ def test_a_broker_or_copies_that_do_not_come_in_time_are_tried_later(bench: Benc
     bench.cluster.kill(1)
     with pytest.raises(TryLaterError, match=r"not alive yet: broker 1 \(fenced\)") as dead:
         bench.rejoin(1, wait_s=30.0)
-    assert dead.value.hint == "start it, then go on: kafkakit broker rejoin"
+    assert dead.value.hint == "start it, then run: kafkakit broker rejoin"
     bench.cluster.write("t", 0, 40 * MB)
     bench.cluster.replication.line_rate = 1.0
     bench.cluster.revive(1)
@@ -140,6 +140,7 @@ def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
     assert refused.value.hint == "finish that: kafkakit broker rejoin --restore drain-1.1"
 
 
+@pytest.mark.slow
 def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
     calm = Bench(make_cluster(), tmp_path / "calm")
     lists, leaders = calm.lists(), calm.leaders()
@@ -165,6 +166,7 @@ def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Pat
                 verify_journal(file.data)
 
 
+@pytest.mark.slow
 def test_a_drain_cut_in_the_middle_is_taken_back(tmp_path: Path) -> None:
     for cut in (8, 20, 30, 36, 44):
         bench = Bench(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")

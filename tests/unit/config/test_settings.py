@@ -185,18 +185,18 @@ def test_a_password_from_systemds_credentials(home: Home) -> None:
 
 def test_a_password_is_asked_for_where_someone_can_answer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.write_config(sasl("password_prompt: true"), "profiles.d/p.yaml")
-    asked: list[str] = []
+    requested: list[str] = []
 
     def answer(prompt: str) -> str:
-        asked.append(prompt)
+        requested.append(prompt)
         return PASSWORD
 
     monkeypatch.setattr("getpass.getpass", answer)
     settings = load_settings(Given(profile="p"), home.environment(), warn=lambda _: None, input_allowed=True)
-    assert asked == []
+    assert requested == []
     assert settings.security.password == Secret(PASSWORD)
     assert settings.security.password == Secret(PASSWORD)
-    assert asked == ["security.sasl.password: "]
+    assert requested == ["security.sasl.password: "]
 
 
 @pytest.mark.parametrize(

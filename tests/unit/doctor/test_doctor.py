@@ -258,7 +258,7 @@ def test_a_configuration_that_cannot_be_loaded_is_a_finding() -> None:
         raise UsageError("bad file", hint="mend it")
 
     facts = collect_facts(replace(sources(PLAIN, Cluster()), load_configuration=broken))
-    assert faults(facts) == [("configuration", "bad file; mend it")]
+    assert faults(facts) == [("configuration", "bad file; repair it")]
     assert exit_code_of(judge(facts)) is ExitCode.FAILED
 
 

@@ -30,23 +30,25 @@ def test_parts_of_a_wish_add_up_and_nothing_is_wished_at_first(desk: Desk) -> No
     desk.requests.request(4, "ann", paused=True)
     desk.requests.request(4, "bob", rates=RATES)
     version = desk.requests.request(4, "cem", abort=True)
-    asked = desk.requests.read(4)
-    assert asked is not None
-    assert asked.version == version
-    assert asked.request == ControlRequest(token=4, by="cem", at=desk.clock.now(), paused=True, abort=True, rates=RATES)
+    requested = desk.requests.read(4)
+    assert requested is not None
+    assert requested.version == version
+    assert requested.request == ControlRequest(
+        token=4, by="cem", at=desk.clock.now(), paused=True, abort=True, rates=RATES
+    )
     desk.requests.request(4, "ann", paused=False)
-    asked = desk.requests.read(4)
-    assert asked is not None
-    assert (asked.request.paused, asked.request.abort) == (False, True)
+    requested = desk.requests.read(4)
+    assert requested is not None
+    assert (requested.request.paused, requested.request.abort) == (False, True)
 
 
 def test_a_wish_does_not_outlive_its_run(desk: Desk) -> None:
     desk.requests.request(4, "ann", paused=True, abort=True)
     assert desk.requests.read(5) is None
     desk.requests.request(5, "ann", rates=Rates())
-    asked = desk.requests.read(5)
-    assert asked is not None
-    assert (asked.request.paused, asked.request.abort, asked.request.rates) == (False, False, Rates())
+    requested = desk.requests.read(5)
+    assert requested is not None
+    assert (requested.request.paused, requested.request.abort, requested.request.rates) == (False, False, Rates())
 
 
 def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +62,9 @@ def test_two_who_ask_at_once_are_both_heard(desk: Desk, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(desk.store, "get", get)
     desk.requests.request(4, "ann", rates=RATES)
-    asked = desk.requests.read(4)
-    assert asked is not None
-    assert (asked.request.paused, asked.request.rates) == (True, RATES)
+    requested = desk.requests.read(4)
+    assert requested is not None
+    assert (requested.request.paused, requested.request.rates) == (True, RATES)
 
 
 def test_the_answer_is_waited_for(desk: Desk) -> None:
@@ -124,3 +126,13 @@ def test_newer_schemas_are_refused_and_unknown_fields_passed_over(desk: Desk) ->
     assert decode_control_request(data.replace(b'"token":1', b'"token":1,"more":{"a":[1]}'), "x").token == 1
     with pytest.raises(InputError, match="use a newer kafkakit"):
         decode_control_request(data.replace(b'"schema":1', b'"schema":2'), "x")
+
+
+def test_a_request_needs_a_time_with_a_zone() -> None:
+    request = ControlRequest(token=1, by="ann", at=FakeClock().now())
+    data = encode_control_request(request)
+    zone = b"Z" if b'Z"' in data else b"+00:00"
+    assert data.count(zone + b'"') == 1
+    with pytest.raises(InputError, match="at"):
+        decode_control_request(data.replace(zone + b'"', b'"'), "r")
+    assert decode_control_request(data, "r") == request

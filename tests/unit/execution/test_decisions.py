@@ -1,6 +1,7 @@
 """The pure parts of a run: states, drift, throttle changes, stalls, words."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,9 @@ from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
 from kafkakit.execution.decide.outcome import Commands, Direction
 from kafkakit.execution.decide.precheck import Live, MoveState, assess, require_applicable, require_rights
 from kafkakit.execution.decide.progress import Decision, Look, Watch, follow, look, poll_interval_s
-from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.run_state import RoundState
+from kafkakit.execution.decide.schedule.partition_steps import Job, Leg
+from kafkakit.execution.decide.schedule.work import Rates, StepKind
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
     LEADER_LIST,
@@ -85,9 +88,9 @@ def test_topic_gone_made_anew_and_racks_changed_are_told_apart() -> None:
     gone = replace(live, states={k: s for k, s in live.states.items() if k != KEY})
     assert assess(plan, gone).statuses[0].state is MoveState.GONE
     assert assess(plan, gone).differences == ("t-0 is gone",)
-    anew = assess(plan, with_state(live, (1, 2), topic_id="other"))
-    assert anew.statuses[0].state is MoveState.RECREATED
-    assert "deleted and created again" in anew.differences[0]
+    again = assess(plan, with_state(live, (1, 2), topic_id="other"))
+    assert again.statuses[0].state is MoveState.RECREATED
+    assert "deleted and created again" in again.differences[0]
     racked = replace(live, brokers={**live.brokers, 3: replace(live.brokers[3], rack="z")})
     assert assess(plan, racked).differences == ("broker 3: rack c is now z",)
     with pytest.raises(RefusedError, match="rack c is now z"):
@@ -199,6 +202,7 @@ def test_a_look_counts_what_was_copied_and_sees_new_offline_dirs() -> None:
     assert look([GOAL], live, dirs, offline_before={"3:/e"}).offline_dirs == ()
 
 
+@pytest.mark.slow
 def test_lists_too_long_for_one_value_are_cut_into_batches() -> None:
     cluster = FakeCluster({100001: "a", 100002: "b", 100003: "c"})
     cluster.add_topic("t", dict.fromkeys(range(2000), (100001, 100002)))
@@ -235,3 +239,29 @@ def test_a_rollback_to_paste_keeps_the_throttle_of_the_run() -> None:
     assert commands.run(Direction.ROLLBACK) == rolled_back
     assert commands.run(Direction.APPLY) == "kafkakit reassign apply p.json --yes --max-in 2"
     assert commands.run(Direction.ABORT) == "kafkakit reassign abort p.json --yes"
+
+
+def test_steps_in_flight_given_up_or_over_do_not_wait() -> None:
+    steps = tuple(range(6))
+    schedule = SimpleNamespace(steps=steps)
+    state = RoundState(
+        schedule=schedule,  # type: ignore[arg-type]
+        goals={},
+        done=frozenset({0}),
+        moves={1: GOAL},
+        inside={2: SimpleNamespace()},  # type: ignore[dict-item]
+        dropped=frozenset({3}),
+    )
+    assert state.waiting == (4, 5)
+    assert state.flying == {1, 2}
+    assert not state.is_over
+    assert replace(state, done=frozenset(steps) - {3}, moves={}, inside={}).is_over
+
+
+def test_each_copy_that_arrives_has_its_dir() -> None:
+    job = Job(key=KEY, current=(1, 2), target=(3, 2), where={1: "/a", 2: "/b"}, leader=1, size=1)
+    leg = Leg(kind=StepKind.MOVE, target=(3, 2), adds=(3,), removes=(1,))
+    with pytest.raises(ValueError, match="zip"):
+        job.arrive(leg, ())
+    job.arrive(leg, ("/c",))
+    assert (job.where, job.current, job.leader, job.legs_done) == ({2: "/b", 3: "/c"}, (3, 2), 3, 1)

@@ -1,4 +1,4 @@
-"""Moves of somebody else may take the places that ours wait for: they are waited for, and named."""
+"""Moves of another process may take the places that ours wait for: they are waited for, and named."""
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.work import Limits

@@ -68,9 +68,9 @@ def test_two_rates_for_one_direction_are_refused() -> None:
 
 def test_nothing_asked_for_keeps_everything() -> None:
     earlier = Rates(into=1, out=2, inside=3, into_of={4: 5}, out_of={6: 7})
-    asked = read_request(None, [], None)
-    assert asked.is_empty
-    assert asked.over(earlier) == earlier
+    requested = read_request(None, [], None)
+    assert requested.is_empty
+    assert requested.over(earlier) == earlier
     assert read_request("same", [], None).over(earlier) == earlier
 
 
@@ -125,7 +125,7 @@ def test_words() -> None:
 
 
 def test_brokers_that_the_cluster_does_not_have_are_refused() -> None:
-    asked = read_request(None, ["3:1MB", "9:in=1MB", "7:out=1MB"], None)
-    require_known(asked, [3, 7, 9])
+    requested = read_request(None, ["3:1MB", "9:in=1MB", "7:out=1MB"], None)
+    require_known(requested, [3, 7, 9])
     with pytest.raises(UsageError, match="broker 7, 9 is not in the cluster"):
-        require_known(asked, [3, 4])
+        require_known(requested, [3, 4])

@@ -146,10 +146,10 @@ def test_a_leader_sends_every_new_copy() -> None:
 def test_the_smallest_rate_works(ingest: float, efficiency: float) -> None:
     tasks = [hot(n, ingest * (1 + n)) for n in range(7)]
     speeds = Speeds(efficiency=efficiency)
-    asked = catch_up(tasks, Limits(), Rates(into=1, out=1), speeds)
-    assert asked.smallest is not None
-    assert catch_up(tasks, Limits(), Rates(into=asked.smallest, out=asked.smallest), speeds).smallest is None
-    assert asked.smallest <= 1.1 * 1.1 * 5 * ingest * 7 / efficiency + 1
+    requested = catch_up(tasks, Limits(), Rates(into=1, out=1), speeds)
+    assert requested.smallest is not None
+    assert catch_up(tasks, Limits(), Rates(into=requested.smallest, out=requested.smallest), speeds).smallest is None
+    assert requested.smallest <= 1.1 * 1.1 * 5 * ingest * 7 / efficiency + 1
 
 
 def test_the_share_of_a_throttle_lies_between_what_was_measured_of_small_and_of_large_batches() -> None:

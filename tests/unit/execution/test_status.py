@@ -222,11 +222,11 @@ def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
     ("state", "held", "flying", "words"),
     [
         ({}, lease(7), [flight(0, (3, 2), 5)], "copies"),
-        ({"paused": True}, lease(7), [flight(0, (3, 2), 5)], "paused: starts nothing new, what is in flight goes on"),
-        ({"paused": True}, None, [], "paused, and no process is at work; go on with: RESUME"),
-        ({}, lease(8), [], "not finished, and no process is at work; go on with: RESUME"),
-        ({}, lease(7, Life.GONE), [], "not finished, and no process is at work; go on with: RESUME"),
-        ({}, lease(7, free=True), [], "not finished, and no process is at work; go on with: RESUME"),
+        ({"paused": True}, lease(7), [flight(0, (3, 2), 5)], "paused: starts nothing new, what is in flight continues"),
+        ({"paused": True}, None, [], "paused, and no process is at work; resume with: RESUME"),
+        ({}, lease(8), [], "not finished, and no process is at work; resume with: RESUME"),
+        ({}, lease(7, Life.GONE), [], "not finished, and no process is at work; resume with: RESUME"),
+        ({}, lease(7, free=True), [], "not finished, and no process is at work; resume with: RESUME"),
         (
             {},
             lease(7),
@@ -235,7 +235,7 @@ def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
         ),
         ({}, lease(7), [flight(0, (3, 2), 5, held_up=(3,), stalled=True)], "waits for broker 3"),
         ({}, lease(7), [flight(0, (3, 2), 5, stalled=True)], "waits: all its moves stand still"),
-        ({"unsettled": False}, None, [flight(0, (3, 2), 5)], "ended, its moves go on"),
+        ({"unsettled": False}, None, [flight(0, (3, 2), 5)], "ended, its moves continue"),
     ],
 )
 def test_what_a_run_is_about(
@@ -299,6 +299,7 @@ def observer(cluster: FakeCluster, clock: FakeClock, *runs: KnownRun, **options:
     return Observer(cluster, clock, Ledger(*runs), lambda: None, **given)
 
 
+@pytest.mark.slow
 def test_a_tick_on_200_000_partitions_reads_the_moving_topics_only(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, clock = Counting(dict.fromkeys(range(1, 9))), FakeClock()
     for t in range(200):
@@ -440,7 +441,7 @@ def test_a_stop_while_watching_leaves_the_moves_alone() -> None:
 
         clock.on_sleep[:] = [press]
         retrier = Retrier(clock, Quiet(), 90.0)  # type: ignore[arg-type]
-        with pytest.raises(error, match="the moves go on by themselves"):
+        with pytest.raises(error, match="the moves continue by themselves"):
             watch(observer(cluster, clock), clock, retrier, interval_s=5.0, after_look=shown.append, show=shown.append)
     assert len(shown) == 4
     assert [name for name, _ in cluster.calls] == ["reassign"]

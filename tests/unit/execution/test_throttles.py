@@ -145,13 +145,13 @@ def test_a_value_that_others_set_since_is_neither_overwritten_nor_deleted() -> N
     rig.throttles.impose([T0], BOTH, rig.live())
     set_by_others(rig.cluster, "1", LEADER_RATE, "123")
     assert rig.throttles.change(Rates(into=9, out=9), rig.live()) == (
-        f"broker 1: {LEADER_RATE} was changed by somebody else and stays",
+        f"broker 1: {LEADER_RATE} was changed by another process and stays",
     )
     rig.start()  # the executor died; its successor meets the same value
     rig.throttles.impose([T0], BOTH, rig.live())
     assert rig.configs()["broker 1"] == {LEADER_RATE: "123"}
-    assert [w for w in rig.reporter.warned if "somebody else changed" in w] == [
-        f"broker 1: somebody else changed {LEADER_RATE} meanwhile; left as it is"
+    assert [w for w in rig.reporter.warned if "another process changed" in w] == [
+        f"broker 1: another process changed {LEADER_RATE} meanwhile; left as it is"
     ] * 2
     finish(rig)
     assert rig.configs() == {"broker 1": {LEADER_RATE: "123"}}
@@ -251,6 +251,7 @@ def test_long_lists_go_in_pieces_and_requests_stay_small() -> None:
     assert rig.configs() == {}
 
 
+@pytest.mark.slow
 def test_a_window_is_cut_to_the_room_in_the_lists() -> None:
     rig = Rig()
     goals = many(5000)
@@ -277,7 +278,7 @@ def test_a_list_that_others_filled_blocks_by_name() -> None:
     key = ConfigKey(ResourceKind.TOPIC, "t", LEADER_LIST)
     room = room_for([T0, U1], BOTH, {"t": {LEADER_LIST: full}}, {})
     assert room.fits == (U1,)
-    assert room.blocked == {T0.key: f"{LEADER_LIST} of topic t is full with entries of somebody else"}
+    assert room.blocked == {T0.key: f"{LEADER_LIST} of topic t is full with entries of another process"}
     assert room_for([T0], BOTH, {"t": {LEADER_LIST: full}}, {key: ["9:9"]}).blocked == {}
     assert room_for([T0], BOTH, {"t": {LEADER_LIST: "*"}}, {}).fits == (T0,)
 
@@ -312,6 +313,7 @@ def test_a_wildcard_is_left_alone() -> None:
     assert rig.configs() == {"topic t": {LEADER_LIST: "*"}}
 
 
+@pytest.mark.slow
 def test_cut_at_any_line_of_a_change_the_next_life_restores_everything() -> None:
     def life(rig: Rig) -> None:
         rig.throttles.impose([T0, U1], BOTH, rig.live())
@@ -365,3 +367,14 @@ def test_a_broker_that_hangs_is_no_broker_without_a_rate() -> None:
     assert rig.configs()["broker 3"] == {FOLLOWER_RATE: "5"}
     finish(rig)
     assert rig.configs() == {"broker 3": {FOLLOWER_RATE: "777"}}
+
+
+def test_entries_without_room_are_reported_once() -> None:
+    rig = Rig()
+    set_by_others(rig.cluster, "t", LEADER_LIST, ",".join(f"{n}:7" for n in range(100_000, 104_000))[:LIST_LIMIT])
+    words = rig.throttles.change(BOTH, rig.live(), goals=[T0])
+    assert [w for w in words if w.startswith("without a throttle")] == [words[0]]
+    rig.throttles.impose_rates([T0], BOTH, rig.live())
+    assert rig.reporter.warned == []
+    rig.throttles.impose_rates([T0, goal("t", 1, (3, 2))], BOTH, rig.live())
+    assert len(rig.reporter.warned) == 1

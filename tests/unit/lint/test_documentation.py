@@ -19,7 +19,7 @@ TOPIC = "kafkakit: cluster\ntopics:\n- {name: a, partitions: 3, replication_fact
 
 
 def block(start: str) -> str:
-    return next(text for _, text in BLOCKS if text.startswith(start))
+    return next(str(text) for _, text in BLOCKS if text.startswith(start))
 
 
 def lint_commands() -> list[str]:

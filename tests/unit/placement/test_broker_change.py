@@ -59,8 +59,8 @@ def test_what_a_change_amounts_to(holding: list[int], listed: list[int], first: 
     change = classify(holding, listed, RACKS)
     plain = change.actions(force_rebuild=False, replication=0, optimize_leadership=False)
     assert plain == ([first] if first else [])
-    asked = change.actions(force_rebuild=True, replication=2, optimize_leadership=True)
-    assert asked[len(plain) :] == [
+    requested = change.actions(force_rebuild=True, replication=2, optimize_leadership=True)
+    assert requested[len(plain) :] == [
         "Force rebuilding map",
         "Setting replication factor to 2",
         "Optimizing leader/follower ratios",

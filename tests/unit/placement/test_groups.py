@@ -61,7 +61,7 @@ def test_whatever_a_room_offers_keeps_the_rule(spread: bool) -> None:
         wanted = len(kept) + rng.randint(0, 3)
         room = grouping.room_beside(kept, wanted)
         takers = [b for ids in grouping.receivers.values() for b in ids if b not in kept]
-        lawful = {
+        valid = {
             n: any(keeps(grouping.rule, grouping.groups_of((*kept, *new))) for new in combinations(takers, n))
             for n in range(wanted - len(kept) + 1)
         }
@@ -70,7 +70,7 @@ def test_whatever_a_room_offers_keeps_the_rule(spread: bool) -> None:
         for new in ways:
             assert keeps(grouping.rule, grouping.groups_of((*kept, *new))), f"seed {seed}: {kept} and {new}"
         if room.units < wanted - len(kept) and None not in grouping.receivers:
-            assert not lawful[wanted - len(kept)], f"seed {seed}"
+            assert not valid[wanted - len(kept)], f"seed {seed}"
         looked += bool(room.units)
     assert looked > 20
 

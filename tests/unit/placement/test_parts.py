@@ -82,6 +82,7 @@ def test_a_range_measures_the_even_brokers_alone() -> None:
     assert RangeGoal(some).measure(ints(5, 10, 99)) == 3
 
 
+@pytest.mark.slow
 @RUNS
 @given(tables(), st.data())
 def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.DataObject) -> None:
@@ -102,7 +103,7 @@ def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.Data
         if table.locality_scoped:
             assert before == after
         elif table.rule.violates(after):
-            assert table.rule.violates(before), "a set that breaks the rule anew"
+            assert table.rule.violates(before), "a set that newly breaks the rule"
             if table.rule.spread_over:
                 assert not table.rule.crowds(before, after)
             elif table.rule.min_groups:
@@ -114,10 +115,11 @@ def test_the_board_moves_only_as_the_rules_allow(table: SlotTable, data: st.Data
     assert state.load == loads.tolist()
 
 
+@pytest.mark.slow
 @RUNS
 @given(tables(), st.data())
 def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
-    """From a lawful set each move of one copy to a set that the rule allows is offered."""
+    """From a valid set each move of one copy to a set that the rule allows is offered."""
     names = [None if r >= table.racks else str(r) for r in table.rack]
     state = SearchState(table, [0] * len(names), [1 << 40] * len(names))
     slot = data.draw(st.integers(0, len(table.home) - 1))
@@ -130,14 +132,14 @@ def test_lawful_single_moves_fit(table: SlotTable, data: st.DataObject) -> None:
         if dest in (*others, home):
             assert dest == home or not state.fits(slot, dest)
             continue
-        lawful = not rule.violates([names[b] for b in (*others, dest)])
+        valid = not rule.violates([names[b] for b in (*others, dest)])
         if table.locality_scoped:
-            lawful = names[dest] == names[home]
-        assert state.fits(slot, dest) == (lawful and bool(table.receiver[dest]))
+            valid = names[dest] == names[home]
+        assert state.fits(slot, dest) == (valid and bool(table.receiver[dest]))
 
 
 def placements(table: SlotTable) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Every lawful placement, slot by slot."""
+    """Every valid placement, slot by slot."""
     names = [None if r >= table.racks else str(r) for r in table.rack]
     options = []
     for part in range(len(table.size)):
@@ -170,6 +172,7 @@ def cost_of(table: SlotTable, at: np.ndarray[tuple[int], np.dtype[np.int64]]) ->
     return load, moves
 
 
+@pytest.mark.slow
 @RUNS
 @given(tables(partitions=3), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=4, max_size=4))
 def test_no_placement_is_below_the_bounds(table: SlotTable, ends: list[tuple[int, int]]) -> None:
@@ -186,6 +189,7 @@ def test_no_placement_is_below_the_bounds(table: SlotTable, ends: list[tuple[int
             assert fewest <= moves
 
 
+@pytest.mark.slow
 @RUNS
 @given(tables(partitions=3), st.integers(0, 12))
 def test_no_placement_is_below_the_bounds_of_any_window(table: SlotTable, width: int) -> None:
@@ -200,6 +204,7 @@ def test_no_placement_is_below_the_bounds_of_any_window(table: SlotTable, width:
             assert fewest <= moves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0, 1, 3, 10])
 def test_a_sliding_window_finds_the_cheapest_place(width: int) -> None:
     rng = np.random.default_rng(width)

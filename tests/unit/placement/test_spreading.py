@@ -135,7 +135,7 @@ def test_work_is_limited() -> None:
 
 
 def test_a_mended_set_stays_mended() -> None:
-    """Where only so many sets may break the rule, a rackless broker does not get the copy that mended one."""
+    """Where only so many sets may break the rule, a rackless broker does not get the copy that repaired one."""
     racks = ["a", "a", None, "b", "c"]
     lists = [(1, 2, 3)]
     for most, allowed in ((None, True), (0, False)):

@@ -1,12 +1,14 @@
 """The search for larger clusters: against packing by most free bytes first, and copies that make way for others."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now
 from kafkakit.placement.bytes.pools import Pools
 from kafkakit.placement.bytes.search_state import SearchState
 from kafkakit.placement.bytes.slots import make_table
@@ -68,6 +70,7 @@ def test_replacing_brokers_is_as_even_as_most_free_first() -> None:
     assert all(set(kept) <= set(row) for kept, row in zip(task.kept, found.lists, strict=True))
 
 
+@pytest.mark.slow
 def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
     task = task_of(range(1, 13), forced=True)
     packed, cost = most_free_first(task)
@@ -78,6 +81,7 @@ def test_a_forced_rebuild_is_as_even_and_copies_far_less() -> None:
     assert not any(GroupRule().violates(RACKS[b] for b in row) for row in found.lists)
 
 
+@pytest.mark.slow
 def test_a_forced_rebuild_with_larger_reservations_fills_nobody() -> None:
     task = task_of(range(1, 13), forced=True, factor=Fraction(3))
     found = search(task, Unwatched())
@@ -120,3 +124,50 @@ def test_levelling_takes_a_copy_from_home_where_no_arrival_can_do_it() -> None:
     state = SearchState(table, [0, 0], [99, 99])
     RangeNarrowing(Pools(state), [True, True], 0).run()
     assert sorted(state.load) == [6, 9]
+
+
+def levelled(lists: list[list[int]], sizes: list[int], at: list[int], ceiling: list[int], close: int = 0) -> list[int]:
+    """Loads of brokers 1, 2, ... once the range is narrowed; slots start on placeholders and came to brokers `at`."""
+    ids = range(1, len(ceiling) + 1)
+    table = make_table(lists, sizes, {}, GroupRule(), receivers=ids, fixed=dict.fromkeys(ids, 0))
+    spare = len(table.brokers) - len(ceiling)
+    state = SearchState(table, [0] * len(table.brokers), [0] * spare + ceiling)
+    for slot, broker in enumerate(at):
+        state.move(slot, table.brokers.index(broker))
+    RangeNarrowing(Pools(state), [b > 0 for b in table.brokers], close).run()
+    return state.load[spare:]
+
+
+def test_levelling_exchanges_two_arrivals_where_one_alone_is_too_much() -> None:
+    lists, sizes, at = [[-1]] * 3, [9, 8, 7], [1, 1, 2]
+    assert levelled(lists, sizes, at, [99, 99]) == [9, 15]
+    assert levelled(lists, sizes, at, [99, 10]) == [15, 9]
+    assert levelled(lists, sizes, at, [99, 8]) == [16, 8]
+    assert levelled(lists, sizes, at, [99, 99], close=10) == [17, 7]
+    assert levelled(lists, sizes, at, [99, 99], close=9) == [9, 15]
+
+
+def test_levelling_keeps_slots_of_one_partition_apart() -> None:
+    # Sending a slot of 3 over, or exchanging that of 9 for one of 3, would put both copies on one broker.
+    assert levelled([[-1, -2], [-1]], [3, 9], [1, 2, 1], [99, 99]) == [12, 3]
+    assert levelled([[-1], [-1], [-1]], [3, 3, 9], [1, 2, 1], [99, 99]) == [9, 6]
+
+
+@pytest.mark.parametrize(("by_free", "loads"), [(False, [40, 30, 5]), (True, [40, 0, 5])])
+def test_loads_of_disks_by_used_and_by_free_bytes(by_free: bool, loads: list[int]) -> None:
+    storage = {
+        1: BrokerStorage(used_bytes=40, free_bytes=60 - 30 * by_free, capacity_bytes=100),
+        2: BrokerStorage(used_bytes=30, free_bytes=70, capacity_bytes=100),
+    }
+    disks = Disks(storage=storage, log_dirs={}, max_use=Fraction(1))
+    now = bytes_now({1: 10, 3: 5}, disks, [1, 2, 3], by_free=by_free)
+    assert list(now.load.values()) == loads
+    assert [now.fixed[b] for b in (1, 2, 3)] == [loads[0] - 10, loads[1], 0]
+    assert (now.room[2], now.room[3], now.capacity[3]) == (70, 0, 0)
+
+
+@pytest.mark.parametrize(("capacity", "share"), [((100, 300), [10, 30]), ((100, 0), [20, 20])])
+def test_a_band_is_around_equal_shares_where_a_capacity_is_unknown(capacity: tuple[int, int], share: list[int]) -> None:
+    table = make_table([[1], [2]], [30, 10], {}, GroupRule(), receivers=[1, 2])
+    now = replace(counts_now({}, [1, 2], 9), capacity=dict(enumerate(capacity, 1)))
+    assert now.band(table, now.limits(table, [1, 2], {}), 40).share.tolist() == share

@@ -11,12 +11,14 @@ from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.reassign import Bench, Killed
 
+pytestmark = pytest.mark.slow
+
 MB = 1_000_000
 TARGETS = {("t", 0): (4, 2, 3), ("t", 1): (4, 2, 3), ("u", 0): (1, 3), ("v", 0): (3,), ("v", 1): (1, 4)}
 
 
 def make_bench() -> Bench:
-    """Copies, a pure reorder, a shrink and a growth; rates and list entries of somebody else are there."""
+    """Copies, a pure reorder, a shrink and a growth; rates and list entries of another process are there."""
     cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "a"}, line_rate=20 * MB)
     cluster.add_topic(
         "t", {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2)}, size_bytes=50 * MB, configs={FOLLOWER_LIST: "2:9,0:4"}
@@ -134,6 +136,7 @@ def check(bench: Bench, lists: dict[tuple[str, int], tuple[int, ...]], configs: 
         verify_effects(lines, bench.cluster.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finish", [apply, resume, undo])
 def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Bench], Any]) -> None:
     for death in deaths(apply):
@@ -145,6 +148,7 @@ def test_apply_cut_anywhere_can_be_resumed_or_undone(finish: Callable[[Bench], A
         check(bench, lists if finish is undo else lists | TARGETS, configs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finish", [resume, undo])
 def test_rollback_cut_anywhere_can_be_finished_or_turned_round(finish: Callable[[Bench], Any]) -> None:
     def halfway(bench: Bench) -> None:
@@ -160,6 +164,7 @@ def test_rollback_cut_anywhere_can_be_finished_or_turned_round(finish: Callable[
             check(bench, lists if finish is undo else lists | TARGETS, configs)
 
 
+@pytest.mark.slow
 def test_a_run_cut_twice_still_ends_well() -> None:
     points = deaths(apply)
     for first in points[::5]:

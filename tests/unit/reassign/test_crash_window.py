@@ -1,7 +1,7 @@
 """A run of more than 30 steps, cut before and after each of its effects, then resumed, aborted or rolled back.
 
 It swaps two nearly full brokers over a spare, gives partitions one new copy at a time, and runs under throttles,
-with rates and list entries of somebody else around. What must hold at every moment is watched at every moment.
+with rates and list entries of another process around. What must hold at every moment is watched at every moment.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,8 @@ from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.reassign import Bench, Killed
+
+pytestmark = pytest.mark.slow
 
 MB = 1_000_000
 LIMITS = Limits(into_each=2, out_each=3, cluster=8, one_replica_at_a_time=True)
@@ -200,6 +202,7 @@ def test_the_undisturbed_run_has_what_it_takes(monkeypatch: pytest.MonkeyPatch) 
     check_end(bench, guard, guard.before | TARGETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("finish", [resume, stop, undo])
 def test_apply_cut_at_each_effect_ends_well(finish: Callable[[Bench], Any], after: bool) -> None:

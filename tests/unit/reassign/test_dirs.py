@@ -130,7 +130,7 @@ def test_a_cordoned_dir_gets_no_wish_and_the_copy_goes_elsewhere() -> None:
     [
         (lambda b: b.cluster.cordon_dir(1, b.plan.dir_moves[0].target_dir), "is cordoned"),
         (lambda b: b.cluster.fail_dir(1, b.plan.dir_moves[0].target_dir), "is offline"),
-        (lambda b: b.cluster.topics["t"].partitions[1].dirs.update({1: spare(b)}), "moved by somebody else"),
+        (lambda b: b.cluster.topics["t"].partitions[1].dirs.update({1: spare(b)}), "moved by another process"),
         (lambda b: b.cluster.fail_item("move_log_dirs", MOVED, ItemError(name="Oops")), "Oops"),
     ],
 )
@@ -173,6 +173,7 @@ def test_a_run_without_its_broker_tells_so() -> None:
     assert any("broker 1 does not tell its log dirs" in p for p in outcome.problems)
 
 
+@pytest.mark.slow
 def test_cut_at_any_call_or_line_a_run_goes_on_and_ends_in_the_planned_dirs() -> None:
     whole = make_bench()
     whole.apply()

@@ -187,7 +187,7 @@ def test_stall_stops_the_run() -> None:
     bench = make_bench(line_rate=0.0)
     outcome = bench.apply(stall_timeout_s=30)
     assert "no progress for 30s" in outcome.problems[0]
-    assert outcome.problems[1] == "moves that stay on the cluster and go on without a throttle: 3"
+    assert outcome.problems[1] == "moves that stay on the cluster and continue without a throttle: 3"
     assert bench.clock.elapsed < 60
 
 
@@ -260,7 +260,7 @@ def test_value_changed_by_somebody_else_meanwhile_is_left_alone() -> None:
     outcome = bench.apply(rate=20 * MB)
     assert outcome.ok
     assert bench.cluster.brokers[2].configs == {LEADER_RATE: "5000000"}
-    assert any("somebody else changed" in w for w in bench.reporter.warned)
+    assert any("another process changed" in w for w in bench.reporter.warned)
 
 
 def test_move_cancelled_by_somebody_else_is_reported() -> None:
@@ -268,7 +268,7 @@ def test_move_cancelled_by_somebody_else_is_reported() -> None:
     key = bench.plan.moves[0].key
     bench.clock.on_sleep.append(lambda _: bench.clock.elapsed > 3 and bench.cluster.cancel([key]))
     outcome = bench.apply()
-    assert "cancelled or changed by somebody else" in outcome.problems[0]
+    assert "cancelled or changed by another process" in outcome.problems[0]
     assert not outcome.ok
 
 
@@ -364,6 +364,7 @@ def test_another_rate_on_resume_still_restores_the_value_before_the_first_run() 
     verify_journal(bench.file.data)
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_middle_of_a_journal_write_loses_nothing() -> None:
     bench = make_bench()
     bench.apply(rate=20 * MB)

@@ -99,7 +99,7 @@ def test_a_lease_lost_while_throttles_are_lifted_is_told_as_such() -> None:
             raise LeaseLostError("the lease was taken over")
 
     bench.cluster.before_call.append(lose)
-    with pytest.raises(TryLaterError, match=r"taken over; this run does nothing more: .* its throttles stay set"):
+    with pytest.raises(TryLaterError, match=r"taken over; this run stops here: .* its throttles stay set"):
         bench.apply(rate=4 * MB)
     bench.cluster.before_call.clear()
     assert bench.run().resume().ok
@@ -129,7 +129,7 @@ def test_a_run_cut_while_it_aborts_on_request_says_to_finish_the_abort(error: Ba
 
     bench.cluster.before_call.append(cut)
     with pytest.raises((InterruptedRunError, TryLaterError)) as caught:
-        bench.apply(limits=ONE, orders=ReceivedRequests(requests, TOKEN, bench.reporter), patience_s=1)
+        bench.apply(limits=ONE, orders=ReceivedRequests(requests, TOKEN, bench.reporter), retry_limit_s=1)
     assert "reassign abort p.json" in (caught.value.hint or "")
     bench.cluster.before_call.clear()
     assert bench.run().abort().ok
@@ -205,7 +205,7 @@ def test_a_move_of_somebody_else_between_dirs_is_left_alone() -> None:
 def test_a_run_that_gives_up_says_that_copies_between_dirs_go_on_without_a_throttle() -> None:
     bench = make_inside_bench()
     outcome = bench.apply(rates=INSIDE, stall_timeout_s=10)
-    assert any("go on without a throttle: 1" in p for p in outcome.problems)
+    assert any("continue without a throttle: 1" in p for p in outcome.problems)
 
 
 def test_an_abort_remembers_the_dir_that_a_copy_was_taken_to_on_its_way() -> None:

@@ -91,7 +91,7 @@ def test_a_pause_starts_nothing_new_and_continue_goes_on() -> None:
     assert bench.apply(limits=ONE, orders=office.orders, stall_timeout_s=10).ok
     assert not [t for t in times if 2.0 < t < 40.0]
     assert [t for t in times if t > 40.0]
-    assert any("paused by ann; 1 step in flight go on" in w for w in bench.reporter.warned)
+    assert any("paused by ann; 1 step in flight continue" in w for w in bench.reporter.warned)
     lines = verify_journal(bench.file.data)
     assert [x["what"] for x in lines if x["what"] in ("pause", "continue")] == ["pause", "continue"]
     assert office.requests.wait_for_answer(TOKEN, 0, 0) is not None
@@ -194,7 +194,7 @@ def test_somebody_elses_move_is_never_overwritten() -> None:
         assert bench.lists()["t", 5] == (1, 4)
         assert {v for k, v in bench.lists().items() if k != ("t", 5)} == {(3, 2), (4, 2)}
         assert not outcome.ok
-        words = "t-5 was changed by somebody else" if wait else "t-5 is being moved to [1,4] by somebody else"
+        words = "t-5 was changed by another process" if wait else "t-5 is being moved to [1,4] by another process"
         assert words in outcome.problems[0]
         ours = [a for n, a in bench.cluster.calls if n == "reassign" and key in a and a[key] != (1, 4)]
         assert ours == []
@@ -206,7 +206,7 @@ def test_another_order_is_somebody_elses_wish_and_is_kept() -> None:
     at(bench, 1, lambda: bench.cluster.reassign({key: (2, 1)}))
     outcome = bench.apply(limits=ONE)
     assert bench.lists()["t", 5] == (2, 1)
-    assert outcome.problems[0].startswith("t-5 was changed by somebody else: it is [2,1], not [1,2]")
+    assert outcome.problems[0].startswith("t-5 was changed by another process: it is [2,1], not [1,2]")
 
 
 def test_somebody_elses_moves_take_up_places() -> None:
@@ -317,7 +317,7 @@ def test_a_run_keeps_its_lease_and_one_that_loses_it_does_nothing_more() -> None
     before_wait: list[int] = []
     at(bench, 10, lambda: setattr(store, "away", True))
     at(bench, 30, lambda: before_wait.append(len(bench.cluster.calls)))
-    with pytest.raises(TryLaterError, match="this run does nothing more") as caught:
+    with pytest.raises(TryLaterError, match="this run stops here") as caught:
         bench.apply(rate=4 * MB, limits=ONE, lease=lease)
     assert "reassign apply p.json --yes" in (caught.value.hint or "")
     assert AWAY_S < bench.clock.elapsed < AWAY_S + 30
@@ -369,7 +369,7 @@ def test_whoever_took_over_while_the_store_was_away_is_left_alone() -> None:
 
     at(bench, 10, lambda: setattr(store, "away", True))
     at(bench, 70, taken_over)
-    with pytest.raises(TryLaterError, match=r"the lease was taken over.*this run does nothing more"):
+    with pytest.raises(TryLaterError, match=r"the lease was taken over.*this run stops here"):
         bench.apply(rate=4 * MB, limits=ONE, lease=lease)
     assert bench.clock.elapsed < 75
 
@@ -390,6 +390,7 @@ def test_looking_costs_no_full_read_of_the_cluster() -> None:
     assert all(names <= {"t"} for names in topics)
 
 
+@pytest.mark.slow
 def test_an_abort_that_is_cut_at_any_effect_can_be_made_again() -> None:
     def stopped() -> Bench:
         bench = make_bench(partitions=4)

@@ -109,7 +109,7 @@ def test_the_notes_say_what_is_left_and_how_to_go_on() -> None:
     (note,) = budget_notes(budget, serve([wish(0, 1, 1024), wish(1, 1, 2048)], budget))
     assert note == (
         "--max-moves 1 and --max-moved-bytes 2 KiB leave 1 partition for later, 1 replica to copy (2 KiB); "
-        "carry this plan out and give the same command again to go on"
+        "carry this plan out and give the same command again to continue"
     )
     first, second = budget_notes(budget, serve([wish(0, 1, 9999)], budget))
     assert "1 partition for later" in first
@@ -263,6 +263,6 @@ def test_explain_says_what_waits() -> None:
     plan = decide_drain(snapshot, drain(Budget(max_moves=1), max_moves="1")).plan
     found = explain(plan, TopicPartition("t", 1))
     assert found.whole == (
-        "the budget of this plan had no room for it: the same command goes on with it in another run",
+        "the budget of this plan had no room for it: the same command continues with it in another run",
     )
     assert {reason.kind for reason in found.others} == {"later"}

@@ -1,4 +1,4 @@
-"""`topicmappr check`, one broken rule at a time: what is found, where, and which command mends it."""
+"""`topicmappr check`, one broken rule at a time: what is found, where, and which command repairs it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -62,8 +62,8 @@ def with_broker(snapshot: ClusterSnapshot, broker: int, **changes: Any) -> Clust
     return replace(snapshot, brokers=tuple(replace(b, **changes) if b.id == broker else b for b in snapshot.brokers))
 
 
-def found(snapshot: ClusterSnapshot, **asked: Any) -> dict[tuple[str, str], Finding]:
-    report = check_cluster(snapshot, CheckRequest(**asked))
+def found(snapshot: ClusterSnapshot, **requested: Any) -> dict[tuple[str, str], Finding]:
+    report = check_cluster(snapshot, CheckRequest(**requested))
     keys = [(f.rule, f.where) for f in report.findings]
     assert len(set(keys)) == len(keys), "one finding a rule and place"
     assert all(f.hint.count("kafkakit") >= 1 for f in report.findings), "every hint names a command"

@@ -112,7 +112,7 @@ def test_repeats_that_the_rule_allows_are_no_reason() -> None:
     rules = PlacementRules(min_rack_ids=2, receivers=(1, 2, 3, 4, 5, 6))
     found = explain(plan_of((1, 2, 3), (1, 2, 5), rules=rules), KEY)
     assert kinds(found)[3] == "balance"
-    assert kinds(found)[4] == "equally-good", "racks a, a, b are lawful with two racks"
+    assert kinds(found)[4] == "equally-good", "racks a, a, b are valid with two racks"
 
 
 def test_a_smaller_factor_is_the_reason() -> None:

@@ -1,4 +1,4 @@
-"""What refusals say: rack violations are impossible to mend only where every placement was searched."""
+"""What refusals say: rack violations are impossible to repair only where every placement was searched."""
 
 from fractions import Fraction
 

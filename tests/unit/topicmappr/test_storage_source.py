@@ -10,7 +10,7 @@ import pytest
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, SizesFrom, StorageReading
+from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.placement.broker_disks import broker_disks
 from kafkakit.placement.log_dirs import dir_table
 from kafkakit.topicmappr.act.observation import observe, observe_storage
@@ -232,7 +232,7 @@ def test_collected_sizes_are_judged_by_the_clock() -> None:
     metrics.put_free({1: 1, 2: 2})
     clock.advance(1_800)
     session = FakePlanningSession(clock, snapshot=GOOD, metrics=metrics)
-    collected = ClusterSource(sizes_from=SizesFrom.ZOOKEEPER)
+    collected = ClusterSource(sizes_from="zookeeper")
     seen = observe_storage(session, collected)
     clock.advance(1)
     with pytest.raises(TryLaterError, match="1h0m1s"):

@@ -66,17 +66,17 @@ def _of_requests(tasks: Sequence[Task], dir_tasks: Sequence[DirTask], limits: Li
 
     What is on the cluster already was not sent under these limits, and counts for the controller only.
     """
-    asked = [t for t in tasks if t.running or t.holders != t.target]
-    new = [t for t in asked if not t.running]
+    requested = [t for t in tasks if t.running or t.holders != t.target]
+    new = [t for t in requested if not t.running]
     into = Counter(b for t in new for b in t.adding)
     inside = Counter(d.broker for d in dir_tasks if not d.running)
     turns = max(
-        1 if asked or dir_tasks else 0,
+        1 if requested or dir_tasks else 0,
         (len(new) + sum(inside.values())) / limits.cluster,
         max(into.values(), default=0) / limits.into_each,
         max(inside.values(), default=0) / limits.inside_each,
     )
-    return max(len(asked) / speeds.steps_per_s, turns * speeds.step_s)
+    return max(len(requested) / speeds.steps_per_s, turns * speeds.step_s)
 
 
 def _served(task: Task) -> tuple[int, ...]:

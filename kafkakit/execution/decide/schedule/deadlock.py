@@ -1,7 +1,7 @@
 """Nothing moves and nothing will: which one request breaks the knot at the least cost, and why none does.
 
 All that is left waits for room. First choice: one new copy of a task that asks for several. Else a copy leaves a
-full dir for a spare place, in its own broker or over another one, and goes on to its target later. Its bytes are
+full dir for a spare place, in its own broker or over another one, and continues to its target later. Its bytes are
 copied twice, so the smallest copy whose room lets another task go is taken.
 """
 
@@ -49,7 +49,7 @@ def break_knot(
 def loosen_knot(
     state: ScheduleState, slot: int, spares: Collection[int], racks: Mapping[int, str | None]
 ) -> tuple[int, Leg] | None:
-    """A request that takes a copy out of this full dir although elsewhere things go on, or None.
+    """A request that takes a copy out of this full dir although elsewhere things continue, or None.
 
     As `break_knot`, but only where it lets another job in and the brokers may carry it now. O(jobs of the dir).
     """
@@ -93,8 +93,8 @@ def why_stuck(state: ScheduleState, index: int) -> str:
             )
     if not lacks:
         return "its partition has another change that cannot be made"
-    told = "; ".join(lacks)
-    return told if "is closed" in told else f"{told}; moving a copy that the plan does not name might make room"
+    words = "; ".join(lacks)
+    return words if "is closed" in words else f"{words}; moving a copy that the plan does not name might make room"
 
 
 def _wanted_room(state: ScheduleState, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:

@@ -1,4 +1,4 @@
-"""The rolling window: start what may start, let copies flow, and go on to the next end of a copy.
+"""The rolling window: start what may start, let copies flow, and continue to the next end of a copy.
 
 Time is taken in steps of at least `quantum_s`, so that a run of 50,000 moves costs some thousand looks at arrays.
 Copies that end within one step end at their own time; what takes their place starts at the end of the step. A
@@ -74,7 +74,7 @@ class Rolling:
     def run(self) -> None:
         """Carry out what can be; jobs that are left are blocked for good and still `waiting`.
 
-        Ends when nothing flows and nothing is to be deleted; `start_now` and another call go on from there.
+        Ends when nothing flows and nothing is to be deleted; `start_now` and another call continue from there.
         """
         while True:
             self._catch_up()

@@ -99,8 +99,8 @@ class ScheduleState:
             rows = rows[free.take(sinks.take(rows))]
             rows = rows[room.take(slots.take(rows)) >= self._weight.take(rows)]
         source = self._source.take(rows)
-        asked = used.take(source)
-        found: np.ndarray = rows[(asked + self._copies.take(rows) <= self._limit.take(source)) | (asked == 0)]
+        requested = used.take(source)
+        found: np.ndarray = rows[(requested + self._copies.take(rows) <= self._limit.take(source)) | (requested == 0)]
         return found
 
     def first_for_brokers(self, rows: "np.ndarray") -> "np.ndarray":
@@ -179,9 +179,11 @@ class ScheduleState:
         """The waiting jobs that may want room in one of these dirs."""
         import numpy as np
 
-        asked = [n for n in range(self.space.anywhere) if n in slots]
-        asked += [s for s in range(self.space.anywhere + 1, len(self.space.room)) if slots & set(self.space.choices(s))]
-        found: list[int] = (self.waiting & np.isin(self._slot, asked).any(axis=0)).nonzero()[0].tolist()
+        requested = [n for n in range(self.space.anywhere) if n in slots]
+        requested += [
+            s for s in range(self.space.anywhere + 1, len(self.space.room)) if slots & set(self.space.choices(s))
+        ]
+        found: list[int] = (self.waiting & np.isin(self._slot, requested).any(axis=0)).nonzero()[0].tolist()
         return found
 
     def frees_of(self, index: int) -> int:

@@ -149,7 +149,7 @@ def _facts(
     found = answer.replicas.get(key) if answer is not None else None
     own = next((d for d in answer.log_dirs if d.path == found.log_dir), None) if answer and found else None
     leader, total = _leader(sight, key), _source_bytes(sight, move)
-    told = sight.dirs.get(leader) if leader is not None else None
+    reported = sight.dirs.get(leader) if leader is not None else None
     return CopyFacts(
         key=key,
         broker=broker,
@@ -157,7 +157,7 @@ def _facts(
         destination_answers=answer is None or not answer.error,
         topic_exists=state is not None,
         leader=leader,
-        leader_answers=told is None or not told.error,
+        leader_answers=reported is None or not reported.error,
         could_lead=_could_lead(move, sight),
         offline_dirs=tuple(d.path for d in answer.log_dirs if d.error) if answer and found is None else (),
         log_dir=found.log_dir if found else "",

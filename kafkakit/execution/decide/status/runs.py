@@ -81,7 +81,7 @@ def view_run(
 ) -> RunView:
     """What a run is about; `flights` are its running moves, `now_s` the present as a Unix time.
 
-    `resume` is the command that goes on with an interrupted run. `bytes_per_s` is how fast the rest shrinks; where
+    `resume` is the command that continues with an interrupted run. `bytes_per_s` is how fast the rest shrinks; where
     that is not known, the rates of what is in flight are taken.
     """
     state = run.state
@@ -151,13 +151,13 @@ def left_bytes(run: KnownRun, flights: Sequence[RunningMove]) -> int | None:
 def _doing(state: RunState, flights: Sequence[RunningMove], resume: str, *, working: bool) -> str:
     if not state.unsettled:
         if flights:
-            return "ended, its moves go on"
+            return "ended, its moves continue"
         return "ended, and left throttles: kafkakit reassign cleanup takes them away"
     if not working:
         where = "paused, and no process is at work" if state.paused else "not finished, and no process is at work"
-        return f"{where}; go on with: {resume}"
+        return f"{where}; resume with: {resume}"
     if state.paused:
-        return "paused: starts nothing new" + (", what is in flight goes on" if flights else "")
+        return "paused: starts nothing new" + (", what is in flight continues" if flights else "")
     if not flights:
         return "nothing is in flight: it elects leaders, or waits for sync, for room, or for moves of others"
     brokers = sorted({b for f in flights for b in f.held_up})

@@ -88,7 +88,7 @@ def landing_rate(history: History) -> float | None:
 def growth_of(history: History, copy: TopicPartitionReplica) -> Growth | None:
     """How a copy grew over the samples; None where fewer than two in a row have it.
 
-    A copy that shrank was begun anew (a truncation, another log dir): what was before does not count.
+    A copy that shrank was begun again (a truncation, another log dir): what was before does not count.
     """
     run: list[tuple[float, int]] = []
     for sample in reversed(history.samples):

@@ -72,13 +72,13 @@ class Observer:
                 rounds.append({key: offset})
             else:
                 place[key] = offset
-        for asked in rounds:
-            told = self._log.fetch(asked, max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
-            for key, fetched in told.items():
-                span = time_at(fetched.records, asked[key]) if fetched.error is None else None
+        for requested in rounds:
+            reported = self._log.fetch(requested, max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
+            for key, fetched in reported.items():
+                span = time_at(fetched.records, requested[key]) if fetched.error is None else None
                 # The next record that the log has may be pending, and so later than anything that is done.
-                if span is not None and span.is_exact and span.record_offset == asked[key]:
-                    found.setdefault(key, {})[asked[key]] = span.low_ms
+                if span is not None and span.is_exact and span.record_offset == requested[key]:
+                    found.setdefault(key, {})[requested[key]] = span.low_ms
         return found
 
     def _keys(

@@ -26,12 +26,12 @@ class Editor:
     """Writes plans to one cluster. Kafka has no compare-and-set for commits: each group of partitions is read again
     right before it is written, and all of them afterwards."""
 
-    def __init__(self, groups: GroupAdmin, log: LogReader, voice: Reporter, ways_on: Callable[[str], str]) -> None:
+    def __init__(self, groups: GroupAdmin, log: LogReader, reporter: Reporter, ways_on: Callable[[str], str]) -> None:
         """`ways_on` gives the commands that finish or undo the edit of a journal."""
-        self._groups, self._log, self._voice, self._ways_on = groups, log, voice, ways_on
+        self._groups, self._log, self._reporter, self._ways_on = groups, log, reporter, ways_on
 
     def carry_out(self, plan: EditPlan, journal: EditJournal, opening: Opening | None) -> EditOutcome:
-        """Make the plan's changes; `opening` is None where the journal is one that goes on.
+        """Make the plan's changes; `opening` is None where the journal is one that continues.
 
         Raises `RefusedError` when the group is live or a commit is not as planned and nothing was written yet, and
         `TryLaterError` when it cannot be learnt what stands: the journal stays open then. So it does when it cannot be
@@ -43,7 +43,7 @@ class Editor:
         try:
             return self._carry_out(plan, edits, journal)
         except KeyboardInterrupt:
-            self._voice.warn(f"stopped; {self._ways_on(journal.name)}")
+            self._reporter.warn(f"stopped; {self._ways_on(journal.name)}")
             raise
         except OperationFailedError as error:
             if journal.record is None or not journal.record.is_open:
@@ -59,15 +59,15 @@ class Editor:
         refusal: KafkakitError | None = None
         for start in range(0, len(edits), AT_ONCE):
             part = edits[start : start + AT_ONCE]
-            told, refusal = self._write_part(plan.group, part)
-            if told:
-                journal.answered(intent, told)
-                answers |= told
+            reported, refusal = self._write_part(plan.group, part)
+            if reported:
+                journal.answered(intent, reported)
+                answers |= reported
             if refusal is not None:
                 break
         if refusal is not None and not answers:
             journal.answered(intent, {edit.partition: f"not written: {refusal.message}" for edit in edits})
-            if ended is not Verdict.OPEN:  # one that goes on may have written before
+            if ended is not Verdict.OPEN:  # one that continues may have written before
                 journal.end(ended)
             raise refusal
         standings = self._look(plan.group, edits, journal.name)
@@ -104,14 +104,14 @@ class Editor:
         for edit in edits:
             place = places.get(edit.partition.topic)
             if place is None or place.topic_id != edit.topic_id:
-                raise RefusedError(f"{edit.partition}: its topic was deleted or made anew since the plan")
+                raise RefusedError(f"{edit.partition}: its topic was deleted or recreated since the plan")
         now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
         for edit in edits:
             held = now.get(edit.partition)
             if not same_commit(held, edit.before) and not (is_again and same_commit(held, edit.after)):
                 raise RefusedError(
                     f"{edit.partition}: the commit changed since the plan ({_at(edit.before)}, now {_at(held)})",
-                    hint="somebody else commits for this group; look again and plan anew",
+                    hint="another process commits for this group; look again and plan again",
                 )
 
     def _write(self, group: str, edits: Sequence[PartitionEdit]) -> Answers:
@@ -178,7 +178,7 @@ def _result(
     if standing is CommitStanding.NEW:
         return PartitionResult(partition=key, standing=standing)
     if standing is CommitStanding.OTHER:
-        problem = "somebody else's commit stands"
+        problem = "another process's commit stands"
     elif _may_come(answers.get(key)):
         problem = f"not written so far, and may still come: {answers[key]}"
     elif key in answers:

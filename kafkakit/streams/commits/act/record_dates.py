@@ -35,9 +35,9 @@ class RecordTimes:
         for at_once, room in ROUNDS:
             if at_once == 1:
                 left = left[:MOST_ALONE]
-            asked, left = left, []
-            while asked:
-                batch, asked = _one_a_partition(asked, at_once)
+            requested, left = left, []
+            while requested:
+                batch, requested = _one_a_partition(requested, at_once)
                 left += self._ask(batch, room, found)
         return found
 

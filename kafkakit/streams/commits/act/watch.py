@@ -51,7 +51,7 @@ def changes_between(before: GroupLook | None, look: GroupLook) -> tuple[StateCha
 def watch_group(
     look: Callable[[], GroupLook],
     clock: Clock,
-    voice: Reporter,
+    reporter: Reporter,
     shown: Shown,
     *,
     first: GroupLook,
@@ -71,11 +71,11 @@ def watch_group(
                 before, now = now, look()
             except TryLaterError as error:
                 if not is_away:
-                    voice.warn(f"{error.message}; what is shown was true at {utc_text(now.at_ms)}; trying again")
+                    reporter.warn(f"{error.message}; what is shown was true at {utc_text(now.at_ms)}; trying again")
                 is_away = True
                 continue
             if is_away:
-                voice.warn("the cluster answers again")
+                reporter.warn("the cluster answers again")
             is_away = False
             shown.show(before, now)
             done += 1

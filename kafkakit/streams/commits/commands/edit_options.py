@@ -12,6 +12,7 @@ from kafkakit.streams.commits.commands.word_options import DialectWord
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.act.edit_observation import PartitionScope
+    from kafkakit.streams.commits.decide.editing.journal import Opening
     from kafkakit.streams.commits.decide.editing.plan import EditPlan
     from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb
 
@@ -19,7 +20,7 @@ MOST_PARTITIONS = 1_000_000
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group; it must have no members.", show_default=False)]
 Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.", show_default=False)]
-AllTopics = Annotated[bool, typer.Option("--all-topics", help="Everything that the group committed for.")]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has commits for.")]
 Partitions = Annotated[
     str, typer.Option("--partition", metavar="N[,N-N...]", help="Only these partitions.", show_default=False)
 ]
@@ -37,22 +38,22 @@ As = Annotated[
     ),
 ]
 Adopt = Annotated[
-    bool, typer.Option("--adopt", help="Write over a commit of a newer format; its acknowledgements are forgotten.")
+    bool, typer.Option("--adopt", help="Overwrite a commit of a newer format; its acknowledgements are lost.")
 ]
 OutsideLog = Annotated[bool, typer.Option("--allow-outside-log", help="Allow offsets that the log does not hold.")]
 Coarsen = Annotated[
     bool,
-    typer.Option(
-        "--allow-coarsening", help="Let acknowledgements be forgotten, so that the metadata fits the brokers' limit."
-    ),
+    typer.Option("--allow-coarsening", help="Drop acknowledgements where the metadata exceeds the brokers' limit."),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="WORDS", help="Why; kept in the journal.", show_default=False)]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="WORDS", help="The reason, recorded in the journal.", show_default=False)
+]
 JournalName = Annotated[
     str, typer.Argument(metavar="JOURNAL", help="The edit's journal, or `last`.", show_default=False)
 ]
 OfGroup = Annotated[str, typer.Option("--group", metavar="NAME", help="With `last`: the last edit of this group.")]
 EvenIfChanged = Annotated[
-    bool, typer.Option("--even-if-changed", help="Restore also where somebody else has committed since.")
+    bool, typer.Option("--even-if-changed", help="Restore even if another process has committed since.")
 ]
 
 
@@ -126,14 +127,20 @@ class EditConsent:
     """Whether a plan is carried out, and which plan it must be."""
 
     apply: Annotated[
-        bool, typer.Option("--apply", help="Carry the plan out, after asking. Without it nothing changes.")
+        bool,
+        typer.Option("--apply", help="Carry out the plan, after confirmation. Without this option nothing changes."),
     ] = False
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed with --apply where nobody can be asked.")
+        bool,
+        typer.Option(
+            "--yes", "-y", help="Do not ask for confirmation; needed with --apply where no input is possible."
+        ),
     ] = False
     expect: Annotated[
         str,
-        typer.Option("--expect", metavar="PLAN", help="Refuse if the plan is not this one (printed with it)."),
+        typer.Option(
+            "--expect", metavar="PLAN", help="Refuse unless the plan has this fingerprint (printed with the plan)."
+        ),
     ] = ""
 
     def check(self, *, is_answerable: bool) -> None:
@@ -154,6 +161,27 @@ class EditConsent:
                 f"the plan is {plan.fingerprint} now, not {self.expect}: the group's commits or the logs changed",
                 hint="look at the plan again, without --apply",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordEditOptions:
+    """An edit of records that are named by their offsets."""
+
+    group: Group
+    offsets: Offsets
+    choice: PartitionChoice
+    allowances: EditAllowances
+    reason: Reason = ""
+    consent: EditConsent
+
+
+def opening_of(plan: EditPlan, reason: str) -> Opening:
+    """The first line of the plan's journal: whose edit it is, and why."""
+    from kafkakit.adapters.own_process import this_holder
+    from kafkakit.streams.commits.decide.editing.journal import opening_for
+
+    holder = this_holder(f"streams commits {plan.verb}")
+    return opening_for(plan, who=f"{holder.user}@{holder.host}", reason=reason)
 
 
 def dialect_name(word: str) -> str:

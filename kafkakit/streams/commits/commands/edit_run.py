@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
+from kafkakit.streams.commits.commands.edit_options import opening_of
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.act.edit_observation import PartitionScope
     from kafkakit.streams.commits.act.edited_cluster import EditedCluster
     from kafkakit.streams.commits.commands.edit_options import EditConsent
-    from kafkakit.streams.commits.decide.editing.journal import Opening
     from kafkakit.streams.commits.decide.editing.plan import EditPlan
     from kafkakit.streams.commits.decide.editing.request import EditRequest
 
@@ -34,9 +34,9 @@ def edit(
     from kafkakit.streams.commits.decide.editing.request import verb_name
     from kafkakit.streams.commits.show.edits import outcome_report
 
-    kit = kit_of(ctx)
-    consent.check(is_answerable=kit.input_allowed)
-    with session.open_session(kit, read_only=not consent.apply) as opened:
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=not consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         lock_group(ctx, opened, group, consent)
         plan = cluster.plan(group, scope, request, words)
@@ -44,9 +44,9 @@ def edit(
         cluster.check_no_interrupted(group, applies=consent.apply)
         if not consent.apply:
             return show_plan(ctx, plan, verb_name(request.verb), group)
-        outcome = cluster.carry_out(plan, opening_of(ctx, opened, plan, reason), asking(ctx, plan, consent))
-    undo = f"{kit.program} streams commits undo last --group {quote(group)} --apply"
-    session.finish(kit, outcome_report(outcome, undo))
+        outcome = cluster.carry_out(plan, opening_of(plan, reason), asking(ctx, plan, consent))
+    undo = f"{cli.program} streams commits undo last --group {quote(group)} --apply"
+    session.finish(cli, outcome_report(outcome, undo))
     return None
 
 
@@ -54,15 +54,15 @@ def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> Edited
     """The cluster of the session, with what an edit needs."""
     from kafkakit.streams.commits.act.edited_cluster import EditedCluster
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     return EditedCluster(
         opened.groups,
         opened.log,
         opened.admin,
         opened.clock,
-        kit.output,
-        state_dir=kit.settings.state_dir,
-        program=kit.program,
+        cli.output,
+        state_dir=cli.settings.state_dir,
+        program=cli.program,
     )
 
 
@@ -73,7 +73,7 @@ def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, c
 
     if consent.apply:
         name = f"{opened.cluster_id}.commits-{short_name(group)}.lock"
-        path = kit_of(ctx).settings.state_dir / "locks" / name
+        path = cli_context(ctx).settings.state_dir / "locks" / name
         opened.lock(path, f"commits of group {printable(group)}", "streams commits")
 
 
@@ -84,27 +84,17 @@ def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> N
     from kafkakit.cli.command_line import given_words
     from kafkakit.streams.commits.show.edits import plan_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     words = given_words(ctx, ("apply", "expect"))
-    again = " ".join([kit.program, "streams commits", verb, quote(argument), *words])
-    session.finish(kit, plan_report(plan, f"{again} --apply --expect {plan.fingerprint}"))
+    again = " ".join([cli.program, "streams commits", verb, quote(argument), *words])
+    session.finish(cli, plan_report(plan, f"{again} --apply --expect {plan.fingerprint}"))
 
 
 def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:
     """Print the plan that is about to be written, and give the question; None where no question is asked."""
     from kafkakit.streams.commits.show.edits import render_plan
 
-    output = kit_of(ctx).output
+    output = cli_context(ctx).output
     if plan.changes:
         output.say(render_plan(plan))
     return None if consent.yes else output.ask_typed
-
-
-def opening_of(ctx: typer.Context, opened: session.ClusterSession, plan: EditPlan, reason: str) -> Opening:
-    """The first line of the plan's journal: whose edit it is, and why."""
-    from kafkakit.adapters.own_process import this_holder
-    from kafkakit.streams.commits.decide.editing.journal import opening_for
-
-    del ctx, opened
-    holder = this_holder(f"streams commits {plan.verb}")
-    return opening_for(plan, who=f"{holder.user}@{holder.host}", reason=reason)

@@ -24,12 +24,13 @@ def reset(
             "--to",
             metavar="earliest|latest|OFFSET|TIME|-N|+N",
             help="Where to: an end of the log, an offset, the first record of a time (14:00 is today's, local), or N "
-            "offsets back or forth from the commit.",
+            "offsets before or after the commit.",
         ),
     ],
     choice: options.TopicChoice,
     keep_done: Annotated[
-        bool, typer.Option("--keep-done", help="Keep what is done above the new offset; else it is delivered again.")
+        bool,
+        typer.Option("--keep-done", help="Keep what is done above the new offset; otherwise it is delivered again."),
     ] = False,
     allowances: options.EditAllowances,
     reason: options.Reason = "",
@@ -37,8 +38,8 @@ def reset(
 ) -> None:
     """Move the committed offset. A partition without a commit gets one, when its topic is named.
 
-    Prints the plan: what will be delivered again, what never. With --apply it is carried out; the old commits, with
-    their metadata, are in the journal for undo.
+    Prints the plan: what will be delivered again, and what never. With --apply it is carried out; the old commits,
+    with their metadata, are in the journal for undo.
 
     Examples:
 
@@ -76,10 +77,10 @@ def replay(
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
-    """Open a window of records again, while everything done outside of it stays done.
+    """Deliver a window of records again; everything done outside of it stays done.
 
     The window is from the first record at or after --from to the first one at or after --to, by the records' times.
-    For applications that read metadata with many offsets; they see by a tag which records are delivered again.
+    For applications that read metadata with many offsets; a tag marks the records that are delivered again.
 
     Examples:
 
@@ -125,9 +126,9 @@ def translate(
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
-    """Write the same commits in another kind of metadata, for an application that changes its library.
+    """Convert commits to another kind of metadata, for an application that changes its client library.
 
-    Says what the new kind cannot hold. pc is the map of parallel-consumer; plain is an offset alone, so that all
+    Reports what the new kind cannot hold. pc is the map of parallel-consumer; plain is only an offset, so that all
     records above it are delivered again.
 
     Examples:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.session import ClusterSession, open_session
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ def inspector_of(ctx: typer.Context, opened: ClusterSession, also: list[str] | N
     """A reader of the session's cluster; the clusters of the profiles in `also` are opened only when one is needed."""
     from kafkakit.streams.commits.act.reading import Inspector, known_elsewhere
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     return Inspector(
         opened.groups,
         opened.log,
         opened.admin,
         opened.clock,
         lambda: known_elsewhere(
-            open_session(kit, read_only=True, settings=kit.load_settings(profile)) for profile in also or ()
+            open_session(cli, read_only=True, settings=cli.load_settings(profile)) for profile in also or ()
         ),
-        kit.program,
+        cli.program,
     )

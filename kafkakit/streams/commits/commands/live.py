@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.commits.commands import options
 from kafkakit.streams.commits.commands.inspecting import inspector_of
@@ -24,8 +24,9 @@ def show(
 ) -> None:
     """Show what a group committed: done, pending, retrying and rejected offsets, their age, size and hazards.
 
-    Reads the commits, the ends of the logs, the time of the oldest pending record, the brokers' limit and who holds
-    each partition. Of several commits a table comes first, then those that hold more than an offset. Reads only.
+    Reads the commits, the ends of the logs, the time of the oldest pending record, the brokers' limit and which
+    member holds each partition. For several commits a table comes first, then those that hold more than an offset.
+    Reads only.
 
     Examples:
 
@@ -35,11 +36,11 @@ def show(
     """
     from kafkakit.streams.commits.show.group_text import group_report
 
-    kit = kit_of(ctx)
-    with session.open_session(kit, read_only=True) as opened:
+    cli = cli_context(ctx)
+    with session.open_session(cli, read_only=True) as opened:
         look = inspector_of(ctx, opened, also).look_existing(group, within.scope)
-    report = group_report("show", look, columns=drawing.columns, style=drawing.style(kit))
-    session.finish(kit, report)
+    report = group_report("show", look, columns=drawing.columns, style=drawing.style(cli))
+    session.finish(cli, report)
 
 
 @with_option_groups
@@ -55,7 +56,7 @@ def explain(
     ] = None,
     within: options.OneCommitScope,
 ) -> None:
-    """Say in plain words why an offset is pending or done, since when, and what a restart would do to it.
+    """Explain why an offset is pending or done, since when, and what a restart would do to it.
 
     Examples:
 
@@ -67,8 +68,8 @@ def explain(
     from kafkakit.streams.commits.decide.group_look import only_commit
     from kafkakit.streams.commits.show.explained import explained_report
 
-    kit = kit_of(ctx)
-    with session.open_session(kit, read_only=True) as opened:
+    cli = cli_context(ctx)
+    with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         look = inspector.look_existing(group, within.scope)
         facts = only_commit(look)
@@ -77,8 +78,8 @@ def explain(
         if facts.key is not None and facts.span is not None and facts.span.start <= at < facts.span.end:
             written = inspector.written(facts.key, at)
     found = explain_offset(facts, at, written)
-    addresses = kit.settings.bootstrap_servers or "HOST:PORT"
-    session.finish(kit, explained_report(facts, found, written, addresses))
+    addresses = cli.settings.bootstrap_servers or "HOST:PORT"
+    session.finish(cli, explained_report(facts, found, written, addresses))
 
 
 @with_option_groups
@@ -87,15 +88,15 @@ def watch(
     *,
     group: options.Group,
     within: options.LookScope,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="The time between two looks.")] = "5s",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes.")] = "5s",
     count: Annotated[
-        int, typer.Option("--count", metavar="N", min=0, help="End after so many looks; 0 goes on until Ctrl-C.")
+        int, typer.Option("--count", metavar="N", min=0, help="End after this many refreshes; 0: not before Ctrl-C.")
     ] = 0,
 ) -> None:
-    """Keep looking at a group's commits: a table that refreshes on a terminal, one line a change elsewhere.
+    """Watch a group's commits: a table that refreshes on a terminal, otherwise one line a change.
 
-    Ctrl-C ends it. While the cluster cannot be reached it says so and goes on; a table then shows when it was true.
-    The result is the last look.
+    Ctrl-C ends it. While the cluster cannot be reached, a warning says so and the command continues; the table
+    shows the time of its figures. The result is the last state read.
 
     Examples:
 
@@ -106,21 +107,21 @@ def watch(
     from kafkakit.streams.commits.act.watch import Shown, watch_group
     from kafkakit.streams.commits.show.group_text import group_report
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     every_s = parse_duration(interval, "--interval")
-    with session.open_session(kit, read_only=True) as opened:
+    with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         first = inspector.look_existing(group, within.scope)
-        with kit.output.screen() as screen:
+        with cli.output.screen() as screen:
             look = watch_group(
                 lambda: inspector.look(group, within.scope),
                 opened.clock,
-                kit.output,
-                Shown(screen, rows=options.DrawingOptions().rows, in_place=kit.output.animate),
+                cli.output,
+                Shown(screen, rows=options.DrawingOptions().rows, in_place=cli.output.animate),
                 first=first,
                 every_s=every_s,
                 count=count,
             )
     drawing = options.DrawingOptions()
-    report = group_report("watch", look, columns=drawing.columns, style=drawing.style(kit))
-    session.finish(kit, report)
+    report = group_report("watch", look, columns=drawing.columns, style=drawing.style(cli))
+    session.finish(cli, report)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.durations import epoch_ms
 from kafkakit.streams.commits.commands import options
@@ -28,12 +28,12 @@ def decode(
     limit: options.MetadataLimit = None,
     drawing: options.DrawingOptions,
 ) -> None:
-    """Say what a commit's metadata means, whoever wrote it. Needs no cluster.
+    """Decode the metadata of a commit by any known client. Needs no cluster.
 
-    Knows kafkakit's own metadata, parallel-consumer's and Kafka Streams'. Draws which offsets are done, pending,
-    retrying, deferred, rejected and skipped; names the oldest pending one and its age, the size against the limit,
-    what comes again on a restart, and what is dangerous. With all four parts of the identity it tells whether the
-    payload belongs there. Whatever the string, the exit code is 0: a string that nobody writes is an answer too.
+    Reads the metadata of kafkakit, parallel-consumer and Kafka Streams. Draws which offsets are done, pending,
+    retrying, deferred, rejected and skipped; prints the oldest pending one and its age, the size and its limit,
+    what is delivered again after a restart, and hazards. With all four parts of the identity it checks whether the
+    payload belongs there. The exit code is 0 for every string, also for metadata of an unknown client.
 
     Examples:
 
@@ -46,11 +46,11 @@ def decode(
     from kafkakit.streams.commits.show.commit_text import commit_report
     from kafkakit.wiring import read_input, system_clock
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     text = metadata if metadata != "-" else text_of_stdin(read_input("-", MAX_STRING))
     at_ms = epoch_ms(system_clock().now())
     facts = facts_of(text, offset, limit_chars=limit, identity=committed_for.identity, at_ms=at_ms)
-    session.finish(kit, commit_report(facts, columns=drawing.columns, style=drawing.style(kit)))
+    session.finish(cli, commit_report(facts, columns=drawing.columns, style=drawing.style(cli)))
 
 
 @with_option_groups
@@ -60,14 +60,16 @@ def encode(
     document: Annotated[str, typer.Argument(metavar="FILE", help="What decode -o json printed; - reads stdin.")],
     form: Annotated[FormWord, typer.Option("--as", help=about_forms())] = DEFAULT_FORM,
     committed_for: options.IdentityOptions,
-    limit: Annotated[int, typer.Option("--limit", metavar="CHARS", min=1, help="How many characters fit.")] = 4095,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="CHARS", min=1, help="The most characters that the metadata may have.")
+    ] = 4095,
 ) -> None:
     """Write a commit's metadata from JSON: the fields that decode -o json prints. Commits nothing.
 
-    offset and state.base are required, state.done are [start, end] pairs with the end left out, all else may be
-    absent. kafkakit's own metadata needs an identity, in the JSON or from the options, which go first. What does not
-    fit the limit is made coarser, and stderr tells how many acknowledgements that forgets. Exits 4 where nothing fits.
-    The limit is one below Kafka's by default: confluent-kafka adds a character.
+    offset and state.base are required, state.done are [start, end] pairs, the end excluded; all other fields are
+    optional. kafkakit's own metadata needs an identity, in the JSON or from the options, which take precedence.
+    What does not fit the limit is coarsened, and stderr reports how many acknowledgements are lost. Exits 4 when
+    nothing fits. The default limit is one below Kafka's, since confluent-kafka adds a character.
 
     Examples:
 
@@ -80,7 +82,7 @@ def encode(
     from kafkakit.streams.commits.show.commit_text import encoded_report
     from kafkakit.wiring import read_input
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     source = "stdin" if document == "-" else document
     written = encode_document(
         read_commit(read_input(document, MAX_INPUT), source),
@@ -90,18 +92,18 @@ def encode(
         source=source,
     )
     if written.forgotten:
-        kit.output.warn(f"{written.forgotten:,} acknowledgements did not fit and are forgotten: they come again")
+        cli.output.warn(f"{written.forgotten:,} acknowledgements did not fit and are forgotten: they come again")
     if written.left_out:
-        kit.output.warn(f"{form} does not hold {', '.join(written.left_out)}: left out")
-    session.finish(kit, encoded_report(written))
+        cli.output.warn(f"{form} does not hold {', '.join(written.left_out)}: left out")
+    session.finish(cli, encoded_report(written))
 
 
 def diff(
     ctx: typer.Context,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="OFFSET:STRING, or a file of show -o json.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same, later.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later commit, in the same form.")],
 ) -> None:
-    """Say what changed between two commits: what became done, pending again, rejected, or was tried again.
+    """Show what changed between two commits: what became done, pending again, rejected, or was tried again.
 
     Give two strings with their offsets before them, or two files that `show -o json` wrote. Files are compared
     partition by partition.
@@ -123,4 +125,4 @@ def diff(
         changes = compare_shown(
             read_shown(read_input(before, MAX_INPUT), before), read_shown(read_input(after, MAX_INPUT), after)
         )
-    session.finish(kit_of(ctx), changes_report(changes))
+    session.finish(cli_context(ctx), changes_report(changes))

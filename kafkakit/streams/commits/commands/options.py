@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import Kit
+from kafkakit.cli.command_classes import CliContext
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.decide.group_look import CommitScope
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.formats.identity import CommitIdentity
 
 Offset = Annotated[
-    int, typer.Option("--offset", metavar="N", min=0, help="The committed offset that the metadata came with.")
+    int, typer.Option("--offset", metavar="N", min=0, help="The committed offset that the metadata belongs to.")
 ]
 ClusterId = Annotated[str, typer.Option("--cluster-id", metavar="ID", help="The cluster that it was committed to.")]
 TopicId = Annotated[
@@ -35,13 +35,13 @@ Width = Annotated[
     ),
 ]  # fmt: skip
 Ascii = Annotated[
-    bool, typer.Option("--ascii", help="Draw with ASCII alone, as is done where the output is not UTF-8.")
+    bool, typer.Option("--ascii", help="Draw with ASCII only; the default where the output is not UTF-8.")
 ]
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group.", show_default=False)]
-Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="Of this topic only.")]
+Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="Only this topic.")]
 Partition = Annotated[
-    int | None, typer.Option("--partition", metavar="N", min=0, help="Of this partition only.", show_default=False)
+    int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.", show_default=False)
 ]
 Groups = Annotated[
     list[str] | None, typer.Argument(metavar="GROUP...", help="The groups; or --all.", show_default=False)
@@ -58,7 +58,7 @@ Also = Annotated[
     typer.Option(
         "--also",
         metavar="PROFILE",
-        help="Look into this cluster too for the owner of a payload that belongs to another commit. Repeatable.",
+        help="Also search this cluster for the owner of a payload that belongs to another commit. Repeatable.",
         show_default=False,
     ),
 ]
@@ -136,9 +136,9 @@ class DrawingOptions:
         """The terminal's rows, else 24."""
         return get_terminal_size().lines
 
-    def style(self, kit: Kit) -> DrawingStyle:
+    def style(self, cli: CliContext) -> DrawingStyle:
         """The characters to draw with: blocks where stdout takes them, ASCII elsewhere and where it was asked for."""
         from kafkakit.streams.commits.show.drawing import ASCII, BLOCKS
 
         encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-        return ASCII if self.ascii_only or kit.terminal.is_dumb or encoding != "utf8" else BLOCKS
+        return ASCII if self.ascii_only or cli.terminal.is_dumb or encoding != "utf8" else BLOCKS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import typer
 
 from kafkakit.cli import session
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.commits.commands import edit_options as options
-from kafkakit.streams.commits.commands.edit_run import asking, edited_cluster, lock_group, opening_of, show_plan
+from kafkakit.streams.commits.commands.edit_run import asking, edited_cluster, lock_group, show_plan
 
 
 @with_option_groups
@@ -22,9 +22,9 @@ def undo(
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
-    """Bring the commits back that an edit replaced, to the last character of their metadata.
+    """Restore the commits that an edit replaced, with exactly their metadata.
 
-    Says first how far the edit came, if it was interrupted. An undo is an edit too, and can be undone.
+    Reports first how far the edit came, if it was interrupted. An undo is an edit too, and can be undone.
 
     Examples:
 
@@ -35,9 +35,9 @@ def undo(
     """
     from kafkakit.streams.commits.show.edits import outcome_report
 
-    kit = kit_of(ctx)
-    consent.check(is_answerable=kit.input_allowed)
-    with session.open_session(kit, read_only=not consent.apply) as opened:
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=not consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_undo(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
@@ -46,9 +46,9 @@ def undo(
         consent.check_expected(plan)
         if not consent.apply:
             return show_plan(ctx, plan, "undo", journal)
-        opening = opening_of(ctx, opened, plan, reason)
+        opening = options.opening_of(plan, reason)
         outcome = cluster.undo(found, record, plan, opening, asking(ctx, plan, consent))
-    session.finish(kit, outcome_report(outcome))
+    session.finish(cli, outcome_report(outcome))
     return None
 
 
@@ -56,9 +56,10 @@ def undo(
 def finish(
     ctx: typer.Context, journal: options.JournalName, group: options.OfGroup = "", *, consent: options.EditConsent
 ) -> None:
-    """Finish an edit that was interrupted: write what it did not get to write, and look whether all of it stands.
+    """Finish an edit that was interrupted: write what is missing, and verify all of it.
 
-    Commits that somebody else made since are left as they are. `last` is the newest edit, or undo, that is not whole.
+    Commits that another process made since are left as they are. `last` is the newest edit, or undo, that is
+    incomplete.
 
     Examples:
 
@@ -68,9 +69,9 @@ def finish(
     """
     from kafkakit.streams.commits.show.edits import outcome_report
 
-    kit = kit_of(ctx)
-    consent.check(is_answerable=kit.input_allowed)
-    with session.open_session(kit, read_only=not consent.apply) as opened:
+    cli = cli_context(ctx)
+    consent.check(is_answerable=cli.input_allowed)
+    with session.open_session(cli, read_only=not consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_finish(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
@@ -80,5 +81,5 @@ def finish(
         if not consent.apply:
             return show_plan(ctx, plan, "finish", journal)
         outcome = cluster.finish(found, record, plan, asking(ctx, plan, consent))
-    session.finish(kit, outcome_report(outcome))
+    session.finish(cli, outcome_report(outcome))
     return None

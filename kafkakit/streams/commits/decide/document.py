@@ -123,40 +123,43 @@ def read_shown(data: bytes, source: str) -> ShownDocument:
 
 def identity_of(document: CommitDocument, source: str) -> CommitIdentity | None:
     """What the document says that the commit belongs to."""
-    told = document.identity
-    if told is None:
+    given = document.identity
+    if given is None:
         return None
-    _refuse_unless(0 <= told.partition < 1 << 31, source, f"{told.partition} is no partition")
+    _refuse_unless(0 <= given.partition < 1 << 31, source, f"{given.partition} is no partition")
     return CommitIdentity(
-        cluster_id=told.cluster_id, topic_id=topic_id_bytes(told.topic_id), partition=told.partition, group=told.group
+        cluster_id=given.cluster_id,
+        topic_id=topic_id_bytes(given.topic_id),
+        partition=given.partition,
+        group=given.group,
     )
 
 
 def state_of(document: CommitDocument, source: str) -> CommitState:
     """The state in a document, if it makes sense: in order, within its bounds, marks in agreement with what is done."""
-    told = document.state
+    given = document.state
     is_known = document.dialect is None or is_dialect_name(document.dialect)
     _refuse_unless(is_known, source, f"{document.dialect!r:.40} is no dialect")
-    _refuse_unless(0 <= told.base <= MAX_OFFSET, source, f"base {told.base} is no offset")
+    _refuse_unless(0 <= given.base <= MAX_OFFSET, source, f"base {given.base} is no offset")
     _refuse_unless(
-        told.base == document.offset, source, f"the state is for base {told.base}, the commit for {document.offset}"
+        given.base == document.offset, source, f"the state is for base {given.base}, the commit for {document.offset}"
     )
-    end = told.base
-    for start, stop in told.done:
+    end = given.base
+    for start, stop in given.done:
         _refuse_unless(
             end < start < stop <= MAX_OFFSET, source, f"done range [{start}, {stop}] is out of order or empty"
         )
         end = stop
     state = CommitState(
-        base=told.base,
-        done=OffsetRanges(told.done),
-        watermark=told.watermark,
-        route=told.route,
-        marks=tuple(_mark(mark, source) for mark in told.marks),
-        spill=_spill(told.spill, source),
-        writer=told.writer,
-        replay=told.replay,
-        forgotten=told.forgotten,
+        base=given.base,
+        done=OffsetRanges(given.done),
+        watermark=given.watermark,
+        route=given.route,
+        marks=tuple(_mark(mark, source) for mark in given.marks),
+        spill=_spill(given.spill, source),
+        writer=given.writer,
+        replay=given.replay,
+        forgotten=given.forgotten,
     )
     _check_marks(state, source)
     _check_numbers(state, source)
@@ -170,16 +173,16 @@ def _check_header(header: HeaderDocument | None, source: str) -> None:
         )
 
 
-def _mark(told: MarkDocument, source: str) -> Mark:
-    name = told.state.upper()
+def _mark(given: MarkDocument, source: str) -> Mark:
+    name = given.state.upper()
     _refuse_unless(
         name in MarkState.__members__,
         source,
-        f"mark {told.state!r:.40} is none of {', '.join(kind.name.lower() for kind in MarkState)}",
+        f"mark {given.state!r:.40} is none of {', '.join(kind.name.lower() for kind in MarkState)}",
     )
-    _refuse_unless(0 <= told.count <= 15, source, f"a mark counts {told.count} tries: 15 stands for 15 or more")
-    _refuse_unless(told.deferred_s >= 0, source, "a mark is deferred for less than no time")
-    return Mark(start=told.start, end=told.end, state=MarkState[name], count=told.count, deferred_s=told.deferred_s)
+    _refuse_unless(0 <= given.count <= 15, source, f"a mark counts {given.count} tries: 15 stands for 15 or more")
+    _refuse_unless(given.deferred_s >= 0, source, "a mark is deferred for less than no time")
+    return Mark(start=given.start, end=given.end, state=MarkState[name], count=given.count, deferred_s=given.deferred_s)
 
 
 def _check_marks(state: CommitState, source: str) -> None:
@@ -218,15 +221,15 @@ def _check_numbers(state: CommitState, source: str) -> None:
         _refuse_unless(state.base <= state.replay.start < state.replay.end, source, "the replay window is out of order")
 
 
-def _spill(told: SpillDocument | None, source: str) -> Spill | None:
-    if told is None:
+def _spill(given: SpillDocument | None, source: str) -> Spill | None:
+    if given is None:
         return None
     try:
-        digest = bytes.fromhex(told.digest)
+        digest = bytes.fromhex(given.digest)
     except ValueError:
         digest = b""
     _refuse_unless(len(digest) == DIGEST_BYTES, source, "spill.digest is not 16 hex digits")
-    return Spill(partition=told.partition, offset=told.offset, digest=digest)
+    return Spill(partition=given.partition, offset=given.offset, digest=digest)
 
 
 def _refuse_unless(condition: bool, source: str, problem: str) -> None:

@@ -158,21 +158,21 @@ def _restart(facts: CommitFacts, at: int, standing: OffsetStanding) -> list[str]
     if standing in (OffsetStanding.EXPIRED, OffsetStanding.UNWRITTEN, OffsetStanding.UNKNOWN):
         return []
     if standing in (OffsetStanding.PENDING, OffsetStanding.RETRYING, OffsetStanding.DEFERRED, OffsetStanding.UNTOUCHED):
-        told = [
+        words = [
             f"On a restart {reader} gets it again."
             if standing is not OffsetStanding.UNTOUCHED
             else "A restart changes nothing."
         ]
         if reading.is_lossy and standing is OffsetStanding.PENDING and at != facts.state.base:
-            told.append("It may have been done: the payload was coarsened to fit, and forgot some.")
+            words.append("It may have been done: the payload was coarsened to fit, and forgot some.")
     elif at < facts.state.base:
-        told = ["A restart does not bring it back."]
+        words = ["A restart does not bring it back."]
     else:
-        told = [f"On a restart {reader} leaves it out; a client that ignores metadata gets it again."]
+        words = [f"On a restart {reader} leaves it out; a client that ignores metadata gets it again."]
     again = duplicates_of(facts)
     if reading.problem is not None:
-        told.append(again.why[0][:1].upper() + again.why[0][1:] + ".")
-    return told
+        words.append(again.why[0][:1].upper() + again.why[0][1:] + ".")
+    return words
 
 
 def _who(facts: CommitFacts, standing: OffsetStanding) -> list[str]:

@@ -36,12 +36,12 @@ class Limits:
 
 def read_limits(answers: Mapping[int, Mapping[str, str]], brokers: Iterable[int]) -> Limits:
     """The limits out of the brokers' settings; a value that is no number counts as not told."""
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
     for broker in sorted(answers):
         value = answers[broker].get(LIMIT_KEY, "")
         if value.isascii() and value.isdecimal() and len(value) < 12:
-            told[broker] = int(value)
-    return Limits(of_broker=told, unknown=tuple(sorted(set(brokers) - told.keys())))
+            reported[broker] = int(value)
+    return Limits(of_broker=reported, unknown=tuple(sorted(set(brokers) - reported.keys())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

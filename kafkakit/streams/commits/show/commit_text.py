@@ -55,9 +55,9 @@ def commit_text(facts: CommitFacts, *, width: int, style: DrawingStyle) -> str:
     drawing = draw(facts.state, width=width, style=style, lossy=facts.reading.is_lossy)
     if drawing is not None:
         lines += ["", *drawing.rows, f"  {drawing.legend}"]
-    told = hazard_lines(facts, width)
-    if told:
-        lines += ["", *told]
+    words = hazard_lines(facts, width)
+    if words:
+        lines += ["", *words]
     return "\n".join(lines) + "\n"
 
 
@@ -84,8 +84,8 @@ def _head(facts: CommitFacts) -> str:
 def _facts(facts: CommitFacts) -> Iterator[tuple[str, str]]:
     reading, state = facts.reading, facts.state
     tally = tally_of(state, None if facts.span is None else facts.span.end)
-    told = "" if facts.is_limit_known else ", Kafka's default limit"
-    size = f"{facts.chars:,} of {facts.limit_chars:,} characters ({facts.fill:.1%}{told})" if facts.chars else "empty"
+    words = "" if facts.is_limit_known else ", Kafka's default limit"
+    size = f"{facts.chars:,} of {facts.limit_chars:,} characters ({facts.fill:.1%}{words})" if facts.chars else "empty"
     nul = ", with the NUL that confluent-kafka adds" if facts.has_nul else ""
     yield "metadata", f"{dialect_words(reading)}; {size}{nul}"
     if reading.problem is not None:
@@ -165,8 +165,8 @@ def _extras(facts: CommitFacts) -> Iterator[tuple[str, str]]:
         age = "" if facts.at_ms is None else f", {age_text(reading.stream_time_ms, facts.at_ms)}"
         yield "stream time", f"{utc_text(reading.stream_time_ms)}{age}"
     if reading.processor:
-        told = [f"{printable(key)}={value}" for key, value in sorted(reading.processor.items())]
-        yield "processor", ", ".join(told)
+        words = [f"{printable(key)}={value}" for key, value in sorted(reading.processor.items())]
+        yield "processor", ", ".join(words)
     if state.route is not None:
         yield "route", f"epoch {state.route.epoch}, segment {state.route.segment}"
     if state.writer is not None:
@@ -193,8 +193,10 @@ def hazard_lines(facts: CommitFacts, width: int) -> list[str]:
     """Each hazard with what to do about it, wrapped to the width."""
     lines: list[str] = []
     for hazard in hazards_of(facts):
-        told = f"{hazard.severity.value}: {hazard.rule}: {printable(hazard.message)}"
-        lines += wrap(told, max(width, MIN_WRAP), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        words = f"{hazard.severity.value}: {hazard.rule}: {printable(hazard.message)}"
+        lines += wrap(
+            words, max(width, MIN_WRAP), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+        )
         if hazard.hint:
             hint = f"do: {printable(hazard.hint)}"
             lines += wrap(hint, max(width, MIN_WRAP), initial_indent="    ", subsequent_indent="        ",

@@ -1,5 +1,6 @@
 """A commit and what is known about it as JSON fields, the same in every command; `document` reads them back."""
 
+from kafkakit.report.blocks import attributes
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.tally import tally_of
@@ -17,9 +18,7 @@ def commit_data(facts: CommitFacts) -> dict[str, object]:
         "group": facts.group,
         "topic": None if facts.key is None else facts.key.topic,
         "partition": None if facts.key is None else facts.key.partition,
-        "offset": facts.offset,
-        "leader_epoch": facts.leader_epoch,
-        "metadata": facts.metadata,
+        **attributes(facts, "offset leader_epoch metadata"),
         "dialect": reading.dialect,
         "encoding": reading.encoding or None,
         "alphabet": reading.alphabet or None,
@@ -47,18 +46,10 @@ def commit_data(facts: CommitFacts) -> dict[str, object]:
         if facts.span is None
         else {"start": facts.span.start, "stable": facts.span.stable, "end": facts.span.end},
         "topic_exists": facts.topic_exists,
-        "holder": None
-        if facts.holder is None
-        else {
-            "member_id": facts.holder.member_id,
-            "client_id": facts.holder.client_id,
-            "host": facts.holder.host,
-        },
+        "holder": None if facts.holder is None else attributes(facts.holder, "member_id client_id host"),
         "copied_from": facts.copied_from,
         "duplicates": {
-            "reader": again.reader,
-            "low": again.low,
-            "high": again.high,
+            **attributes(again, "reader low high"),
             "ignoring_metadata": again.ignoring,
             "why": again.why,
         },
@@ -90,9 +81,7 @@ def state_data(state: CommitState) -> dict[str, object]:
         "spill": None
         if spill is None
         else {"partition": spill.partition, "offset": spill.offset, "digest": spill.digest.hex()},
-        "writer": state.writer,
-        "replay": state.replay,
-        "forgotten": state.forgotten,
+        **attributes(state, "writer replay forgotten"),
     }
 
 
@@ -122,15 +111,7 @@ def time_data(span: TimeSpan | None, at_ms: int | None) -> dict[str, object] | N
 
 def _counts(facts: CommitFacts) -> dict[str, object]:
     tally = tally_of(facts.state, None if facts.span is None else facts.span.end)
-    return {
-        "done": tally.done,
-        "rejected": tally.rejected,
-        "skipped": tally.skipped,
-        "pending": tally.pending,
-        "retrying": tally.retrying,
-        "deferred": tally.deferred,
-        "untouched": tally.untouched,
-    }
+    return attributes(tally, "done rejected skipped pending retrying deferred untouched")
 
 
 def _oldest(facts: CommitFacts) -> dict[str, object] | None:

@@ -6,6 +6,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.group_facts import CommittedOffset
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
@@ -89,22 +90,14 @@ def _failure(outcome: EditOutcome) -> OperationFailedError | None:
     return OperationFailedError(
         f"{len(outcome.failed)} of {len(outcome.results)} commits are not as planned: "
         f"{first.partition}: {first.problem}",
-        hint="look at the group again, then plan anew; undo takes back what was written",
+        hint="look at the group again, then plan again; undo takes back what was written",
     )
 
 
 def plan_data(plan: EditPlan) -> dict[str, object]:
     """The plan for JSON and YAML; offsets in ranges are half-open pairs."""
     return {
-        "verb": plan.verb,
-        "cluster_id": plan.cluster_id,
-        "group": plan.group,
-        "taken_at": plan.taken_at,
-        "fingerprint": plan.fingerprint,
-        "words": plan.words,
-        "request_id": plan.request_id,
-        "undoes": plan.undoes,
-        "limit_chars": plan.limit_chars,
+        **attributes(plan, "verb cluster_id group taken_at fingerprint words request_id undoes limit_chars"),
         "changes": len(plan.changes),
         "delivered_again": plan.reopened,
         "passed": plan.passed,
@@ -205,9 +198,7 @@ def _edit_data(edit: PartitionEdit) -> dict[str, object]:
         "after": _commit_data(edit.after, edit.state_after, edit.dialect_after),
         "delivered_again": [list(pair) for pair in edit.reopened],
         "passed": [list(pair) for pair in edit.passed],
-        "forgotten": edit.forgotten,
-        "notes": edit.notes,
-        "warnings": edit.warnings,
+        **attributes(edit, "forgotten notes warnings"),
     }
 
 

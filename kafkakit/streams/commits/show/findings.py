@@ -39,7 +39,7 @@ ABOUT: dict[str, str] = {
     "payload-of-another-offset": "a payload was written for the offset that it stands with",
     "pending-too-long": "nothing is pending for longer than --max-age",
     "rejected-without-ledger": "rejected offsets are kept somewhere else too",
-    "replay-open": "no replay is going on",
+    "replay-open": "no replay is in progress",
     "shifted-map": "no map of parallel-consumer was copied onto another offset",
     "time-in-the-future": "times in payloads are not in the future",
     "topic-gone": "the topic of every commit exists",
@@ -78,14 +78,14 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple
     found = [finding for look in held for finding in _of_group(look, max_age_s)]
     limits = held[0].limits if held else None
     if limits is not None and limits.is_mixed:
-        told = ", ".join(f"broker {broker}: {limit}" for broker, limit in limits.of_broker.items())
+        words = ", ".join(f"broker {broker}: {limit}" for broker, limit in limits.of_broker.items())
         where = f"cluster {held[0].cluster_id}"
         found.append(
             _finding(
                 "limits-differ",
                 Severity.WARNING,
                 where,
-                f"offset.metadata.max.bytes differs, so that a commit's fate depends on its coordinator: {told}",
+                f"offset.metadata.max.bytes differs, so that a commit's fate depends on its coordinator: {words}",
                 "set the same offset.metadata.max.bytes on all brokers",
             )
         )

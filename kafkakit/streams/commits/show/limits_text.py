@@ -87,8 +87,8 @@ def _limit_words(limits: Limits) -> str:
         return f"no broker tells {LIMIT_KEY}; Kafka's default of {limits.strictest:,} characters is taken"
     if not limits.is_mixed:
         return f"{LIMIT_KEY} is {limits.strictest:,} characters on all brokers that tell"
-    told = ", ".join(f"{limit:,} on broker {broker}" for broker, limit in limits.of_broker.items())
-    return f"{LIMIT_KEY} DIFFERS: {told}; {limits.strictest:,} is what holds for sure"
+    words = ", ".join(f"{limit:,} on broker {broker}" for broker, limit in limits.of_broker.items())
+    return f"{LIMIT_KEY} DIFFERS: {words}; {limits.strictest:,} is what holds for sure"
 
 
 def _shown(headroom: Headroom) -> tuple[object, ...]:

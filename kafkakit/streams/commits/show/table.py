@@ -67,7 +67,7 @@ def oldest_age_s(facts: CommitFacts) -> float | None:
 def _shown(facts: CommitFacts) -> tuple[object, ...]:
     tally = tally_of(facts.state, None if facts.span is None else facts.span.end)
     age = oldest_age_s(facts)
-    told = [hazard.rule for hazard in hazards_of(facts) if hazard.severity is not Severity.NOTE]
+    words = [hazard.rule for hazard in hazards_of(facts) if hazard.severity is not Severity.NOTE]
     return (
         None if facts.key is None else facts.key.topic,
         None if facts.key is None else facts.key.partition,
@@ -78,5 +78,5 @@ def _shown(facts: CommitFacts) -> tuple[object, ...]:
         tally.untouched,
         None if age is None else format_rough_time(age),
         f"{facts.fill:.0%}" if facts.chars else None,
-        told,
+        words,
     )

@@ -74,7 +74,7 @@ def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
 def syncs_by_partition(syncs: Iterable[OffsetSync]) -> dict[TopicPartition, tuple[OffsetSync, ...]]:
     """The syncs of each source partition, ascending, out of all of them in the order of their log.
 
-    A sync of a lower offset than the one before it tells that the source's topic was made anew: it drops what came
+    A sync of a lower offset than the one before it tells that the source's topic was recreated: it drops what came
     before, as MirrorMaker does. Of one offset the last sync counts.
     """
     found: dict[TopicPartition, list[OffsetSync]] = {}

@@ -41,7 +41,7 @@ class OpenedPayload:
 def read_kkm1(text: str, offset: int, identity: CommitIdentity | None) -> Reading:
     """What metadata beginning with `~` means for the offset that it was committed with; never raises.
 
-    Without an identity nothing proves the payload (`is_bound` is None): show it, but never go on from it. Work is
+    Without an identity nothing proves the payload (`is_bound` is None): show it, but never continue from it. Work is
     bounded by `MAX_CHARS` of text and 64 KiB of body; runs are never expanded into offsets.
     """
     opened = open_text(text, offset)

@@ -22,9 +22,9 @@ class Step(StrEnum):
 
 _ADVICE = {
     Step.FREE: "fetch and work as you like",
-    Step.PAUSE: "fetch nothing new of this partition, and go on trying what is pending",
+    Step.PAUSE: "fetch nothing new of this partition, and continue trying what is pending",
     Step.CLOSE_HOLES: "fetch nothing new, and move records that keep failing to the slow lane or the reject ledger",
-    Step.WIDEN: "commit in the wide alphabet, which holds two and a half times as much, and go on closing holes",
+    Step.WIDEN: "commit in the wide alphabet, which holds two and a half times as much, and continue closing holes",
     Step.COARSEN: "fetch nothing new: acknowledgements are being forgotten, and are delivered again after a restart",
 }
 

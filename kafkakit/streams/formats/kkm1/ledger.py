@@ -42,7 +42,7 @@ class LedgerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a consumer goes on from: the exact state, or the one of the commit and why the ledger's was not used."""
+    """What a consumer continues from: the exact state, or the one of the commit and why the ledger's was not used."""
 
     state: CommitState
     is_exact: bool

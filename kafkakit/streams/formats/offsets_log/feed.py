@@ -86,7 +86,7 @@ class OffsetsFeed:
             aborted_transactions=tally.aborted,
             dropped_commits=tally.dropped,
             held_back=self._transactions.held,
-            open_transactions=self._transactions.told(),
+            open_transactions=self._transactions.listed(),
             open_transaction_count=len(self._transactions),
             group_events=self._groups.events(),
             newest_ms=newest_ms,

@@ -24,7 +24,7 @@ OWN = -1
 DROPPED = -2
 HELD = -3
 MAX_HELD_BYTES = 64 << 20
-MAX_TOLD = 20
+MAX_LISTED = 20
 """How many open transactions are told, and how many groups of each."""
 
 MAX_LOOKED_AT = 50
@@ -154,9 +154,9 @@ class Transactions:
                 if opened.rows[key].at < newest[key]:
                     self._bytes -= opened.rows.pop(key).size
 
-    def told(self) -> tuple[OpenTransaction, ...]:
+    def listed(self) -> tuple[OpenTransaction, ...]:
         """The oldest open transactions, bounded, each with some of its groups."""
-        oldest = nsmallest(MAX_TOLD, self._open.items(), key=lambda item: (item[1].since_offset, item[0]))
+        oldest = nsmallest(MAX_LISTED, self._open.items(), key=lambda item: (item[1].since_offset, item[0]))
         return tuple(
             OpenTransaction(
                 producer_id=pid,
@@ -186,4 +186,4 @@ def _groups(keys: Iterable[bytes]) -> tuple[str, ...]:
         decoded = decode_key(key)
         if isinstance(decoded, LogKey):
             found.add(decoded.group)
-    return tuple(sorted(found)[:MAX_TOLD])
+    return tuple(sorted(found)[:MAX_LISTED])

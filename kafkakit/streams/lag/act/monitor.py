@@ -50,7 +50,7 @@ class MonitorPace:
 
 
 ERROR_S = 0.5
-"""After a fault of a partition, and while there is none yet, their whereabouts are looked up again soon."""
+"""After a fault of a partition, and while there is none yet, its leaders are looked up again soon."""
 
 
 class ClusterMonitor:
@@ -229,7 +229,7 @@ class ClusterMonitor:
 
     def _read_settings(self) -> None:
         """Settings of new topics at once, of all topics every few minutes."""
-        facts = self._settings.read(self._sampler.topics, anew=self._schedule.is_due("facts", self._pace.facts_s))
+        facts = self._settings.read(self._sampler.topics, refresh=self._schedule.is_due("facts", self._pace.facts_s))
         with self._guard:
             for name, fact in sorted(facts.items()):
                 self.ends.topics.set_facts(name, fact)

@@ -52,7 +52,7 @@ class EndSampler:
         return not self._todo
 
     def begin(self) -> None:
-        """Begin a round: see which topics there are, and drop the samples of those made anew or gone."""
+        """Begin a round: see which topics there are, and drop the samples of those recreated or gone."""
         import numpy as np
 
         book, table = self._book, self._ends.topics

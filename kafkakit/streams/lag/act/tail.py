@@ -70,7 +70,7 @@ class OffsetsTail:
     def locate(self) -> None:
         """Find the topic's partitions, and the ends of those not known yet; to be called again every few seconds.
 
-        A topic that does not exist yet has no cursors: no group has committed. One that was made anew is read from its
+        A topic that does not exist yet has no cursors: no group has committed. One that was recreated is read from its
         start, and all that came from the old one is dropped.
         """
         place = self._reader.places([self._topic]).get(self._topic)
@@ -129,7 +129,9 @@ class OffsetsTail:
         if len(behind) < 2:
             return behind
         self._turn = 1 - self._turn
-        self._reader.ask_ahead(self._offsets(behind), max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES)
+        self._reader.request_ahead(
+            self._offsets(behind), max_bytes=FETCH_BYTES, wait_ms=0, partition_bytes=PARTITION_BYTES
+        )
         return behind[self._turn :: 2]
 
     def _offsets(self, cursors: Collection[LogCursor]) -> dict[TopicPartition, int]:
@@ -227,7 +229,7 @@ class OffsetsTail:
     def _fail(self, cursor: LogCursor, error: ItemError) -> None:
         cursor.error = error
         if error.name == OUT_OF_RANGE:
-            # The log was cut at either end since: what it holds now is read anew, what it lost is forgotten.
+            # The log was cut at either end since: what it holds now is read again, what it lost is forgotten.
             self._start_over(cursor)
 
     def _start_over(self, cursor: LogCursor) -> None:

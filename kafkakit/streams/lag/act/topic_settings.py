@@ -28,9 +28,9 @@ class TopicSettings:
         self._facts_of = facts_of
         self._known: frozenset[str] = frozenset()
 
-    def read(self, topics: tuple[str, ...], *, anew: bool) -> Mapping[str, TopicFacts]:
-        """The facts of topics that are new, or with `anew` of all; none where they cannot be read."""
-        names = topics if anew else tuple(name for name in topics if name not in self._known)
+    def read(self, topics: tuple[str, ...], *, refresh: bool) -> Mapping[str, TopicFacts]:
+        """The facts of topics that are new, or with `refresh` of all; none where they cannot be read."""
+        names = topics if refresh else tuple(name for name in topics if name not in self._known)
         if self._facts_of is None or not names:
             return {}
         self._known = frozenset(topics)

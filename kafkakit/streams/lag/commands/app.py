@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import KitCommand, kit_of, new_group
+from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.lag.commands.check import check
 from kafkakit.streams.lag.commands.options import ClusterChoice, RowChoice, TableLayout, WaitLimit
@@ -15,13 +15,13 @@ from kafkakit.streams.lag.commands.serve import serve
 app = new_group("Measure how far consumer groups are behind, in records and in time.")
 
 
-@app.command("once", cls=KitCommand, short_help="Show the lag of all groups now.")
+@app.command("once", cls=CliCommand, short_help="Show the lag of all groups now.")
 @with_option_groups
 def once(ctx: typer.Context, which: ClusterChoice, layout: TableLayout, rows: RowChoice, limit: WaitLimit) -> int:
-    """Show the lag of all groups now, with the interval that surely holds the time lag and where it comes from.
+    """Show the lag of all groups now, with an interval that contains the time lag, and its source.
 
-    Reads the cluster's commits from their log (or on from where the last run stopped), samples the ends of the logs
-    twice, and reads the record at which each lagging group stands. Nothing is written to the cluster, and no group is
+    Reads the cluster's commits from the offsets topic (from where the last run stopped), samples the log ends
+    twice, and reads the next record of each lagging group. Nothing is written to the cluster, and no group is
     joined. Time lag is that of the oldest record not done; live lag is that of the newest one done.
 
     Examples:
@@ -36,13 +36,13 @@ def once(ctx: typer.Context, which: ClusterChoice, layout: TableLayout, rows: Ro
     from kafkakit.streams.lag.act.looks import ONCE_PACE, look_once
     from kafkakit.streams.lag.show.views import view_report
 
-    kit, wait_s = kit_of(ctx), limit.seconds
-    with running_fleet(which.monitored(kit), which.context(kit, ONCE_PACE)) as fleet:
-        look = look_once(fleet, kit.output, wait_s=wait_s)
-    return finish(kit, view_report("streams lag once", look, layout.request(rows), look.failure))
+    cli, wait_s = cli_context(ctx), limit.seconds
+    with running_fleet(which.monitored(cli), which.context(cli, ONCE_PACE)) as fleet:
+        look = look_once(fleet, cli.output, wait_s=wait_s)
+    return finish(cli, view_report("streams lag once", look, layout.request(rows), look.failure))
 
 
-@app.command("watch", cls=KitCommand, short_help="Keep looking at the lag of groups.")
+@app.command("watch", cls=CliCommand, short_help="Watch the lag of groups.")
 @with_option_groups
 def watch(
     ctx: typer.Context,
@@ -50,16 +50,16 @@ def watch(
     layout: TableLayout,
     rows: RowChoice,
     limit: WaitLimit,
-    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="The time between two looks.")] = "2s",
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes.")] = "2s",
     count: Annotated[
         int | None,
-        typer.Option("--count", min=1, metavar="N", help="End after so many looks.", show_default=False),
+        typer.Option("--count", min=1, metavar="N", help="End after this many refreshes.", show_default=False),
     ] = None,
 ) -> int:
-    """Keep looking at the lag of groups: a table that is replaced in place, or a line for each change of a status.
+    """Watch the lag of groups: a table that refreshes in place, or a line for each change of a status.
 
-    The table stands on a terminal; elsewhere there are lines. Ctrl-C ends the watching. With --count the last look is
-    the result.
+    A terminal gets the table, any other output gets lines. Ctrl-C ends it. With --count the last state is the
+    result.
 
     Examples:
 
@@ -74,15 +74,15 @@ def watch(
     from kafkakit.streams.lag.act.looks import LookDisplay, look_once, watch_looks
     from kafkakit.streams.lag.show.views import view_report
 
-    kit, request = kit_of(ctx), layout.request(rows)
+    cli, request = cli_context(ctx), layout.request(rows)
     wait_s, interval_s = limit.seconds, parse_duration(interval, "--interval")
-    with running_fleet(which.monitored(kit), which.context(kit)) as fleet:
-        look_once(fleet, kit.output, wait_s=wait_s, rounds=1)
-        with kit.output.screen() as screen:
-            display = LookDisplay(screen, request, in_place=kit.output.animate)
+    with running_fleet(which.monitored(cli), which.context(cli)) as fleet:
+        look_once(fleet, cli.output, wait_s=wait_s, rounds=1)
+        with cli.output.screen() as screen:
+            display = LookDisplay(screen, request, in_place=cli.output.animate)
             look = watch_looks(fleet, display.show, interval_s=interval_s, count=count)
-    return finish(kit, view_report("streams lag watch", look, request))
+    return finish(cli, view_report("streams lag watch", look, request))
 
 
-app.command("serve", cls=KitCommand, short_help="Serve the lag of all groups as metrics and JSON.")(serve)
-app.command("check", cls=KitCommand, short_help="Judge lag by thresholds, for cron and monitoring.")(check)
+app.command("serve", cls=CliCommand, short_help="Serve the lag of all groups as metrics and JSON.")(serve)
+app.command("check", cls=CliCommand, short_help="Check lag against thresholds, for cron and monitoring.")(check)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.lag.commands.check_options import LimitOptions
 from kafkakit.streams.lag.commands.options import CheckWaitLimit, ClusterChoice, RowChoice
@@ -26,7 +26,7 @@ def check(
         bool, typer.Option("--nagios", help="Exit as monitoring plugins do: 0 ok, 1 warning, 2 critical, 3 unknown.")
     ] = False,
 ) -> int:
-    """Judge the lag of groups by thresholds, for cron and monitoring: one line with performance data.
+    """Check the lag of groups against thresholds, for cron and monitoring: one line with performance data.
 
     Exit 0 when all is within limits, 1 on a warning or worse, 75 when the lag is not known (for example, a cluster
     does not answer). With --nagios the codes are those of monitoring plugins.
@@ -44,12 +44,12 @@ def check(
     from kafkakit.streams.lag.decide.views.thresholds import check_lag
     from kafkakit.streams.lag.show.check_report import check_report, report_or_unknown
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
 
     def checked() -> Report:
         thresholds, wait_s = limits.thresholds(), limit.seconds
-        with running_fleet(which.monitored(kit), which.context(kit, ONCE_PACE)) as fleet:
-            look = look_once(fleet, kit.output, wait_s=wait_s)
+        with running_fleet(which.monitored(cli), which.context(cli, ONCE_PACE)) as fleet:
+            look = look_once(fleet, cli.output, wait_s=wait_s)
         return check_report(check_lag(rows.filter.of(look.tables), thresholds), look, nagios=nagios)
 
-    return finish(kit, report_or_unknown(checked) if nagios else checked())
+    return finish(cli, report_or_unknown(checked) if nagios else checked())

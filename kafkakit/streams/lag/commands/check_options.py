@@ -10,7 +10,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.views.thresholds import JudgedBound, LagLimits, Thresholds, parse_count
 
-SAME_CRITICAL = "The same, critical."
+SAME_CRITICAL = "The same, as the critical threshold."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class LimitOptions:
         typer.Option(
             "--warn-lag",
             metavar="N",
-            help="Warn above so many records of a group in a topic (10k, 1.5M).",
+            help="Warn above this many records of a group in a topic (10k, 1.5M).",
             show_default=False,
         ),
     ] = None
@@ -43,7 +43,7 @@ class LimitOptions:
         typer.Option(
             "--warn-retention",
             metavar="DURATION",
-            help="Warn when records will be deleted undone within this time.",
+            help="Warn when pending records will be deleted within this time.",
             show_default=False,
         ),
     ] = None
@@ -51,14 +51,14 @@ class LimitOptions:
         str | None, typer.Option("--crit-retention", metavar="DURATION", help=SAME_CRITICAL, show_default=False)
     ] = None
     warn_status: Annotated[
-        str, typer.Option("--warn-status", metavar="STATUS,...", help="Statuses to warn of; none for none.")
+        str, typer.Option("--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status.")
     ] = "stalled,rewind"
     crit_status: Annotated[
-        str, typer.Option("--crit-status", metavar="STATUS,...", help="Statuses that are critical; none for none.")
+        str, typer.Option("--crit-status", metavar="STATUS,...", help="Statuses that are critical; none: no status.")
     ] = "stopped,lost"
     judge: Annotated[
         JudgedBound,
-        typer.Option("--judge", help="Which end of a time lag's interval counts; low gives no false alarms."),
+        typer.Option("--judge", help="Which end of a time lag's interval is compared; low gives no false alarms."),
     ] = JudgedBound.LOW
 
     def thresholds(self) -> Thresholds:

@@ -14,7 +14,7 @@ from kafkakit.streams.lag.decide.views.views import ViewLevel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkakit.cli.kit import Kit
+    from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
     from kafkakit.streams.lag.act.monitor import MonitorPace
     from kafkakit.streams.lag.act.watcher import MonitorContext, MonitoredCluster
@@ -40,7 +40,7 @@ class ClusterChoice:
         typer.Option(
             "--clusters",
             metavar="PROFILE,...",
-            help="Look at the clusters of these profiles together; the profile in use when not given.",
+            help="Read the clusters of these profiles; the current profile when not given.",
             show_default=False,
         ),
     ] = None
@@ -49,15 +49,15 @@ class ClusterChoice:
         typer.Option(
             "--skew",
             metavar="DURATION",
-            help="How far the clocks of brokers, producers and this machine may differ; widens what is surely within.",
+            help="How far the clocks of brokers, producers and this machine may differ; widens time lag intervals.",
         ),
     ] = "1s"
 
-    def monitored(self, kit: Kit) -> tuple[MonitoredCluster, ...]:
+    def monitored(self, cli: CliContext) -> tuple[MonitoredCluster, ...]:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
-        return tuple(_monitored(name, settings) for name, settings in self._settings(kit))
+        return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
 
-    def context(self, kit: Kit, pace: MonitorPace | None = None) -> MonitorContext:
+    def context(self, cli: CliContext, pace: MonitorPace | None = None) -> MonitorContext:
         """What the watchers of the clusters share."""
         from kafkakit.core.durations import parse_duration_or_zero
         from kafkakit.streams.lag.act.state_files import StateFiles
@@ -70,23 +70,23 @@ class ClusterChoice:
 
         return MonitorContext(
             clock=system_clock(),
-            warn=kit.output.warn,
-            states=StateFiles(kit.settings.state_dir / "lag", read, write_file),
+            warn=cli.output.warn,
+            states=StateFiles(cli.settings.state_dir / "lag", read, write_file),
             pace=pace,
             rules=MeasureRules(skew_ms=round(parse_duration_or_zero(self.skew, "--skew") * 1000)),
         )
 
-    def _settings(self, kit: Kit) -> tuple[tuple[str, Settings], ...]:
+    def _settings(self, cli: CliContext) -> tuple[tuple[str, Settings], ...]:
         from kafkakit.core.errors import UsageError
 
         if self.clusters is None:
-            return ((kit.settings.profile or kit.settings.bootstrap_servers or "cluster", kit.settings),)
+            return ((cli.settings.profile or cli.settings.bootstrap_servers or "cluster", cli.settings),)
         names = [name.strip() for name in self.clusters.split(",") if name.strip()]
         if not names:
             raise UsageError("--clusters names no profile", hint="kafkakit profile list names them")
         if len(names) != len(set(names)):
             raise UsageError("--clusters names a profile twice")
-        return tuple((name, kit.load_settings(name)) for name in names)
+        return tuple((name, cli.load_settings(name)) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +123,13 @@ class RowChoice:
 class TableLayout:
     """The lines of the table."""
 
-    by: Annotated[ViewBy, typer.Option("--by", help="What a line is about.")] = ViewBy.GROUP_TOPIC
+    by: Annotated[ViewBy, typer.Option("--by", help="What each line shows.")] = ViewBy.GROUP_TOPIC
     sort: Annotated[LineOrder, typer.Option("--sort", help="Order of the lines; worst is status, then time lag.")] = (
         LineOrder.WORST
     )
     top: Annotated[
         int,
-        typer.Option("--top", min=1, max=100_000, metavar="N", help="Show so many lines, and the others as one sum."),
+        typer.Option("--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."),
     ] = 50
 
     def request(self, rows: RowChoice) -> ViewRequest:
@@ -145,7 +145,9 @@ class WaitLimit:
     wait: Annotated[
         str,
         typer.Option(
-            "--wait", metavar="DURATION", help="Give up what is not known after this long; a warning names it."
+            "--wait",
+            metavar="DURATION",
+            help="Stop waiting for unknown lag after this long; a warning names what is missing.",
         ),
     ] = "60s"
 
@@ -164,7 +166,9 @@ class CheckWaitLimit(WaitLimit):
     wait: Annotated[
         str,
         typer.Option(
-            "--wait", metavar="DURATION", help="Give up what is not known after this long; a warning names it."
+            "--wait",
+            metavar="DURATION",
+            help="Stop waiting for unknown lag after this long; a warning names what is missing.",
         ),
     ] = "30s"
 

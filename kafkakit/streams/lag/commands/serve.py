@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.cli.command_classes import kit_of
+from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.lag.commands.options import ClusterChoice
 
@@ -20,7 +20,9 @@ def serve(
     listen: Annotated[
         str,
         typer.Option(
-            "--listen", metavar="HOST:PORT", help="Answer HTTP here; it is neither encrypted nor authenticated."
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address of the HTTP server; it is neither encrypted nor authenticated.",
         ),
     ] = DEFAULT_LISTEN,
     dogstatsd: Annotated[
@@ -35,16 +37,16 @@ def serve(
     series: Annotated[
         int,
         typer.Option(
-            "--series", min=10, max=100_000, metavar="N", help="The most group-topics that get series of their own."
+            "--series", min=10, max=100_000, metavar="N", help="The most group-topics that get their own series."
         ),
     ] = 1000,
 ) -> None:
-    """Watch the lag of all groups and serve it: /metrics for Prometheus, /json?by=group for views, /healthz.
+    """Monitor the lag of all groups and serve it: /metrics for Prometheus, /json?by=group for views, /healthz.
 
-    Several instances with the same control store share the clusters: each carries its part, the clusters of one that
-    ends are taken over within seconds, and one that lost its lease publishes nothing of that cluster any more. The
-    state is saved every minute and at the end, so that a restart need not read the whole commit log again. SIGTERM
-    ends it with exit 143, after the states are saved and the clusters given back.
+    Several instances with the same control store share the clusters: each monitors its part, the clusters of one
+    that ends are taken over within seconds, and one that lost its lease no longer publishes that cluster. The state
+    is saved every minute and at the end, so that a restart does not read the whole commit log again. SIGTERM ends
+    it with exit 143, after the states are saved and the clusters released.
 
     Examples:
 
@@ -67,28 +69,28 @@ def serve(
     from kafkakit.streams.lag.show.pages import service_pages
     from kafkakit.streams.lag.show.service_metrics import published_datagrams
 
-    kit = kit_of(ctx)
+    cli = cli_context(ctx)
     host, _ = parse_listen(listen)
-    clusters, context = which.monitored(kit), which.context(kit)
+    clusters, context = which.monitored(cli), which.context(cli)
     holder = this_holder("kafkakit streams lag serve")
     with ExitStack() as stack:
         sender = None if dogstatsd is None else stack.enter_context(closing(DogStatsd(dogstatsd)))
-        session = stack.enter_context(open_session(kit))
+        session = stack.enter_context(open_session(cli))
         shares = ClusterShares(
-            session.control, session.clock, holder, instance_name(holder), life_of=life_of, warn=kit.output.warn
+            session.control, session.clock, holder, instance_name(holder), life_of=life_of, warn=cli.output.warn
         )
-        service = LagService(Fleet(clusters, context), shares, session.clock, kit.output.say)
+        service = LagService(Fleet(clusters, context), shares, session.clock, cli.output.say)
         pages = service_pages(service.published, service.is_healthy, series)
         server = stack.enter_context(closing(LagServer(listen, pages)))
         if host not in ("127.0.0.1", "::1", "localhost"):
-            kit.output.warn(
+            cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"
             )
-        kit.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
+        cli.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
         run_service(
             service,
             session.clock,
-            report=kit.output.say,
+            report=cli.output.say,
             notify=notify_service,
             memory_bytes=resident_bytes,
             send=None if sender is None else lambda published: sender.send(published_datagrams(published, series)),

@@ -89,7 +89,7 @@ class ReadTotals:
     """What was counted since the start; `first_reason` is about the first thing that could not be read.
 
     `dropped_commits` counts those in transactions that were aborted, fenced off or larger than may be held back,
-    `started_over` partitions that had to be read anew, `skipped_offsets` what lay behind bytes that are no batch.
+    `started_over` partitions that had to be read again, `skipped_offsets` what lay behind bytes that are no batch.
     """
 
     records: int = 0

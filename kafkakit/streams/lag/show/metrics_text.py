@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkakit.report import metrics_text
+from kafkakit.report.metrics_text import Labels, MetricFamily, gauge, number
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.views.views import LagView, ViewLevel, ViewLine, view
@@ -22,11 +24,7 @@ DATAGRAM_BYTES = 1_400
 """What fits into one packet on any network, for metrics that leave the machine."""
 TAG_CHARS = 200
 
-Labels = tuple[tuple[str, str], ...]
 _UNSAFE = re.compile(r"[|,#\s\x00-\x1f]")
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-"""Characters of names that end a scrape (NUL, in Prometheus' lexer) or a line in some readers; a newline has its
-escape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +34,6 @@ class SeriesRules:
     max_group_topics: int = 5_000
     with_partitions: bool = False
     max_partitions: int = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricFamily:
-    """A gauge: its name without the prefix, its help, and its samples; one without samples is left out."""
-
-    name: str
-    help: str
-    samples: tuple[tuple[Labels, float], ...]
 
 
 Value = Callable[[ViewLine], float | None]
@@ -61,24 +50,15 @@ def families(tables: "Sequence[LagTable]", rules: SeriesRules | None = None) -> 
         dropped.append((single, "partition"))
         found += [_family("partition_", name, text, value, single) for name, text, value in _GAUGES if name in _SINGLE]
     found += _cluster_families(view(tables, ViewLevel.CLUSTER))
-    found.append(
-        MetricFamily(
-            name="dropped_series",
-            help="Lines without series of their own, because there are more than the limit.",
-            samples=tuple(((("level", level),), float(v.others_count)) for v, level in dropped),
-        )
-    )
+    counts = (((("level", level),), float(v.others_count)) for v, level in dropped)
+    about = "Lines without series of their own, because there are more than the limit."
+    found.append(gauge("dropped_series", about, *counts))
     return tuple(f for f in found if f.samples)
 
 
 def exposition(found: Iterable[MetricFamily]) -> str:
     """Families as Prometheus reads them."""
-    lines: list[str] = []
-    for family in found:
-        name = PREFIX + family.name
-        lines += [f"# HELP {name} {_help(family.help)}", f"# TYPE {name} gauge"]
-        lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in family.samples]
-    return "\n".join(lines) + "\n"
+    return metrics_text.exposition(found, PREFIX)
 
 
 def datagrams(
@@ -94,7 +74,7 @@ def datagrams(
         name = (PREFIX + family.name).replace("_", ".", 2)
         for labels, value in family.samples:
             joined = ",".join([*tags, *(_tag(key, word) for key, word in labels)])
-            line = f"{name}:{_number(value)}|g{'|#' + joined if joined else ''}".encode()
+            line = f"{name}:{number(value)}|g{'|#' + joined if joined else ''}".encode()
             if len(line) > max_bytes:
                 continue
             if packet and len(packet) + 1 + len(line) > max_bytes:
@@ -138,11 +118,7 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
         "Age of the oldest record not done, in the worst partition.",
         lambda n: _fresh(n.backlog, n.backlog.estimate_ms),
     ),
-    (
-        "backlog_low_seconds",
-        "That age is surely at least this.",
-        _low,
-    ),
+    ("backlog_low_seconds", "That age is surely at least this.", _low),
     ("backlog_high_seconds", "And at most this.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
     (
         "live_seconds",
@@ -190,7 +166,7 @@ def _family(scope: str, name: str, text: str, value: Value, lines: LagView) -> M
         if found is not None:
             labels: Labels = (("cluster", line.cluster), ("group", line.group), ("topic", line.topic))
             samples.append(((*labels, ("partition", str(line.partition))) if scope else labels, float(found)))
-    return MetricFamily(name=scope + name, help=text, samples=tuple(samples))
+    return gauge(scope + name, text, *samples)
 
 
 def _cluster_families(clusters: LagView) -> list[MetricFamily]:
@@ -200,32 +176,12 @@ def _cluster_families(clusters: LagView) -> list[MetricFamily]:
         for line in lines
         for status in LagStatus
     ]
+    lags = (((("cluster", line.cluster),), float(line.lag)) for line in lines if not line.stale)
     return [
-        MetricFamily(name="cluster_partitions", help="Group-partitions by status.", samples=tuple(counts)),
-        MetricFamily(
-            name="cluster_records",
-            help="Offsets from all committed ones to the ends.",
-            samples=tuple(((("cluster", line.cluster),), float(line.lag)) for line in lines if not line.stale),
-        ),
+        gauge("cluster_partitions", "Group-partitions by status.", *counts),
+        gauge("cluster_records", "Offsets from all committed ones to the ends.", *lags),
     ]
-
-
-def _labels(labels: Labels) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
-
-
-def _escaped(value: str) -> str:
-    visible = _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", value)
-    return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _tag(key: str, value: str) -> str:
     return f"{key}:{_UNSAFE.sub('_', value)}"[:TAG_CHARS]
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(round(value, 3))

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from kafkakit.report.metrics_text import MetricFamily, gauge, single
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.looks import Published
-from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, datagrams, families
+from kafkakit.streams.lag.show.metrics_text import SeriesRules, datagrams, families
 
 Value = Callable[[MonitorCondition], float | None]
 
@@ -45,16 +46,12 @@ def all_families(published: Published, max_series: int) -> tuple[MetricFamily, .
     return (
         *families(published.tables, SeriesRules(max_group_topics=max_series)),
         *(_family(name, text, value, published.conditions) for name, text, value in CONDITIONS if published.conditions),
-        MetricFamily(
-            name="carried",
-            help="1 for a cluster whose figures this instance publishes, 0 for the others.",
-            samples=tuple(((("cluster", name),), value) for name, value in sorted(carried)),
+        gauge(
+            "carried",
+            "1 for a cluster whose figures this instance publishes, 0 for the others.",
+            *(((("cluster", name),), value) for name, value in sorted(carried)),
         ),
-        MetricFamily(
-            name="instances",
-            help="Instances that share the clusters, as far as this one knows.",
-            samples=(((), float(published.instances)),),
-        ),
+        single("instances", "Instances that share the clusters, as far as this one knows.", published.instances),
     )
 
 
@@ -70,11 +67,7 @@ def instance_data(published: Published) -> dict[str, object]:
 
 def _family(name: str, text: str, value: Value, conditions: tuple[MonitorCondition, ...]) -> MetricFamily:
     samples = ((c.cluster, value(c)) for c in conditions)
-    return MetricFamily(
-        name=name,
-        help=text,
-        samples=tuple(((("cluster", cluster),), found) for cluster, found in samples if found is not None),
-    )
+    return gauge(name, text, *(((("cluster", cluster),), found) for cluster, found in samples if found is not None))
 
 
 def _seconds(ms: int) -> float | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.tables import text_table
+from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
 from kafkakit.streams.lag.decide.condition import MonitorCondition
 from kafkakit.streams.lag.decide.looks import Look
@@ -112,10 +113,7 @@ def line_data(line: ViewLine) -> dict[str, Any]:
     """One line as plain data; names that do not apply are empty, figures that are not known null."""
     known = line.unknown < line.partitions
     return {
-        "cluster": line.cluster,
-        "group": line.group,
-        "topic": line.topic,
-        "stream": line.stream,
+        **attributes(line, "cluster group topic stream"),
         "partition": None if line.partition < 0 else line.partition,
         "partitions": line.partitions,
         "status": line.status.word,
@@ -150,10 +148,7 @@ def line_data(line: ViewLine) -> dict[str, Any]:
 def condition_data(c: MonitorCondition) -> dict[str, object]:
     """How one monitor is doing, as plain data."""
     return {
-        "cluster": c.cluster,
-        "cluster_id": c.cluster_id,
-        "phase": c.phase.value,
-        "reason": c.reason,
+        **attributes(c, "cluster cluster_id phase reason"),
         "since_ms": _or_none(c.since_ms),
         "as_of_ms": _or_none(c.as_of_ms),
         "ends_as_of_ms": _or_none(c.ends_as_of_ms),
@@ -174,17 +169,10 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
             for h in c.held_back
         ],
         "open_transaction_count": c.held_back_count,
-        "held_back_commits": c.held_back_commits,
-        "missing_topics": list(c.missing_topics),
-        "end_errors": dict(c.end_errors),
+        **attributes(c, "held_back_commits missing_topics end_errors"),
         "records": c.totals.records,
         "records_by_type": {str(k): n for k, n in sorted(c.totals.by_type.items())},
-        "opaque": c.totals.opaque,
-        "undecodable": c.totals.undecodable,
-        "unreadable_batches": c.totals.unreadable_batches,
-        "started_over": c.totals.started_over,
-        "skipped_offsets": c.totals.skipped_offsets,
-        "dropped_commits": c.totals.dropped_commits,
+        **attributes(c.totals, "opaque undecodable unreadable_batches started_over skipped_offsets dropped_commits"),
         "left_out_commits": c.left_out,
         "left_out_metadata": c.refused_metadata,
         "left_out_partitions": c.refused_partitions,
@@ -197,10 +185,7 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
 
 
 def _names(line: ViewLine, kinds: Sequence[str]) -> list[object]:
-    found: Mapping[str, object] = {
-        "cluster": line.cluster, "group": line.group, "topic": line.topic, "stream": line.stream,
-        "partition": line.partition,
-    }  # fmt: skip
+    found: Mapping[str, object] = attributes(line, "cluster group topic stream partition")  # fmt: skip
     return [found[kind] for kind in kinds]
 
 

@@ -32,7 +32,7 @@ RULES = (
          "producers that ask for acks=all are refused when the move is done", _OUT),
     Rule("rack-rule-broken", _E, "break the rack rule, and did not before",
          "one rack that fails takes more copies with it than it must",
-         "plan with kafkakit topicmappr rebalance, or mend with kafkakit topicmappr fix-racks"),
+         "plan with kafkakit topicmappr rebalance, or repair with kafkakit topicmappr fix-racks"),
     Rule("disk-full", _E, "", "the disk runs full and its log dir goes offline, with every copy in it",
          "make the map in parts, or choose other brokers: kafkakit topicmappr rebalance --max-disk-use"),
     Rule("disk-over-limit", _E, "", "little is left for what is produced meanwhile",
@@ -58,7 +58,7 @@ RULES = (
          "leave the new brokers out if this is not meant"),
     Rule("leader-moves", _N, "get another preferred leader",
          "leadership follows when preferred leaders are elected; clients reconnect",
-         "keep the first broker of a list first, where it is to go on leading"),
+         "keep the first broker of a list first, where it is to continue leading"),
 )  # fmt: skip
 BY_NAME = {rule.name: rule for rule in RULES}
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkakit.core.quantities import counted
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, RangeGoal
 from kafkakit.placement.bytes.impossible import why_not
+from kafkakit.placement.bytes.layout import LoadsNow
 from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.bytes.tightening import Budget, Unwatched, Watch, at_deviation, tightest
 from kafkakit.placement.bytes.window import Window
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.loads_now import LoadsNow
 
 Lists = Sequence[tuple[int, ...]]
 
@@ -20,9 +20,9 @@ Lists = Sequence[tuple[int, ...]]
 class Yardstick:
     """The same balance by other means, in one unit (bytes or copies).
 
-    `spent` is what the map costs, `bound` what every lawful plan to that balance costs at least, `best` the
+    `spent` is what the map costs, `bound` what every valid plan to that balance costs at least, `best` the
     cheapest plan known (None: none found). `reached` is how tight the map's loads are (bytes, replicas, or
-    millionths), `goal` the deviation that plans are held to. `argument` says why the bound holds, or why no lawful
+    millionths), `goal` the deviation that plans are held to. `argument` says why the bound holds, or why no valid
     plan gets there (`possible` is False then). `finest` is the tightest that a plan of ours reaches with `spent`.
     """
 
@@ -38,7 +38,7 @@ class Yardstick:
 
     @property
     def gap(self) -> float | None:
-        """The part of what was spent that lies above the bound; None where the map goes below what is lawful."""
+        """The part of what was spent that lies above the bound; None where the map goes below what is valid."""
         if not self.possible or self.spent < self.bound:
             return None
         return (self.spent - self.bound) / self.spent if self.spent else 0.0
@@ -104,13 +104,13 @@ def compare(
     *,
     goal: int | None,
     banded: bool,
-    lawful: bool,
+    valid: bool,
     by_bytes: bool,
     watch: Watch | None = None,
 ) -> Yardstick:
     """Hold the map against the bound and a plan of ours for the same balance.
 
-    `goal` is the deviation that was wanted (None, or where the map misses it: the one it reaches). A `lawful` map is
+    `goal` is the deviation that was wanted (None, or where the map misses it: the one it reaches). A `valid` map is
     a plan too, so the best is never above it. `by_bytes` the tightest that its cost buys is sought too. Cost: one
     plan, and by bytes up to seven more.
     """
@@ -127,19 +127,18 @@ def compare(
     wanted = reached if goal is None or reached > goal else goal
     found = at_deviation(problem, wanted)
     if not found.window.possible:
-        names = {int(table.rack[i]): inputs.racks.get(b) or "none" for i, b in enumerate(table.brokers)}
-        reason = why_not(table, problem.demand, found.window, names)
+        reason = why_not(table, problem.demand, found.window, inputs.racks)
         return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
-                         argument=f"no lawful plan gets there: {reason}", possible=False)  # fmt: skip
+                         argument=f"no valid plan gets there: {reason}", possible=False)  # fmt: skip
     bound = settled + (found.cost if found.proven and not found.outside else found.window.bound.value)
-    options = [settled + found.cost] * (not found.outside) + [spent] * (lawful and reached <= wanted)
+    options = [settled + found.cost] * (not found.outside) + [spent] * (valid and reached <= wanted)
     argument = argument_of(table, found.window) if by_bytes else _count_words(table, found.window)
     if settled:
         argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
     finest_reached: int | None = None
     if by_bytes:
         finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch or Unwatched())
-        finest_reached = min(finest_reached, reached) if lawful else finest_reached
+        finest_reached = min(finest_reached, reached) if valid else finest_reached
     return Yardstick(
         spent=spent,
         bound=bound,
@@ -176,10 +175,7 @@ def _balance(
     limits = now.limits(table, inputs.even, caps)
     if not banded:
         return RangeGoal(limits)
-    total = int(table.loads(table.home)[limits.even].sum())
-    capacity = [now.capacity[b] for b in table.brokers]
-    known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
-    return BandGoal(limits, shares(total, capacity if known else [1] * len(capacity), limits.even))
+    return now.band(table, limits, int(table.loads(table.home)[limits.even].sum()))
 
 
 def as_band(max_deviation: int) -> float:

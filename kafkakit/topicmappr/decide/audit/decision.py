@@ -10,7 +10,7 @@ from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import PlacementStats, StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.balance_goal import PPM
-from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.layout import Disks, bytes_now, counts_now, held_by
 from kafkakit.placement.bytes.tightening import Watch
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.topicmappr.decide.audit.case import AuditCase, case_of
@@ -20,7 +20,6 @@ from kafkakit.topicmappr.decide.audit.disks import disk_issues
 from kafkakit.topicmappr.decide.audit.lists import list_issues, map_issues
 from kafkakit.topicmappr.decide.audit.reading import MapReading
 from kafkakit.topicmappr.decide.audit.request import AuditRequest
-from kafkakit.topicmappr.decide.loads_now import bytes_now, counts_now, held_by
 from kafkakit.topicmappr.decide.size_source import Sizes, storage_facts, storage_of
 
 
@@ -81,18 +80,18 @@ def audit_map(
     rule = GroupRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else ())
     sizes, notes = _sizes(snapshot, case, facts)
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
-    lawful = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)
+    valid = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)
     known = {i: size for i, row in enumerate(case.rows) if (size := row.partition.known_bytes) is not None}
     inputs = _inputs(case, rule, [1] * len(case.rows))
-    by_count = _by_count(inputs, lawful) if case.even else None
+    by_count = _by_count(inputs, valid) if case.even else None
     by_bytes: Yardstick | None = None
     used = free = band = None
     if sizes is not None and case.even:
         issues += disk_issues(case, known, sizes.brokers, sizes.log_dirs, request.max_disk_use)
-        lawful = lawful and not any(i.rule in ("disk-full", "disk-over-limit") for i in issues)
+        valid = valid and not any(i.rule in ("disk-full", "disk-over-limit") for i in issues)
         weighed = replace(inputs, weights=[known.get(i, 0) for i in range(len(case.rows))])
         used, free, band = _ranges(weighed, sizes, request)
-        by_bytes = _by_bytes(weighed, sizes, request, lawful, watch)
+        by_bytes = _by_bytes(weighed, sizes, request, valid, watch)
         issues += _missed(by_bytes, request)
     racks = case.racks
     lists = ([row.before for row in case.rows], [row.after for row in case.rows])
@@ -151,10 +150,10 @@ def _inputs(case: AuditCase, rule: GroupRule, weights: list[int]) -> AuditInputs
     )
 
 
-def _by_count(inputs: AuditInputs, lawful: bool) -> Yardstick:
+def _by_count(inputs: AuditInputs, valid: bool) -> Yardstick:
     held = held_by(inputs.before, inputs.weights)
     now = counts_now(held, inputs.brokers, sum(len(row) for row in (*inputs.before, *inputs.after)))
-    return compare(inputs, now, goal=None, banded=False, lawful=lawful, by_bytes=False)
+    return compare(inputs, now, goal=None, banded=False, valid=valid, by_bytes=False)
 
 
 def _disks(sizes: Sizes, request: AuditRequest) -> Disks:
@@ -176,12 +175,12 @@ def _ranges(
     )
 
 
-def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, lawful: bool, watch: Watch | None) -> Yardstick:
+def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, valid: bool, watch: Watch | None) -> Yardstick:
     held = held_by(inputs.before, inputs.weights)
     banded = request.band is not None
     now = bytes_now(held, _disks(sizes, request), inputs.brokers, by_free=not banded)
     goal = int(request.band * PPM) if request.band is not None else request.free_range_bytes
-    return compare(inputs, now, goal=goal, banded=banded, lawful=lawful, by_bytes=True, watch=watch)
+    return compare(inputs, now, goal=goal, banded=banded, valid=valid, by_bytes=True, watch=watch)
 
 
 def _missed(found: Yardstick, request: AuditRequest) -> list[Issue]:

@@ -39,7 +39,7 @@ def finding(rule: str, where: str, message: str, hint: str, count: int = 1, subj
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The commands that mend things, for this run: same profile, snapshot and topics."""
+    """The commands that repair things, for this run: same profile, snapshot and topics."""
 
     request: CheckRequest
 

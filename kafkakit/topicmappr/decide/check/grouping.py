@@ -31,7 +31,7 @@ class Subject:
 
     @property
     def hints(self) -> Hints:
-        """The commands that mend things."""
+        """The commands that repair things."""
         return Hints(self.request)
 
     @property

@@ -59,6 +59,6 @@ def with_destinations(snapshot: ClusterSnapshot, scope: Scope, decision: Decisio
     if all(len(b.log_dirs) <= 1 for b in snapshot.brokers):
         return decision
     disks = broker_disks(snapshot)
-    told = with_dirs(snapshot, scope, replace(decision, warnings=()), disks.log_dirs, WHOLE_DISK)
-    alike = disks.notes_on(frozenset(b for chosen in told.dirs.values() for b in chosen))
-    return replace(told, notes=(*told.notes, *alike, *told.warnings), warnings=decision.warnings)
+    placed = with_dirs(snapshot, scope, replace(decision, warnings=()), disks.log_dirs, WHOLE_DISK)
+    alike = disks.notes_on(frozenset(b for chosen in placed.dirs.values() for b in chosen))
+    return replace(placed, notes=(*placed.notes, *alike, *placed.warnings), warnings=decision.warnings)

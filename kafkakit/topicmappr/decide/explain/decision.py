@@ -67,7 +67,7 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
     )
 
 
-_LATER = "the budget of this plan had no room for it: the same command goes on with it in another run"
+_LATER = "the budget of this plan had no room for it: the same command continues with it in another run"
 
 
 def _is_pinned(plan: Plan, key: TopicPartition, size: int | None) -> bool:
@@ -120,5 +120,5 @@ def _why_unchanged(case: PartitionFate, facts: BrokerFacts, pinned: bool) -> str
     if smallest and case.size_bytes is None:
         return f"every copy is on a target broker; partitions below {format_bytes(smallest)} keep their brokers"
     if facts.rule.violates(map(facts.rack, case.old)):
-        return "it stays although it breaks the rack rule: nothing had to leave, or it cannot be mended"
+        return "it stays although it breaks the rack rule: nothing had to leave, or it cannot be repaired"
     return "every copy is on a target broker, the rack rule is kept, and the plan needs no copy of it elsewhere"

@@ -90,8 +90,8 @@ def why_not(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
         return Reason(broker, "leaves", "it held a copy and gives it away")
     if not case.adding:
         return Reason(broker, "no-place-open", "no copy has to come: one here would be a copy more")
-    lawful = [gone for gone in case.adding if _fits(case, facts, gone, broker)]
-    if not lawful:
+    valid = [gone for gone in case.adding if _fits(case, facts, gone, broker)]
+    if not valid:
         if facts.rule.spreads:
             place = "without a rack" if facts.rack(broker) is None else f"in rack {facts.rack(broker)}"
             return Reason(broker, "uneven", f"a copy {place} would leave the replicas unevenly spread over racks")
@@ -100,11 +100,11 @@ def why_not(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
         return Reason(broker, "same-rack", f"same rack ({facts.rack(broker)}) as {held_by}")
     if facts.rules.locality_scoped and facts.rack(broker) not in {facts.rack(b) for b in case.removing}:
         return Reason(broker, "other-rack", "copies stay in their rack, and this broker is in another one")
-    return _by_load(case, facts, broker, lawful)
+    return _by_load(case, facts, broker, valid)
 
 
 def _fits(case: PartitionFate, facts: BrokerFacts, gone: int, broker: int) -> bool:
-    """True when `broker` could stand in for `gone` without a rack repeated anew."""
+    """True when `broker` could stand in for `gone` without a rack newly repeated."""
     rest = [b for b in case.new if b != gone]
     mates = len(_rack_mates(broker, rest, facts))
     rule = facts.rule

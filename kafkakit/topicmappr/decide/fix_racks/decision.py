@@ -96,14 +96,14 @@ def _certify(problem: RackProblem, request: FixRacksRequest, served: Served) -> 
     if copies:
         words = budget_argument(
             f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks than "
-            "the rule allows, counted set by set; one move mends one of them at most",
+            "the rule allows, counted set by set; one move repairs one of them at most",
             served,
         )
     elif served.later:
         words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
     else:
         spared = problem.beyond_repair or problem.standing
-        words = "no partition that can be mended breaks the rule" if spared else "every set obeys the rule"
+        words = "no partition that can be repaired breaks the rule" if spared else "every set obeys the rule"
         words += ": nothing has to be copied"
     return certificate(unit, weight, weight, words, Proof(kind=ProofKind.COUNTING))
 

@@ -4,13 +4,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
+from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.balance_goal import PPM, BalanceProblem
 from kafkakit.placement.bytes.tightening import Unwatched, Watch, tightest_relaxed
-from kafkakit.topicmappr.decide.frontier.inputs import FrontierInputs, frontier_inputs_of
 from kafkakit.topicmappr.decide.frontier.request import DEFAULT_BANDS, FrontierRequest, Metric, goal_of
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint, Point, trace
+from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 
 MOST_REPLICAS = 300_000
@@ -50,14 +52,14 @@ def decide_frontier(
     """
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
-    inputs = frontier_inputs_of(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
-    problem = BalanceProblem.of(inputs.layout.table, inputs.balance)
+    inputs = _inputs(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
+    problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     today = problem.today()
     watch.phase("how tight the goal can be")
     tightest = tightest_relaxed(problem, today)
     possible = problem.window(tightest).possible
     wanted = _deviations(request, today)
-    points = trace(problem, wanted, inputs.rack_names, watch)
+    points = trace(problem, wanted, inputs.racks, watch)
     notes = list(inputs.sizes.notes)
     if len(points) < len(wanted):
         notes.append(f"stopped after {len(points)} of {len(wanted)} points")
@@ -67,7 +69,7 @@ def decide_frontier(
         brokers=len(inputs.change.targets),
         topics=inputs.scope.selection.selected,
         partitions=len(inputs.scope.partitions),
-        replicas=inputs.replicas,
+        replicas=len(inputs.layout.table.home),
         storage=inputs.sizes.facts,
         today=today,
         tightest=tightest if possible else None,
@@ -75,6 +77,21 @@ def decide_frontier(
         notes=tuple(notes),
         warnings=inputs.warnings,
     )
+
+
+def _inputs(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: StorageFacts | None) -> BalanceInputs:
+    """A frontier states what bytes cost; sets that break the rack rule may stay as they are."""
+    return balance_inputs(snapshot, replace(request, max_rack_violations=None), facts, _check_brokers)
+
+
+def _check_brokers(change: BrokerChange) -> None:
+    wrong = sorted({*change.missing, *change.old_missing, *change.replace})
+    if wrong:
+        raise UsageError(
+            f"a frontier is of live brokers that all continue carrying these topics; not so broker(s) "
+            f"{', '.join(map(str, wrong[:8]))}",
+            hint="list every live broker that holds these topics (-1); empty dead ones with topicmappr drain first",
+        )
 
 
 def _deviations(request: FrontierRequest, today: int) -> list[int]:
@@ -98,19 +115,19 @@ def frontier_points(
 
     Nothing for more than `most_replicas` replicas (None: however many), since each point is a plan of its own.
     """
-    inputs = frontier_inputs_of(snapshot, _as_band(request), facts)
-    if most_replicas is not None and inputs.replicas > most_replicas:
+    inputs = _inputs(snapshot, _as_band(request), facts)
+    if most_replicas is not None and len(inputs.layout.table.home) > most_replicas:
         return ()
     return points_on(inputs, bands, watch)
 
 
 def points_on(
-    inputs: FrontierInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
+    inputs: BalanceInputs, bands: Collection[Fraction] = DEFAULT_BANDS, watch: Watch | None = None
 ) -> tuple[FrontierPoint, ...]:
     """The same on a inputs that is there already."""
-    problem = BalanceProblem.of(inputs.layout.table, inputs.balance)
+    problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
-    points = trace(problem, wanted, inputs.rack_names, watch or Unwatched())
+    points = trace(problem, wanted, inputs.racks, watch or Unwatched())
     return tuple(
         FrontierPoint(
             band_percent=p.max_deviation / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0

@@ -58,7 +58,7 @@ class _Look:
 def trace(
     problem: BalanceProblem,
     wanted: Collection[int],
-    rack_names: Mapping[int, str],
+    racks: Mapping[int, str | None],
     watch: Watch,
 ) -> tuple[Point, ...]:
     """Points in the order loosest to tightest; fewer when the watch stops the work.
@@ -79,12 +79,12 @@ def trace(
         # Whatever a looser goal cannot do without, a tighter one cannot either.
         best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
         looks.append(_Look(max_deviation, found, reached, best_bound))
-    return tuple(_point(look, looks, problem, rack_names) for look in looks)
+    return tuple(_point(look, looks, problem, racks) for look in looks)
 
 
-def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, rack_names: Mapping[int, str]) -> Point:
+def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, racks: Mapping[int, str | None]) -> Point:
     if not look.found.window.possible:
-        reason = why_not(problem.table, problem.demand, look.found.window, dict(rack_names))
+        reason = why_not(problem.table, problem.demand, look.found.window, racks)
         return Point(max_deviation=look.max_deviation, bound=look.found.window.bound.value, impossible=reason)
     point = Point(max_deviation=look.max_deviation, bound=look.bound)
     fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.max_deviation)]

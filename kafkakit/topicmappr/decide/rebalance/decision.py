@@ -8,7 +8,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.percent import format_percent
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.quantities import format_bytes
-from kafkakit.placement.broker_change import BrokerChange, classify
+from kafkakit.placement.broker_change import BrokerChange
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceProblem, BandGoal
 from kafkakit.placement.bytes.impossible import more_brokers, why_not
@@ -19,18 +19,17 @@ from kafkakit.placement.bytes.proof import argument_of, cancels, proof_of
 from kafkakit.placement.bytes.tightening import Unwatched, Watch
 from kafkakit.placement.log_dirs_balance.rules import DirRules
 from kafkakit.placement.problem import Minimize
-from kafkakit.placement.stranded import set_stranded_apart, stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs.joining import with_dirs
 from kafkakit.topicmappr.decide.rebalance.free_range import free_change, with_range
-from kafkakit.topicmappr.decide.rebalance.goal import Aim, aim_of, reach_aim
-from kafkakit.topicmappr.decide.rebalance.layout import layout_of
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, reach_aim
+from kafkakit.topicmappr.decide.rebalance.inputs import BalanceInputs, balance_inputs
 from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
 from kafkakit.topicmappr.decide.rebalance.soft_goals import FreeChoices
-from kafkakit.topicmappr.decide.rebalance.sources import Sources, choose_sources
+from kafkakit.topicmappr.decide.rebalance.sources import Sources
 from kafkakit.topicmappr.decide.rebalance.tries import Notebook, Tried
-from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
-from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
+from kafkakit.topicmappr.decide.scope import Scope
+from kafkakit.topicmappr.decide.size_source import Sizes
 from kafkakit.topicmappr.decide.storage_words import FreeChange
 
 STOPPED = "the search was stopped early; this is the best plan found until then"
@@ -74,23 +73,13 @@ def decide_rebalance(
     """
     watch = watch or Unwatched()
     watch.phase("reading the cluster")
-    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
-    racks = {b.id: b.group for b in snapshot.brokers}
-    live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
-    holding = frozenset(b for p in scope.partitions for b in p.current)
-    change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
-    _check_brokers(change, request)
-    movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
-    sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
-    free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
-    sources = choose_sources(free, change.new, request)
-    layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
-    aim = aim_of(layout, request, sources, change.targets)
+    inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
+    scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
     problem = BalanceProblem.of(layout.table, aim.balance)
     notebook = Notebook(watch, layout.table, aim.balance)
     max_deviation, found = reach_aim(problem, aim, request, notebook)
     if not found.succeeded:
-        raise _impossible(layout, problem.demand, aim, found, max_deviation, racks, request)
+        raise _impossible(inputs, problem.demand, found, max_deviation, request)
     before = [p.current for p in scope.partitions]
     watch.phase("evenness that costs nothing")
     choices = FreeChoices(
@@ -98,17 +87,16 @@ def decide_rebalance(
         balance=aim.balance,
         partitions=scope.partitions,
         targets=change.targets,
-        stranded=stranded,
+        stranded=inputs.stranded,
         every_leader=request.optimize_leadership,
     )
-    warnings = tuple(sorted((*sizes.warnings, *map(stranded_warning, stranded))))
     for choose in (choices.made, choices.left_open):
         chosen = choose(found)
         decision = Decision(
             replicas=chosen.lists,
             certificate=certify(layout, problem.demand, chosen.found, request.minimize),
             targets=change.targets,
-            rules=rules_of(layout, scope, request, sources),
+            rules=rules_of(layout, scope, request, inputs.sources),
             storage={b: sizes.brokers[b] for b in change.targets},
             storage_facts=sizes.facts,
             notes=(
@@ -117,18 +105,18 @@ def decide_rebalance(
                 *chosen.notes,
                 *([STOPPED] if watch.stopped() else []),
             ),
-            warnings=warnings,
+            warnings=inputs.warnings,
         )
         decision = with_dirs(snapshot, scope, decision, sizes.log_dirs, _dir_rules(request), watch)
-        if decision.warnings == warnings:
+        if decision.warnings == inputs.warnings:
             break  # else log dirs lack room for a copy; the plan as it was found may fit
     plan = assemble(snapshot, request.words, scope, decision)
-    change_of_free = free_change(plan, holding, change.targets)
+    change_of_free = free_change(plan, inputs.holding, change.targets)
     return Rebalance(
         plan=with_range(plan, change_of_free, request),
         scope=scope,
         change=change,
-        sources=sources,
+        sources=inputs.sources,
         sizes=sizes,
         aim=aim,
         max_deviation=max_deviation,
@@ -206,19 +194,13 @@ def rules_of(layout: Layout, scope: Scope, request: RebalanceRequest, sources: S
 
 
 def _impossible(
-    layout: Layout,
-    demand: DemandGroups,
-    aim: Aim,
-    found: Attempt,
-    nearest: int,
-    racks: dict[int, str | None],
-    request: RebalanceRequest,
+    inputs: BalanceInputs, demand: DemandGroups, found: Attempt, nearest: int, request: RebalanceRequest
 ) -> InfeasibleError:
-    names = {int(layout.table.rack[i]): racks.get(b) or "none" for i, b in enumerate(layout.table.brokers)}
+    aim, table = inputs.aim, inputs.layout.table
     if not found.window.possible:
-        reason = why_not(layout.table, demand, found.window, names)
+        reason = why_not(table, demand, found.window, inputs.racks)
         share = aim.balance.share if isinstance(aim.balance, BandGoal) else None
-        add = None if share is None else more_brokers(layout.table, found.window, names, share)
+        add = None if share is None else more_brokers(table, found.window, inputs.racks, share)
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"the nearest that may be: {aim.shown(nearest)}{f', or {add}' if add else ''}",
@@ -235,7 +217,7 @@ def _impossible(
             f"no plan for {aim.words} leaves {broken}: every placement was searched"
             if found.proven
             else f"no plan was found that leaves {broken}; it is not proven impossible",
-            hint="topicmappr fix-racks says which partitions cannot be mended, and why",
+            hint="topicmappr fix-racks says which partitions cannot be repaired, and why",
         )
     if found.proven:
         return InfeasibleError(

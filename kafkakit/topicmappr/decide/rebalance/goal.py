@@ -8,7 +8,7 @@ from fractions import Fraction
 from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import format_bytes
 from kafkakit.placement.bytes.attempt import Attempt
-from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.balance_goal import PPM, BalanceGoal, BalanceProblem, BandGoal, RangeGoal
 from kafkakit.placement.bytes.even_counts import counts_of
 from kafkakit.placement.bytes.layout import Layout
 from kafkakit.placement.bytes.slots import CountLimits
@@ -26,7 +26,7 @@ class Aim:
     """The balance, the deviation asked for (None: as tight as the budget buys) and the finest worth seeking."""
 
     balance: BalanceGoal
-    asked: int | None
+    requested: int | None
     finest: int
     budget: Budget
     words: str
@@ -40,9 +40,9 @@ class Aim:
 
     def notes(self, found: Attempt, max_deviation: int) -> tuple[str, ...]:
         """What the operator should know of the goal that was reached."""
-        if self.asked is None:
+        if self.requested is None:
             return (f"reached: {self.shown(max_deviation)}",)
-        if max_deviation > self.asked:
+        if max_deviation > self.requested:
             return (f"{self.words} costs more than the budget allows; reached: {self.shown(max_deviation)}",)
         return ()
 
@@ -50,25 +50,27 @@ class Aim:
 def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Sequence[int]) -> Aim:
     """Turn the request's goal into windows on loads."""
     goal = request.goal
-    limits = layout.limits(targets)
+    limits = layout.now.limits(layout.table, targets, {})
     budget = Budget(moved_bytes=goal.max_moved_bytes, moves=goal.max_moves)
     if goal.band is not None:
         table = layout.table
-        total = int(table.loads(table.home)[limits.even].sum())
-        known = (layout.capacity > 0)[limits.even].all()
-        share = shares(total, layout.capacity if known else [1] * len(table.brokers), limits.even)
+        balance = layout.now.band(table, limits, int(table.loads(table.home)[limits.even].sum()))
         words = f"the band of {format_percent(goal.band)}"
-        asked = int(goal.band * PPM)
-        return Aim(balance=BandGoal(limits, share), asked=asked, finest=0, budget=budget, words=words)
+        requested = int(goal.band * PPM)
+        return Aim(balance=balance, requested=requested, finest=0, budget=budget, words=words)
     if goal.free_range_bytes is not None:
         words = f"a range of free bytes of {format_bytes(goal.free_range_bytes)}"
-        return Aim(balance=RangeGoal(limits), asked=goal.free_range_bytes, finest=0, budget=budget, words=words)
+        return Aim(balance=RangeGoal(limits), requested=goal.free_range_bytes, finest=0, budget=budget, words=words)
     # kafka-kit's finest tolerance is one percent of the mean to either side.
     finest = 0 if goal.given else int(sources.mean * 0.02)
     if request.tolerance:
         limits = _tolerated(layout, limits, sources, Fraction(str(request.tolerance)))
     return Aim(
-        balance=RangeGoal(limits), asked=None, finest=finest, budget=budget, words="the smallest range of free bytes"
+        balance=RangeGoal(limits),
+        requested=None,
+        finest=finest,
+        budget=budget,
+        words="the smallest range of free bytes",
     )
 
 
@@ -96,7 +98,7 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
     import numpy as np
 
     loads = layout.table.loads(layout.table.home)
-    level = loads + layout.free
+    level = loads + np.array([layout.now.free[b] for b in layout.table.brokers], dtype=np.int64)
     mean = Fraction(sources.mean)
     most, least = math.floor(mean * (1 + tolerance)), math.ceil(mean * (1 - tolerance))
     gives = np.array([sources.brokers is not None and b in sources.brokers for b in layout.table.brokers])
@@ -112,19 +114,19 @@ def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watc
     whose window is not possible, with the nearest deviation that can be.
     """
     by_moves = request.minimize is Minimize.MOVES
-    if aim.asked is None:
+    if aim.requested is None:
         return tightest(problem, aim.budget, watch, finest=aim.finest, by_moves=by_moves)
     watch.phase(f"a plan for {aim.words}")
-    found = at_deviation(problem, aim.asked, by_moves=by_moves)
-    watch.tried(aim.asked, found)
+    found = at_deviation(problem, aim.requested, by_moves=by_moves)
+    watch.tried(aim.requested, found)
     if found.succeeded and aim.budget.allows(found):
-        return aim.asked, found
+        return aim.requested, found
     if not found.window.possible:
         return tightest_relaxed(problem, problem.today()), found
     if not found.succeeded:
-        nearest, _ = tightest(problem, Budget(), watch, finest=aim.asked)
+        nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
         return _asked_again(problem, nearest, by_moves=by_moves), found
-    return tightest(problem, aim.budget, watch, finest=aim.asked, by_moves=by_moves)
+    return tightest(problem, aim.budget, watch, finest=aim.requested, by_moves=by_moves)
 
 
 def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:

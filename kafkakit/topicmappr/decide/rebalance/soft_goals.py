@@ -179,7 +179,7 @@ def _leading(state: SearchState, plain: Lists, lists: Lists) -> dict[int, int]:
 
 
 def _put_in_front(plain: Lists, chosen: Lists, leading: Mapping[int, int], table: SlotTable) -> list[tuple[int, ...]]:
-    """The changed lists anew, each with the broker of its leading slot in front; the others as chosen."""
+    """The changed lists again, each with the broker of its leading slot in front; the others as chosen."""
     lists = list(chosen)
     for part, slot in leading.items():
         row = plain[part]

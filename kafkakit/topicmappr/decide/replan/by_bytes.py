@@ -1,39 +1,24 @@
 """Replanning a balance of bytes: the plan's end on today's sizes, and the fewest changes that reach it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.errors import InfeasibleError
-from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem, BandGoal, RangeGoal, shares
+from kafkakit.placement.bytes.balance_goal import BalanceProblem, RangeGoal
 from kafkakit.placement.bytes.impossible import why_not
-from kafkakit.placement.bytes.layout import Disks
+from kafkakit.placement.bytes.layout import Disks, LoadsNow, bytes_now
 from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
 from kafkakit.placement.bytes.proof import argument_of
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import tightest_relaxed
 from kafkakit.placement.counts.minimal import substitute
-from kafkakit.topicmappr.decide.loads_now import LoadsNow, bytes_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition
-from kafkakit.topicmappr.decide.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
+from kafkakit.topicmappr.decide.replan.solved import ReplanProblem, Solved, copies_under_way
 from kafkakit.topicmappr.decide.size_source import Sizes
 
 Lists = list[tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _ByteProblem:
-    """What both slot tables share: weights by row, loads besides the scope, and the balance goal."""
-
-    places: Places
-    weights: list[int]
-    now: LoadsNow
-    balance: BalanceGoal
-
-    def table(self, lists: Sequence[tuple[int, ...]]) -> SlotTable:
-        return self.places.table(lists, self.weights, self.now)
 
 
 def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
@@ -52,7 +37,7 @@ def solve_bytes(places: Places, goal: PlanGoal, sizes: Sizes) -> Solved:
     inside = reached <= goal.max_deviation and bool((loads <= limits.ceiling).all())
     lists: Lists = start
     if not inside:
-        found = repaired(table, problem.balance, goal.max_deviation, places.pending(table))
+        found = problem.repaired(table, goal.max_deviation)
         if found is None:
             raise _impossible(problem, table, goal)
         lists = [_in_place(row, new) for row, new in zip(places.rows, places.lists_of(table, found.at), strict=True)]
@@ -88,7 +73,7 @@ def _standing(places: Places, row: ReplannedPartition, i: int) -> tuple[int, ...
     return row.live
 
 
-def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _ByteProblem:
+def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> ReplanProblem:
     weights = [row.size or 0 for row in places.rows]
     held: dict[int, int] = {}
     for row, weight in zip(places.rows, weights, strict=True):
@@ -105,14 +90,11 @@ def _world(places: Places, goal: PlanGoal, sizes: Sizes, start: Lists) -> _ByteP
     caps = {b: max(0, stays.get(b, 0)) for b in places.leaving}
     limits = now.limits(table, places.targets, caps)
     if not banded:
-        return _ByteProblem(places, weights, now, RangeGoal(limits))
+        return ReplanProblem(places, weights, now, RangeGoal(limits))
     loads = table.loads(table.home)
     leaving = [k for k, b in enumerate(table.brokers) if b in places.leaving]
     total = int(loads[limits.even].sum()) + int((loads - demand.loose)[leaving].sum())
-    capacity = [now.capacity[b] for b in table.brokers]
-    known = all(c > 0 for c, e in zip(capacity, limits.even.tolist(), strict=True) if e)
-    return _ByteProblem(places, weights, now, BandGoal(limits, shares(total, capacity if known else [1] * len(capacity),
-                                                             limits.even)))  # fmt: skip
+    return ReplanProblem(places, weights, now, now.band(table, limits, total))
 
 
 def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNow:
@@ -131,7 +113,7 @@ def _with_old_room(now: LoadsNow, places: Places, weights: list[int]) -> LoadsNo
     return replace(now, room=room)
 
 
-def _certify(problem: _ByteProblem, goal: PlanGoal, lists: Lists) -> Certificate:
+def _certify(problem: ReplanProblem, goal: PlanGoal, lists: Lists) -> Certificate:
     rows = problem.places.rows
     objective = sum(
         len(set(new) - set(row.live)) * weight
@@ -139,20 +121,18 @@ def _certify(problem: _ByteProblem, goal: PlanGoal, lists: Lists) -> Certificate
         if not row.foreign
     )
     forced = copies_under_way(rows, "bytes")
-    live = problem.table([row.start if row.under_way else row.live for row in rows])
-    demand = demand_groups_of(live)
-    window = problem.balance.window(live, demand, goal.max_deviation)
-    proof = proof_at_rest(live, demand, window, problem.balance.limits)
-    if proof is None or not window.possible or window.bound.value + forced > objective:
+    proven = problem.proven(goal.max_deviation, objective - forced)
+    if proven is None:
         words = "nothing is proven: moves that are done or run have left a state that the bound does not cover"
         return certificate("bytes", objective, 0, words, Proof(kind=ProofKind.NONE))
+    live, window, proof = proven
     words = argument_of(live, window)
     if forced:
         words += "; copies that are being made now count on both sides"
     return certificate("bytes", objective, window.bound.value + forced, words, proof)
 
 
-def _impossible(case: _ByteProblem, table: SlotTable, goal: PlanGoal) -> InfeasibleError:
+def _impossible(case: ReplanProblem, table: SlotTable, goal: PlanGoal) -> InfeasibleError:
     problem = BalanceProblem.of(table, case.balance)
     window = problem.window(goal.max_deviation)
     if window.possible:
@@ -160,14 +140,9 @@ def _impossible(case: _ByteProblem, table: SlotTable, goal: PlanGoal) -> Infeasi
             f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
-    names: dict[int, str] = {int(table.rack[i]): case.places.racks.get(b) or "none" for i, b in _numbered(table)}
-    reason = why_not(table, problem.demand, window, names)
+    reason = why_not(table, problem.demand, window, case.places.racks)
     nearest = tightest_relaxed(problem, problem.today())
     return InfeasibleError(
         f"{goal.words} cannot be reached any more: {reason}",
         hint=f"the nearest that may be: {goal.shown(nearest)}; allow more with --slack, or make a new plan",
     )
-
-
-def _numbered(table: SlotTable) -> list[tuple[int, int]]:
-    return list(enumerate(table.brokers))

@@ -2,23 +2,22 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kafkakit.core.certificate import Certificate, Proof, ProofKind, certificate
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.placement.bytes.balance_goal import RangeGoal
-from kafkakit.placement.bytes.lp_relaxation import demand_groups_of
+from kafkakit.placement.bytes.layout import counts_now
 from kafkakit.placement.counts.minimal import substitute
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.openings.broker_pool import pool_of
 from kafkakit.placement.openings.fill import fill_openings, group_openings
-from kafkakit.topicmappr.decide.loads_now import LoadsNow, counts_now
 from kafkakit.topicmappr.decide.replan.goal import Kind, PlanGoal
 from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition
-from kafkakit.topicmappr.decide.replan.solved import Solved, copies_under_way, proof_at_rest, repaired
+from kafkakit.topicmappr.decide.replan.solved import ReplanProblem, Solved, copies_under_way
 
 Lists = list[tuple[int, ...]]
 
@@ -56,7 +55,7 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
         i for i in sorted(unfit) if places.rows[i].state is not MoveState.STILL or places.lost & {*places.rows[i].live}
     ]
     reasons = tuple(
-        f"{places.rows[i].key}: no lawful broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
+        f"{places.rows[i].key}: no valid broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
         f"it stays on {some(places.rows[i].live)}"
         for i in news
     )
@@ -91,32 +90,25 @@ def _loads(
     return {b: max(0, held[b]) for b in places.receivers}
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """The arrays of counts: where copies are live, and the window that the plan's counts keep to."""
-
-    now: LoadsNow
-    even: tuple[int, ...]
-    caps: Mapping[int, int]
-
-
-def _counted(places: Places) -> _Counted:
+def _counted(places: Places) -> ReplanProblem:
+    """Counts of where copies are live, and the range that the plan's counts keep to."""
     held = Counter(b for row in places.rows for b in row.live)
-    brokers = places.brokers
     immovable = Counter(b for i in places.immovable for b in places.rows[i].start)
-    now = counts_now(held, brokers, sum(held.values()) + len(places.rows))
-    return _Counted(now, places.targets, {b: immovable[b] for b in places.leaving})
+    weights = [1] * len(places.rows)
+    now = counts_now(held, places.brokers, sum(held.values()) + len(weights))
+    table = places.table([row.live for row in places.rows], weights, now)
+    limits = now.limits(table, places.targets, {b: immovable[b] for b in places.leaving})
+    return ReplanProblem(places, weights, now, RangeGoal(limits))
 
 
 def _even(places: Places, goal: PlanGoal, lists: Lists) -> tuple[Lists, str, bool]:
     """Bring counts into the goal's range with the fewest deviations; lists, a note where it is not reached, holds?"""
-    counted = _counted(places)
-    table = places.table(lists, [1] * len(lists), counted.now)
-    balance = RangeGoal(counted.now.limits(table, counted.even, counted.caps))
-    measured = balance.measure(table.loads(table.home))
+    problem = _counted(places)
+    table = problem.table(lists)
+    measured = problem.balance.measure(table.loads(table.home))
     if measured <= goal.max_deviation:
         return lists, "", True
-    found = repaired(table, balance, goal.max_deviation, places.pending(table))
+    found = problem.repaired(table, goal.max_deviation)
     if found is None:
         return lists, f"counts end in a range of {measured}; the plan had one of {goal.max_deviation}", False
     return places.lists_of(table, found.at), "", False
@@ -147,23 +139,21 @@ def _certify(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) -> Certif
 
 def _by_prices(places: Places, goal: PlanGoal, lists: Lists, forced: int, objective: int) -> Certificate | None:
     """The bound on copies that bring the live counts into the goal's range; None where the lists are not in it."""
-    counted = _counted(places)
-    final = places.table(lists, [1] * len(lists), counted.now)
-    start = [row.start if row.under_way else row.live for row in places.rows]
-    table = places.table(start, [1] * len(start), counted.now)
-    balance = RangeGoal(counted.now.limits(table, counted.even, counted.caps))
-    demand = demand_groups_of(table)
-    window = balance.window(table, demand, goal.max_deviation)
+    problem = _counted(places)
+    final = problem.table(lists)
     loads = final.loads(final.home)
-    if not window.possible or balance.measure(loads) > goal.max_deviation or (loads > balance.limits.ceiling).any():
+    if problem.balance.measure(loads) > goal.max_deviation or (loads > problem.balance.limits.ceiling).any():
         return None
-    if any(len(new) != len(old) for new, old in zip(lists, start, strict=True)):
+    if any(
+        len(new) != len(row.start if row.under_way else row.live) for new, row in zip(lists, places.rows, strict=True)
+    ):
         return None
+    proven = problem.proven(goal.max_deviation, objective - forced)
+    if proven is None:
+        return None
+    _, window, proof = proven
     words = (
         f"bringing the counts of today into a range of {goal.max_deviation} takes at least {window.bound.value} copies"
         f"{f', and {forced} are being made now' if forced else ''}"
     )
-    proof = proof_at_rest(table, demand, window, balance.limits)
-    if proof is None or window.bound.value + forced > objective:
-        return None
     return certificate("replicas", objective, window.bound.value + forced, words, replace(proof, load="replicas"))

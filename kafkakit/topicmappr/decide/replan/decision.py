@@ -147,7 +147,7 @@ def _assembled(
     notes = [f"replanned from {identity_of(plan)}", *solved.notes]
     if situation.arrived:
         others = ", ".join(map(str, situation.arrived[:8])) + (" and more" if len(situation.arrived) > 8 else "")
-        notes.append(f"live broker(s) {others} have no part in this plan; one made anew could use them")
+        notes.append(f"live broker(s) {others} have no part in this plan; a new plan could use them")
     if foreign:
         notes.append(f"{foreign} partition(s) that another process is moving are left out of the plan")
     if places.rules.later:

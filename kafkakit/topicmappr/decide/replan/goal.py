@@ -72,7 +72,7 @@ def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
     words = plan.request
     command = words.get("command", "")
     if command in _NOT_REPLANNED:
-        raise UsageError(f"a plan of {command} is not replanned: making it anew costs as little", hint="plan it anew")
+        raise UsageError(f"a plan of {command} is not replanned: making it again costs as little", hint="plan it again")
     try:
         kind, max_deviation = _shape(plan)
         return PlanGoal(
@@ -105,8 +105,8 @@ def _shape(plan: Plan) -> tuple[Kind, int]:
     loads = [load for load in plan.after.brokers if load.broker in targets]
     if proof is not None and proof.load == "bytes" and proof.limits:
         if "band" in words:
-            asked = int(parse_percent(words["band"], "band", most=1000) * PPM)
-            return Kind.BAND, max(asked, _band(loads))
+            requested = int(parse_percent(words["band"], "band", most=1000) * PPM)
+            return Kind.BAND, max(requested, _band(loads))
         free = [load.free_bytes for load in loads if load.free_bytes is not None]
         reached = max(free, default=0) - min(free, default=0)
         return Kind.FREE_RANGE, max(

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from kafkakit.core.certificate import PlacementRules
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
-from kafkakit.placement.bytes.layout import lists_of
+from kafkakit.placement.bytes.layout import LoadsNow, lists_of
 from kafkakit.placement.bytes.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings.broker_pool import pool_of
-from kafkakit.topicmappr.decide.loads_now import LoadsNow
 from kafkakit.topicmappr.decide.replan.goal import PlanGoal
 from kafkakit.topicmappr.decide.replan.situation import MoveState, ReplannedPartition, Situation
 
@@ -52,7 +51,7 @@ class Places:
         return sorted(named | set(self.targets) | set(self.receivers) | self.leaving)
 
     def keepable(self, row: ReplannedPartition) -> list[int]:
-        """The brokers of the live list that may go on holding the partition."""
+        """The brokers of the live list that may continue holding the partition."""
         return [b for b in row.live if b not in self.leaving]
 
     def kept(self, row: ReplannedPartition) -> tuple[int, ...]:
@@ -62,10 +61,10 @@ class Places:
         kept = [b for b in row.start if (b not in self.leaving if b in live else b in usable)]
         if not self.rule.violates(map(self.racks.get, kept), max(0, self.wanted(row) - len(kept))):
             return tuple(kept)
-        if self.strict:  # one copy a rack stays, the others are placed anew
+        if self.strict:  # one copy a rack stays, the others are placed again
             first = {self.racks.get(b) or b: b for b in reversed(kept)}
             return tuple(b for b in kept if first[self.racks.get(b) or b] == b)
-        if not self.regrouped:  # the plan was lawful on the same racks
+        if not self.regrouped:  # the plan was valid on the same racks
             return tuple(kept)
         allowed = [b for b in kept if b in live]
         for b in kept:

@@ -96,12 +96,12 @@ def situation_of(plan: Plan, snapshot: ClusterSnapshot) -> Situation:
     for topic in sorted(snapshot.topics, key=lambda t: t.name):
         if topic.name not in ids:
             continue
-        anew = bool(topic.topic_id and ids[topic.name] and topic.topic_id != ids[topic.name])
+        recreated = bool(topic.topic_id and ids[topic.name] and topic.topic_id != ids[topic.name])
         for p in sorted(topic.partitions, key=lambda p: p.partition):
             key = TopicPartition(topic.name, p.partition)
             if key in scope or whole:
-                entry = None if anew else scope.pop(key, None)
-                move = None if anew else moves.pop(key, None)
+                entry = None if recreated else scope.pop(key, None)
+                move = None if recreated else moves.pop(key, None)
                 rows.append(_row(topic, p, entry, move, targets.get(key), alive))
     racks = {b.id: b.group for b in snapshot.brokers}
     known = {b.id for b in plan.brokers} | {b for e in plan.scope for b in e.replicas}

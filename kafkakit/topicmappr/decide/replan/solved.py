@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kafkakit.core.certificate import BrokerLimit, Certificate, Proof
 from kafkakit.placement.bytes.attempt import Attempt
 from kafkakit.placement.bytes.balance_goal import BalanceGoal, BalanceProblem
+from kafkakit.placement.bytes.layout import LoadsNow
 from kafkakit.placement.bytes.lp_relaxation import DemandGroups
 from kafkakit.placement.bytes.proof import proof_of
 from kafkakit.placement.bytes.slots import SlotTable
 from kafkakit.placement.bytes.tightening import at_deviation
 from kafkakit.placement.bytes.window import Limits, Window
+from kafkakit.topicmappr.decide.replan.places import Places
 from kafkakit.topicmappr.decide.replan.situation import ReplannedPartition
-
-if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +35,45 @@ class Solved:
     leads_to: str = ""
 
 
-def repaired(table: SlotTable, balance: BalanceGoal, max_deviation: int, cheap: Bools) -> Attempt | None:
-    """Bring a table inside its window: by `cheap` slots alone if that is enough, else by any; None if neither is."""
-    for candidate in (replace(table, movable=table.movable & cheap), table):
-        if not candidate.movable.any():
-            continue
-        found = at_deviation(BalanceProblem.of(candidate, balance), max_deviation)
-        if found.window.possible and not found.outside:
-            return found
-    return None
+@dataclass(frozen=True, slots=True)
+class ReplanProblem:
+    """What all tables of a replanning share: the load of one copy by row, loads besides the scope, the balance."""
+
+    places: Places
+    weights: Sequence[int]
+    now: LoadsNow
+    balance: BalanceGoal
+
+    def table(self, lists: Sequence[tuple[int, ...]]) -> SlotTable:
+        """The arrays of these lists."""
+        return self.places.table(lists, self.weights, self.now)
+
+    def repaired(self, table: SlotTable, max_deviation: int) -> Attempt | None:
+        """Bring a table inside its window: by copies still to be made if they are enough, else by any; or None."""
+        for candidate in (replace(table, movable=table.movable & self.places.pending(table)), table):
+            if not candidate.movable.any():
+                continue
+            found = at_deviation(BalanceProblem.of(candidate, self.balance), max_deviation)
+            if found.window.possible and not found.outside:
+                return found
+        return None
+
+    def proven(self, max_deviation: int, copied: int) -> tuple[SlotTable, Window, Proof] | None:
+        """The live lists, the window that bounds what reaching the deviation copies, and its proof.
+
+        None where nothing is proven, or more than a plan really copies.
+        """
+        live = self.table([row.start if row.under_way else row.live for row in self.places.rows])
+        problem = BalanceProblem.of(live, self.balance)
+        window = problem.window(max_deviation)
+        if not window.possible or window.bound.value > copied:
+            return None
+        proof = _proof_at_rest(live, problem.demand, window, self.balance.limits)
+        return None if proof is None else (live, window, proof)
 
 
 def copies_under_way(rows: Sequence[ReplannedPartition], unit: str) -> int:
-    """What the plan's moves that run now copy, in bytes or replicas: they go on whatever is planned."""
+    """What the plan's moves that run now copy, in bytes or replicas: they continue whatever is planned."""
     return sum(
         len(set(row.start) - set(row.live)) * ((row.size or 0) if unit == "bytes" else 1)
         for row in rows
@@ -57,7 +81,7 @@ def copies_under_way(rows: Sequence[ReplannedPartition], unit: str) -> int:
     )
 
 
-def proof_at_rest(table: SlotTable, demand: DemandGroups, window: Window, limits: Limits) -> Proof | None:
+def _proof_at_rest(table: SlotTable, demand: DemandGroups, window: Window, limits: Limits) -> Proof | None:
     """The proof of a window for a plan that need not lie where the window is cheapest; None where it proves nothing.
 
     A side that has no price and is a hard limit says nothing of the window's place, so it is left out or is the hard

@@ -201,7 +201,7 @@ def test_finish_leaves_what_somebody_else_committed_and_ends(rig: Rig) -> None:
     plan = plan_finish(rig, journal)
     assert [edit.partition for edit in plan.changes] == [rig.keys[1]]
     assert [edit.warnings for edit in plan.edits if not edit.is_change] == [
-        ("somebody else committed since the edit (it is at 200): left as it is",)
+        ("another process committed since the edit (it is at 200): left as it is",)
     ]
     outcome = rig.editor().carry_out(plan, journal, None)
     assert outcome.verdict is Verdict.INCOMPLETE
@@ -222,7 +222,7 @@ def test_finish_gets_by_without_a_topic_that_is_gone_or_made_anew(rig: Rig) -> N
     rig.log.add_topic(TOPIC, 2)
     plan = plan_finish(rig, journal)
     assert plan.changes == ()
-    assert [edit.warnings for edit in plan.edits] == [("its topic was made anew since the edit: left as it is",)] * 2
+    assert [edit.warnings for edit in plan.edits] == [("its topic was recreated since the edit: left as it is",)] * 2
 
 
 def test_undo_restores_the_others_when_a_topic_is_gone(rig: Rig) -> None:

@@ -176,7 +176,7 @@ def test_a_topic_made_anew_is_refused(rig: Rig) -> None:
     journal = rig.edits.begin("skip", GROUP)
     rig.editor().carry_out(plan, journal, rig.opening(plan))
     rig.log.add_topic("payments", 2)
-    with pytest.raises(RefusedError, match="made anew"):
+    with pytest.raises(RefusedError, match="recreated"):
         plan_undo(rig, journal)
 
 
@@ -283,6 +283,7 @@ VERBS = (Skip(offsets=only(100)), Replay(request_id=5, offsets=ranges((20, 30)))
 EFFECTS = 6  # open, intent, commit, answers, found, end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("way", ["undo", "finish"])
 @pytest.mark.parametrize("after", [False, True])
@@ -315,12 +316,13 @@ def test_cut_at_every_effect_an_edit_can_be_taken_back_or_finished(
         assert stored(rig) == before
     else:
         new = rig.state(rig.keys[0])
-        asked = only(100) if isinstance(verb, Skip) else ranges()
-        assert pending(old) - pending(new) <= set(offsets(asked)), "base passed a pending offset unasked"
+        requested = only(100) if isinstance(verb, Skip) else ranges()
+        assert pending(old) - pending(new) <= set(offsets(requested)), "base passed a pending offset unasked"
     for path in journals(tmp_path):
         verify_edit_journal(path.read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(EFFECTS))
 def test_cut_at_every_effect_an_undo_can_be_repeated(tmp_path: Path, at: int, after: bool) -> None:
@@ -436,7 +438,7 @@ def test_a_change_in_a_later_part_leaves_the_first_ones_told(tmp_path: Path) -> 
     assert outcome.verdict is Verdict.INCOMPLETE
     problems = {result.partition: result.problem for result in outcome.failed}
     assert len(problems) == 100
-    assert problems[rig.keys[599]] == "somebody else's commit stands"
+    assert problems[rig.keys[599]] == "another process's commit stands"
     assert "changed since the plan" in problems[rig.keys[500]]
 
 

@@ -254,3 +254,18 @@ def test_records_of_the_newer_groups(number: int, body: bytes, expected: object)
     if expected != Unread():
         assert decode_entry(key, b"\0\1" + body) == Undecodable("value version 1")
         assert isinstance(decode_entry(key, b"\0\0"), Undecodable)
+
+
+def test_a_field_of_a_record_without_a_value_has_no_place() -> None:
+    import numpy as np
+
+    from kafkakit.streams.formats.offsets_log.rows import _field
+    from kafkakit.streams.formats.offsets_log.views import Views
+
+    data = b"\x01\x04ab" + bytes(8)  # null, then two bytes
+    at, end = np.array([0, 1, 1]), np.array([4, 4, 3])
+    start, stop, after, bad = _field(Views(data), at, end, np.zeros(3, np.bool_))
+    assert start.tolist() == [-1, 2, -1]
+    assert stop.tolist() == [-1, 4, -1]
+    assert after.tolist() == [1, 4, 2]
+    assert bad.tolist() == [False, False, True]

@@ -203,9 +203,9 @@ def test_what_transactions_may_hold_back_is_bounded(monkeypatch: pytest.MonkeyPa
     assert [(r.offset, r.visible_at) for r in released] == [(1, 20), (0, 20)]
     held.settle([TransactionBatch(0, 30, MS, 7, 0, None)], fate)
     assert held.hold(0, many[2])
-    monkeypatch.setattr(transactions, "MAX_TOLD", 1)
+    monkeypatch.setattr(transactions, "MAX_LISTED", 1)
     held.settle([TransactionBatch(0, 40, MS, 8, 0, None)], fate)
-    assert [t.producer_id for t in held.told()] == [7]
+    assert [t.producer_id for t in held.listed()] == [7]
     assert (len(held), held.since_offset) == (2, 30)
 
 

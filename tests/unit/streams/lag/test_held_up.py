@@ -78,7 +78,7 @@ def test_nobody_is_asked_while_the_figures_are_locked(rig: Rig, monkeypatch: pyt
     rig.produce(100)
     rig.commit("g", 10)
     rig.run(2)
-    asked: list[str] = []
+    requested: list[str] = []
 
     def watched(name: str) -> None:
         real = getattr(rig.reader, name)
@@ -94,7 +94,7 @@ def test_nobody_is_asked_while_the_figures_are_locked(rig: Rig, monkeypatch: pyt
             other = threading.Thread(target=look)
             other.start()
             other.join()
-            asked.append(name)
+            requested.append(name)
             assert is_free == [True], f"{name} while others wait for the table"
             monkeypatch.undo()
             return real(*args, **options)
@@ -106,7 +106,7 @@ def test_nobody_is_asked_while_the_figures_are_locked(rig: Rig, monkeypatch: pyt
     rig.clock.advance(10)
     watched("spans")
     rig.run(3)
-    assert asked
+    assert requested
     assert rig.monitor.condition().blind_count == 0
 
 

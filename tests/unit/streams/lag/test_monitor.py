@@ -277,7 +277,7 @@ def test_a_clock_that_goes_back_is_told_and_does_not_blind(rig: Rig) -> None:
     rig.clock.shift -= type(rig.clock.shift)(hours=1)
     rig.produce(10)
     rig.run(3)
-    assert rig.row("g").end == 20, "samples go on although their times are lower"
+    assert rig.row("g").end == 20, "samples continue although their times are lower"
     assert rig.monitor.condition().clock_steps == 1
     assert "clock was set" in rig.monitor.condition().notes[0]
 

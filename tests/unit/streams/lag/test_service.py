@@ -136,7 +136,7 @@ def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pyt
     until(lambda: any("unexpected ZeroDivisionError" in line for line in bench.said), "it is not told")
     assert fleet.look().conditions[0].phase is MonitorPhase.REFUSED
     monkeypatch.setattr(bench.rigs["a"].reader, "places", real)
-    until(lambda: lags(fleet) == {"a": [6]}, "it does not go on")
+    until(lambda: lags(fleet) == {"a": [6]}, "it does not continue")
 
 
 def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
@@ -149,6 +149,7 @@ def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
     assert any("the saved state is not used" in line for line in bench.said)
 
 
+@pytest.mark.slow
 def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> None:
     first, second = bench.service(1), bench.service(2)
     first.start()
@@ -171,12 +172,13 @@ def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> N
     first.close()
 
 
+@pytest.mark.slow
 def test_a_service_without_its_control_store_falls_silent(bench: Bench) -> None:
     service = bench.service(1)
     service.start()
     until_ticked(service, lambda: len(service.published().tables) == 2, "no figures")
     bench.store.away = True
-    until(lambda: service.published().carried == (), "it goes on without a lease")
+    until(lambda: service.published().carried == (), "it continues without a lease")
     assert service.published().tables == ()
     assert service.published().others == ("a", "b")
     bench.store.away = False

@@ -2,6 +2,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.core.errors import UsageError
+from kafkakit.report.metrics_text import MetricFamily
 from kafkakit.streams.lag.decide.measure.forecast import RetentionBasis
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules
@@ -16,7 +17,7 @@ from kafkakit.streams.lag.decide.views.thresholds import (
     parse_count,
 )
 from kafkakit.streams.lag.decide.views.views import GroupPartition, ViewLevel, view
-from kafkakit.streams.lag.show.metrics_text import MetricFamily, SeriesRules, datagrams, exposition, families
+from kafkakit.streams.lag.show.metrics_text import SeriesRules, datagrams, exposition, families
 from kafkakit.streams.lag.show.views import line_data
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse

@@ -152,7 +152,7 @@ def _check_sound(seen: SeenPartition, aim: Wanted, meant: CommitState, found: Co
 
 
 def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest) -> None:
-    """What is done beyond the end of the log would be written anew, and bound: records that come there are skipped."""
+    """What is done beyond the end of the log would be written again, and bound: records that come there are skipped."""
     if found.end > seen.span.end and not request.outside_log:
         raise RefusedError(
             f"{seen.partition}: its commit says that offsets up to {found.end - 1} are done, but the log ends at "

@@ -14,31 +14,31 @@ UNSTABLE_NAMES = ("UnstableOffsetCommitError", "UNSTABLE_OFFSET_COMMIT")
 MOST_NAMED = 3
 
 
-def check_quiet(group: str, told: GroupDescription | ItemError) -> GroupDescription:
+def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
     `TryLaterError` or `OperationFailedError` where the coordinator gives no description."""
     name = printable(group)
-    if isinstance(told, ItemError):
-        words = f"group {name} cannot be described: {told}"
-        raise TryLaterError(words) if told.retriable else OperationFailedError(words)
-    if told.type is GroupType.SHARE:
+    if isinstance(reported, ItemError):
+        words = f"group {name} cannot be described: {reported}"
+        raise TryLaterError(words) if reported.retriable else OperationFailedError(words)
+    if reported.type is GroupType.SHARE:
         raise RefusedError(f"group {name} is a share group: brokers keep its state, not commits")
-    if told.members or told.state not in QUIET:
-        clients = sorted({printable(f"{member.client_id}{member.host}") for member in told.members})
+    if reported.members or reported.state not in QUIET:
+        clients = sorted({printable(f"{member.client_id}{member.host}") for member in reported.members})
         named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
         raise RefusedError(
-            f"group {name} is live ({told.state}, {counted(len(told.members), 'member')}{named})",
+            f"group {name} is live ({reported.state}, {counted(len(reported.members), 'member')}{named})",
             hint="stop its members first; a live group would write over the edit",
         )
-    return told
+    return reported
 
 
 def settled(
-    group: str, told: Mapping[TopicPartition, CommittedOffset | ItemError]
+    group: str, reported: Mapping[TopicPartition, CommittedOffset | ItemError]
 ) -> dict[TopicPartition, CommittedOffset]:
     """The commits of a group; raises `TryLaterError` while one of them is in an open transaction or unreadable, and
     `OperationFailedError` where waiting does not help."""
-    errors = {key: answer for key, answer in sorted(told.items()) if isinstance(answer, ItemError)}
+    errors = {key: answer for key, answer in sorted(reported.items()) if isinstance(answer, ItemError)}
     if errors:
         key, error = next(iter(errors.items()))
         is_unstable = error.name in UNSTABLE_NAMES
@@ -46,4 +46,4 @@ def settled(
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         kind = TryLaterError if error.retriable or is_unstable else OperationFailedError
         raise kind(f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed")
-    return {key: answer for key, answer in sorted(told.items()) if not isinstance(answer, ItemError)}
+    return {key: answer for key, answer in sorted(reported.items()) if not isinstance(answer, ItemError)}

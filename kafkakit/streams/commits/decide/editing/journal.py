@@ -31,7 +31,7 @@ class What(StrEnum):
 
 
 class CommitStanding(StrEnum):
-    """Which commit stands: the edit's, the one before it, or somebody else's."""
+    """Which commit stands: the edit's, the one before it, or another process's."""
 
     NEW = "new"
     OLD = "old"

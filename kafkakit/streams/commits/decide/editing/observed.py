@@ -52,7 +52,7 @@ class Observed:
 
     def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "Observed":
         """The same with more record times."""
-        told = tuple(
+        reported = tuple(
             replace(seen, time_at={**seen.time_at, **times.get(seen.partition, {})}) for seen in self.partitions
         )
-        return replace(self, partitions=told)
+        return replace(self, partitions=reported)

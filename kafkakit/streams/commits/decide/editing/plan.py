@@ -71,12 +71,12 @@ class EditPlan:
         The id of a replay's request and the watermark follow the time of planning or of records, so payloads are
         told apart by their states, not by their bytes.
         """
-        told = [self.cluster_id, self.group, self.verb]
+        head = [self.cluster_id, self.group, self.verb]
         rows = [
             [*edit.partition, _commit(edit.before), edit.after and edit.after.offset, *_state(edit)]
             for edit in self.changes
         ]
-        text = json.dumps([told, rows], separators=(",", ":"))
+        text = json.dumps([head, rows], separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_CHARS]
 
     @property

@@ -22,14 +22,14 @@ def undo_plan(
     """Bring back every commit as it was before the edit, to the last character.
 
     Raises `RefusedError` where a commit is neither the edit's nor the one before it (`over_others` writes over it), or
-    its topic was made anew, or the old offset is not in the log any more (`outside_log` restores it all the same).
+    its topic was recreated, or the old offset is not in the log any more (`outside_log` restores it all the same).
     Commits of a topic that is gone went with it, and are left out.
     """
     edits = []
     for seen, change in _pairs(record, observed):
         if seen.identity.topic_id != change.topic_id:
             raise RefusedError(
-                f"{seen.partition}: its topic was made anew since the edit", hint="the old offset is void: use reset"
+                f"{seen.partition}: its topic was recreated since the edit", hint="the old offset is void: use reset"
             )
         if same_commit(seen.committed, change.old):
             edits.append(_edit(seen, seen.committed, "is as it was before the edit"))
@@ -37,7 +37,7 @@ def undo_plan(
         if not same_commit(seen.committed, change.new) and not over_others:
             raise RefusedError(
                 f"{seen.partition}: its commit is not the one that the edit wrote ({_words(seen.committed)})",
-                hint="somebody went on from there; --even-if-changed restores the old one all the same",
+                hint="somebody continued from there; --even-if-changed restores the old one all the same",
             )
         old = change.old
         if old is not None and not seen.span.start <= old.offset <= seen.span.end and not outside_log:
@@ -51,23 +51,23 @@ def undo_plan(
 
 
 def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
-    """Write what an interrupted edit did not get to write, and leave alone what is somebody else's by now.
+    """Write what an interrupted edit did not get to write, and leave alone what is another process's by now.
 
     Every interrupted edit has its way to an end by this; one that ended is not made again (`RefusedError`).
     """
     edits = []
     for seen, change in _pairs(record, observed):
         if seen.identity.topic_id != change.topic_id:
-            edits.append(_left(seen, "its topic was made anew since the edit"))
+            edits.append(_left(seen, "its topic was recreated since the edit"))
         elif same_commit(seen.committed, change.new):
             edits.append(_edit(seen, seen.committed, "is written already"))
         elif same_commit(seen.committed, change.old):
             edits.append(_edit(seen, change.new))
         else:
-            edits.append(_left(seen, f"somebody else committed since the edit ({_words(seen.committed)})"))
+            edits.append(_left(seen, f"another process committed since the edit ({_words(seen.committed)})"))
     plan = _plan(record.opening.verb, record, observed, edits, undoes=record.opening.undoes)
     if plan.changes and record.verdict not in (Verdict.OPEN, Verdict.INCOMPLETE):
-        raise RefusedError(f"there is nothing to finish: {record.story}", hint="plan the edit anew")
+        raise RefusedError(f"there is nothing to finish: {record.story}", hint="plan the edit again")
     return plan
 
 

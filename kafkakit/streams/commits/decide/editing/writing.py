@@ -10,13 +10,13 @@ from kafkakit.streams.formats.dialects.registry import DIALECTS, WITHOUT_METADAT
 from kafkakit.streams.formats.printable import ranges_text
 
 
-def dialect_for(seen: SeenPartition, observed: Observed, asked: str) -> str:
+def dialect_for(seen: SeenPartition, observed: Observed, requested: str) -> str:
     """The dialect to write: the one asked for, else the commit's own, else the only one that the group uses.
 
     An offset alone is committed by clients of every dialect, so the group's other commits count.
     """
-    if asked:
-        return asked
+    if requested:
+        return requested
     if dialect_named(seen.dialect).has_payload:
         return seen.dialect
     others = [name for name in map(dialect_named, observed.dialects) if name.has_payload and name.is_understood]

@@ -46,7 +46,7 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
         return
     rule, severity = _PROBLEM_RULES[reading.problem]
     again = duplicates_of(facts)
-    told = f"; {facts.owner}" if facts.owner else ""
+    words = f"; {facts.owner}" if facts.owner else ""
     again_words = (
         "an unknown number of done records" if again.high is None else f"up to {amount(again.high, 'done record')}"
     )
@@ -55,7 +55,7 @@ def _problem(facts: CommitFacts) -> Iterator[Hazard]:
     yield Hazard(
         rule=rule,
         severity=severity,
-        message=f"the {reading.dialect} payload is not used: {reading.problem.value}{reason}{told}; a restart "
+        message=f"the {reading.dialect} payload is not used: {reading.problem.value}{reason}{words}; a restart "
         f"begins at {facts.offset} and delivers {again_words} again",
         hint="the next commit by its own client clears it, and so does "
         + facts.command("reset", f"--to {facts.offset}{adopt}"),
@@ -130,12 +130,12 @@ def _clocks(facts: CommitFacts) -> Iterator[Hazard]:
     mark, now = facts.state.watermark, facts.at_ms
     if now is None:
         return
-    told = (
+    words = (
         [] if mark is None else [("oldest pending record", mark.oldest_ms), ("newest done record", mark.newest_done_ms)]
     )
     if facts.reading.stream_time_ms is not None:
-        told.append(("stream time", facts.reading.stream_time_ms))
-    ahead = [(what, ms) for what, ms in told if ms > now + SKEW_MS]
+        words.append(("stream time", facts.reading.stream_time_ms))
+    ahead = [(what, ms) for what, ms in words if ms > now + SKEW_MS]
     if ahead:
         what, ms = max(ahead, key=lambda pair: pair[1])
         yield Hazard(

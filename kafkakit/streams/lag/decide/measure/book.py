@@ -26,7 +26,7 @@ NO_SLOT = -2
 """A row whose partition was not looked up yet; NONE when the limit of partitions is reached."""
 
 ANY_SKEW_MS = 60_000
-"""More than clocks differ by: a commit this close to the moment a topic was made anew proves nothing later."""
+"""More than clocks differ by: a commit this close to the moment a topic was recreated proves nothing later."""
 
 COLUMNS: Columns = {
     "offset": ("i8", NONE), "committed_ms": ("i8", NONE), "seen_ms": ("i8", NONE), "id_number": ("i8", NONE),
@@ -170,7 +170,7 @@ class LagBook:
     def is_of_other_topic(self, rows: "Ints", skew_ms: int = 0) -> "Bools":
         """True where the commit belongs to an earlier topic of the name, or may do so.
 
-        A commit that names its topic's id is judged by it; another one by its time where the topic was made anew
+        A commit that names its topic's id is judged by it; another one by its time where the topic was recreated
         while the monitor ran: it counts as of the old topic unless it came after the new id was seen.
         """
         import numpy as np

@@ -1,7 +1,7 @@
 """How fast a partition is produced and consumed, when the group will have caught up, and when it will lose records.
 
 Rates are measured: consumption over the commits of Burrow's window, production over end samples of about the last ten
-minutes. Nothing is extrapolated further than that present rates go on.
+minutes. Nothing is extrapolated further than that present rates continue.
 
 Records are lost when the log's start passes the first offset that is not done. Two facts bound or foretell that:
 

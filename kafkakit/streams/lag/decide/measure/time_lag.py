@@ -27,7 +27,7 @@ A commit that came in an answer to a request of before was made while that reque
 a moment between the as-of, which is that of the request, and the answer, and its interval covers both.
 
 `skew_ms` is how far the clocks of brokers, producers and the monitor may differ, the time until a record is
-replicated included. A log that is cut, or made anew, between the sample of its ends and a newer commit is noticed by
+replicated included. A log that is cut, or recreated, between the sample of its ends and a newer commit is noticed by
 the next sample only.
 """
 

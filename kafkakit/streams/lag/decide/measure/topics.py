@@ -129,7 +129,7 @@ class TopicTable:
         return NO_TOPIC_ID if at == NONE else self.ids[at]
 
     def see_id(self, topic: str, topic_id: bytes, seen_ms: int) -> bool:
-        """Note the id that a topic has now; True when it is another than before: the topic was made anew."""
+        """Note the id that a topic has now; True when it is another than before: the topic was recreated."""
         number = self.number(topic)
         new, old = self.id_of(topic_id), int(self.id_number[number])
         if new in (NONE, old):

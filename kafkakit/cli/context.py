@@ -16,7 +16,7 @@ from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.core.durations import parse_duration
 
 
-class Kit:
+class CliContext:
     """One invocation: what the shared options gave, and from it settings, output and limits, each made on first use."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Kit:
         return self.load_settings()
 
     def load_settings(self, profile: str | None = None) -> Settings:
-        """Merge the configuration anew, for the named profile when one is given."""
+        """Merge the configuration again, for the named profile when one is given."""
         given = self.given
         if profile is not None:
             given = given.for_profile(profile)
@@ -126,12 +126,12 @@ class Kit:
         return self._given[name][0] if name in self._given else default
 
 
-def kit_of(ctx: typer.Context) -> Kit:
+def cli_context(ctx: typer.Context) -> CliContext:
     """The invocation that a command belongs to."""
-    kit = ctx.find_object(Kit)
-    if kit is None:
-        raise TypeError("the command is not a KitCommand")
-    return kit
+    cli = ctx.find_object(CliContext)
+    if cli is None:
+        raise TypeError("the command is not a CliCommand")
+    return cli
 
 
 def _no_deadline(seconds: float) -> None:

@@ -1,0 +1,71 @@
+"""What a balance of bytes is made from: the scope, the brokers, their disks, and the arrays with the goal on them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.plan import StorageFacts
+from kafkakit.placement.broker_change import BrokerChange, classify
+from kafkakit.placement.bytes.layout import Layout
+from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.stranded import set_stranded_apart, stranded_warning
+from kafkakit.topicmappr.decide.rebalance.goal import Aim, aim_of
+from kafkakit.topicmappr.decide.rebalance.layout import layout_of
+from kafkakit.topicmappr.decide.rebalance.request import RebalanceRequest
+from kafkakit.topicmappr.decide.rebalance.sources import Sources, choose_sources
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, scope_of
+from kafkakit.topicmappr.decide.size_source import Sizes, storage_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceInputs:
+    """The request on the cluster; `holding` brokers hold the scope, `stranded` partitions have no copy to copy from."""
+
+    scope: Scope
+    racks: Mapping[int, str | None]
+    holding: frozenset[int]
+    change: BrokerChange
+    stranded: tuple[PlannedPartition, ...]
+    sizes: Sizes
+    sources: Sources
+    layout: Layout
+    aim: Aim
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of sizes and of stranded partitions."""
+        return tuple(sorted((*self.sizes.warnings, *map(stranded_warning, self.stranded))))
+
+
+def balance_inputs(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None,
+    check: Callable[[BrokerChange], None],
+) -> BalanceInputs:
+    """Read scope, disks and rules; `check` refuses brokers that the request cannot do with. O(replicas).
+
+    Raises `UsageError` and `TryLaterError` for requests that cannot be planned.
+    """
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
+    racks = {b.id: b.group for b in snapshot.brokers}
+    live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
+    check(change)
+    movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
+    sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])
+    free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
+    sources = choose_sources(free, change.new, request)
+    layout = layout_of(scope, sizes, racks, request, sources, change, stranded)
+    return BalanceInputs(
+        scope=scope,
+        racks=racks,
+        holding=holding,
+        change=change,
+        stranded=stranded,
+        sizes=sizes,
+        sources=sources,
+        layout=layout,
+        aim=aim_of(layout, request, sources, change.targets),
+    )

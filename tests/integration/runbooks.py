@@ -1,0 +1,46 @@
+"""Runbooks as tests use them: their shell blocks, run as they stand, and topics to work on."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.sandbox.decide.workload import build_request, plan_load
+from kafkakit.sandbox.load import load
+from tests.integration.conftest import SandboxCluster, SilentReporter
+from tests.places import ROOT
+
+RUNBOOKS = ROOT / "docs" / "runbooks"
+BLOCK = re.compile(r"^```sh( undo)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(name: str, *, undo: bool) -> list[str]:
+    found = BLOCK.findall((RUNBOOKS / name).read_text(encoding="utf-8"))
+    return [text for kind, text in found if bool(kind) == undo]
+
+
+def run_blocks(texts: list[str], folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    script = "set -eu\n" + "\n".join(texts)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={**env, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+
+
+def load_topics(cluster: SandboxCluster) -> None:
+    request = build_request(topics=2, partitions=6, data="20MB", seed=3, replication=3, brokers=4, prefix="load")
+    loads = plan_load(request, {node.id: node.rack or "" for node in cluster.state.layout.brokers})
+    admin = cluster.open_admin()
+    try:
+        plane = KafkaData(cluster.bootstrap_servers, cluster.security)
+        load(admin, plane, cluster.machine.clock, loads, 3, SilentReporter())
+    finally:
+        admin.close()

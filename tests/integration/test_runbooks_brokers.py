@@ -1,0 +1,119 @@
+"""Runbooks for single brokers, records and commits, run against real clusters that they leave as they found them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.cluster_facts import PartitionState
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.identity import CommitIdentity
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.runbooks import blocks, load_topics, run_blocks
+from tests.integration.stream_clients import loner, poison_pill, produce
+from tests.integration.test_reassign import becomes, until
+from tests.integration.test_streams_contract import open_groups
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def five_brokers(sandbox_cluster: StartCluster) -> Iterator[SandboxCluster]:
+    """One cluster for the runbooks that leave it as they found it, or with one empty broker."""
+    cluster = sandbox_cluster(brokers=5, racks=3)
+    load_topics(cluster)
+    yield cluster
+    cluster.down()
+
+
+def _broker_env(cluster: SandboxCluster) -> dict[str, str]:
+    return {**cluster.env, "KAFKAKIT_PROFILE": cluster.name, "BROKER": "1002", "THROTTLE": "50MB"}
+
+
+def _states(cluster: SandboxCluster) -> dict[TopicPartition, PartitionState]:
+    with closing(cluster.open_admin()) as admin:
+        return dict(admin.partition_states({"load-000", "load-001"}))
+
+
+def test_rejoin_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    before = _states(five_brokers)
+    five_brokers.kill(1002)
+    until(lambda: all(state.leader != 1002 for state in _states(five_brokers).values()))
+    five_brokers.restart(1002)
+    done = run_blocks(blocks("rejoin-a-broker.md", undo=False), tmp_path, _broker_env(five_brokers))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-2] == "nothing to do: rejoin of broker 1002"
+    leaders = {k: s.replicas[0] for k, s in before.items()}
+    becomes(lambda: {k: s.leader for k, s in _states(five_brokers).items()}, leaders)
+    until(lambda: all(set(s.isr) == set(s.replicas) for s in _states(five_brokers).values()))
+
+
+def test_drain_a_broker_and_bring_everything_back(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    before = {k: s.replicas for k, s in _states(five_brokers).items()}
+    assert any(1002 in replicas for replicas in before.values())
+    steps = blocks("drain-a-broker.md", undo=False)
+    drained = run_blocks(steps[:3], tmp_path, _broker_env(five_brokers))
+    assert drained.returncode == 0, drained.stdout + drained.stderr
+    assert "done: drain of broker 1002" in drained.stdout
+    until(lambda: all(1002 not in s.replicas for s in _states(five_brokers).values()))
+    back = run_blocks([steps[0], *steps[3:]], tmp_path, _broker_env(five_brokers))
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert "done: rejoin of broker 1002" in back.stdout
+    becomes(lambda: {k: s.replicas for k, s in _states(five_brokers).items()}, before)
+
+
+def test_decommission_a_broker(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    before = {k: s.replicas for k, s in _states(five_brokers).items()}
+    steps = blocks("decommission-a-broker.md", undo=False)
+    done = run_blocks(steps, tmp_path, _broker_env(five_brokers))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing to do: decommission of broker 1002" in done.stdout
+    unregister = f"bin/kafka-cluster.sh unregister --bootstrap-server {five_brokers.bootstrap_servers} --id 1002"
+    assert unregister in done.stdout.splitlines()
+    until(lambda: all(1002 not in s.replicas for s in _states(five_brokers).values()))
+    undone = run_blocks([steps[0], *blocks("decommission-a-broker.md", undo=True)], tmp_path, _broker_env(five_brokers))
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    becomes(lambda: {k: s.replicas for k, s in _states(five_brokers).items()}, before)
+
+
+def test_skip_a_record_and_take_it_back(five_brokers: SandboxCluster, tmp_path: Path) -> None:
+    key = TopicPartition("load-000", 0)
+    with loner(five_brokers, "orders") as client:
+        client.commit({key: (7, "")})
+    env = {**_broker_env(five_brokers), "GROUP": "orders", "TOPIC": key.topic, "PARTITION": "0", "OFFSET": "7"}
+    steps = blocks("skip-a-record.md", undo=False)
+    assert len(steps) == 5
+    with closing(open_groups(five_brokers)) as groups:
+        before = groups.committed("orders")
+        skipped = run_blocks(steps[:4], tmp_path, env)
+        assert skipped.returncode == 0, skipped.stdout + skipped.stderr
+        assert "skip for group orders on cluster" in skipped.stdout
+        assert groups.committed("orders") != before
+        back = run_blocks([steps[0], steps[4]], tmp_path, env)
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert groups.committed("orders") == before
+
+
+def test_stuck_partition(cluster: SandboxCluster, tmp_path: Path) -> None:
+    key, group = TopicPartition("stuck", 0), "stuck-group"
+    with closing(cluster.open_admin()) as admin:
+        assert admin.create_topic(key.topic, {0: cluster.broker_ids[:1]}, {}) is None
+    oldest_ms = round(time.time() * 1000) - 3_600_000
+    produce(cluster, key, [b"x"] * 300, timestamp_ms=oldest_ms, step_ms=1_000, settings={"linger.ms": 100})
+    with closing(KafkaLog(cluster.bootstrap_servers, cluster.security)) as log:
+        topic_id = log.places([key.topic])[key.topic].topic_id
+    identity = CommitIdentity(cluster_id=cluster.cluster_id, topic_id=topic_id, partition=0, group=group)
+    text = poison_pill(identity, stuck=0, done_to=250, oldest_ms=oldest_ms, newest_ms=oldest_ms + 249_000)
+    with loner(cluster, group) as client:
+        client.commit({key: (0, text)})
+    env = {**cluster.env, "KAFKAKIT_PROFILE": cluster.name, "GROUP": group, "TOPIC": key.topic, "PARTITION": "0"}
+    steps = [step.replace("--interval 5s", "--interval 300ms") for step in blocks("stuck-partition.md", undo=False)]
+    assert len(steps) == 4
+    done = run_blocks(steps, tmp_path, env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "exit 1: see the findings above" in done.stdout
+    assert "Offset 0 is pending: it was tried 3 times and failed" in done.stdout
+    assert done.stdout.endswith("1 commit unchanged\n")
