@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from kafkakit.core.findings import Place
 from kafkakit.rules.effective import InputMissing, to_int, to_items
 from kafkakit.rules.subjects import Estate, LintConnector, LintTopic
 
@@ -42,12 +41,6 @@ def number(connector: LintConnector, key: str) -> int | None:
     """A value as a whole number, None where it is not set or is none."""
     found = connector.text(key)
     return None if found is None else to_int(found)
-
-
-def place_of(connector: LintConnector, key: str) -> Place | None:
-    """Where a key of a connector is set, else where the connector begins."""
-    found = connector.config.get(key)
-    return (found.place if found is not None else None) or connector.place
 
 
 def workers_of(estate: Estate, connector: LintConnector) -> list[LintConnector]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.findings import Place, Severity
-from kafkakit.rules.subjects import LintBroker, LintTopic
+from kafkakit.rules.subjects import LintBroker, LintConnector, LintTopic
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 CORE, STRICT = True, False
@@ -80,9 +80,9 @@ class Violation:
 
     The message has the computed numbers and is one sentence without a final point. `key` is the setting it is about;
     without `place` the finding stands at that key, or at the subject. `severity` and `hint` replace the rule's own.
-    `subject` tells several violations of one rule and key at one subject apart. `about` is the topic or broker that a
-    rule over a whole cluster holds it against. `refused` says that brokers of its version do not accept the
-    configuration, or do not start with it.
+    `subject` tells several violations of one rule and key at one subject apart. `about` is the topic, broker or
+    connector that a rule over a whole cluster or estate holds it against. `refused` says that brokers of its version
+    do not accept the configuration, or do not start with it.
     """
 
     message: str
@@ -95,7 +95,7 @@ class Violation:
     edits: tuple[Edit, ...] = ()
     subject: str = ""
     where: str | None = None
-    about: LintTopic | LintBroker | None = None
+    about: LintTopic | LintBroker | LintConnector | None = None
     refused: bool = False
 
 

@@ -66,8 +66,7 @@ def partitions_per_broker(cluster: LintCluster, limits: Limits) -> Violations:
                 yield Violation(
                     message=f"the broker holds {counted(number, 'replica')}, {_above(broker, most)}",
                     severity=_beyond(broker, number, most),
-                    where=cluster.within(broker.where),
-                    place=broker.place,
+                    about=broker,
                     hint=MEAN_ADVICE,
                 )
         return
@@ -143,14 +142,11 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
         dirs = len(log_dir_paths(broker))
         if number <= PARTITIONS_A_DIR * dirs:
             continue
-        declared = broker.config.declared(key)
         yield Violation(
             message=f"one thread a log dir recovers {number / dirs:,.0f} partitions after an unclean stop",
             key=key,
-            observed="1",
             expected="4",
-            where=cluster.within(broker.where),
-            place=declared.place if declared else broker.place,
+            about=broker,
             edits=(Edit(key, "4"),),
         )
 
@@ -210,9 +206,7 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
             yield Violation(
                 message=f"{key} is {format_rate(int(declared.text))}, and no partition moves",
                 key=key,
-                observed=declared.text,
-                where=cluster.within(broker.where),
-                place=declared.place or broker.place,
+                about=broker,
                 hint=hint,
                 edits=(Edit(key),),
             )
@@ -224,9 +218,7 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
             yield Violation(
                 message=f"{key} is set, and no partition moves",
                 key=key,
-                observed=override.text,
-                where=cluster.within(topic.where),
-                place=override.place or topic.place,
+                about=topic,
                 hint=hint,
                 edits=(Edit(key),),
             )
@@ -319,16 +311,13 @@ def fetch_session_cache(cluster: LintCluster, limits: Limits) -> Violations:
         slots, fetchers = config.number(key), config.number("num.replica.fetchers")
         if slots is None or fetchers is None or slots >= (needed := followers * fetchers + consumers):
             continue
-        declared = config.declared(key)
         wanted = str(-(-needed // 1_000) * 1_000)
         yield Violation(
             message=f"{counted(slots, 'fetch session')} for {counted(followers * fetchers, 'fetcher')} of other "
             f"brokers and {counted(consumers, 'consumer')}",
             key=key,
-            observed=str(slots),
             expected=f"at least {needed}",
-            where=cluster.within(broker.where),
-            place=declared.place if declared else broker.place,
+            about=broker,
             edits=(Edit(key, wanted),),
         )
 

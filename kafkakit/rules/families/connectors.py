@@ -11,7 +11,6 @@ from kafkakit.rules.connect_facts import (
     is_postgres,
     is_prod,
     number,
-    place_of,
     same_cluster,
     word,
 )
@@ -74,9 +73,7 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
                 message=f"{key} is {name}, as that of connector {first.name}",
                 key=key,
                 observed=name,
-                where=connector.where,
-                place=place_of(connector, key),
-                subject=connector.name,
+                about=connector,
             )
 
 

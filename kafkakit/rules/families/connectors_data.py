@@ -7,7 +7,6 @@ from kafkakit.rules.connect_facts import (
     is_schemaless_json,
     is_sink,
     number,
-    place_of,
     topics_of,
     word,
     worker_text,
@@ -110,9 +109,7 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
                 observed=mode,
                 expected="string",
                 severity=None if unreadable else WARNING,
-                where=connector.where,
-                place=place_of(connector, key),
-                subject=connector.name,
+                about=connector,
             )
     if missing is not None:
         raise missing
@@ -299,9 +296,7 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
                 message="change events are written uncompressed",
                 key=key,
                 expected="lz4 or zstd",
-                where=connector.where,
-                place=place_of(connector, key),
-                subject=connector.name,
+                about=connector,
             )
     if missing is not None:
         raise missing
@@ -384,9 +379,6 @@ def _not_once(connector: LintConnector, key: str, why: str, expected: str | None
     return Violation(
         message=f"exactly-once delivery is required, but {why}",
         key=key,
-        observed=connector.text(key),
         expected=expected,
-        where=connector.where,
-        place=place_of(connector, key),
-        subject=connector.name,
+        about=connector,
     )

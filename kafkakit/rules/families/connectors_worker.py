@@ -1,7 +1,7 @@
 """E: rules of Kafka Connect workers: the topics that keep their configuration, offsets and status."""
 
 from kafkakit.core.quantities import counted
-from kafkakit.rules.connect_facts import number, place_of, same_cluster
+from kafkakit.rules.connect_facts import number, same_cluster
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.rule import (
     CORE,
@@ -148,10 +148,7 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
                 yield Violation(
                     message=f"the topic of {_name(store)}, {topic}, is also that of group {other.text('group.id')}",
                     key=key,
-                    observed=topic,
-                    where=worker.where,
-                    place=place_of(worker, key),
-                    subject=worker.name,
+                    about=worker,
                 )
 
 

@@ -17,7 +17,7 @@ from kafkakit.rules.rule import (
     cluster_rule,
     topic_rule,
 )
-from kafkakit.rules.subjects import LintCluster, LintTopic
+from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 
 DAY_S = 86_400.0
 LIVE = "the live cluster"
@@ -89,7 +89,7 @@ def stale_dynamic_override(cluster: LintCluster, limits: Limits) -> Violations:
         for key, age in sorted(ages.items()):
             declared = topic.config.overrides.get(key)
             if age > DAY_S * limits.stale_override_days and (declared is None or declared.place is None):
-                yield _stale(cluster, topic.where, key, age, subject=topic.name)
+                yield _stale(topic, key, age, (topic.current or {}).get(key))
     for broker in cluster.brokers:
         if broker.override_age_s is None:
             continue
@@ -97,7 +97,7 @@ def stale_dynamic_override(cluster: LintCluster, limits: Limits) -> Violations:
         for key, age in sorted(broker.override_age_s.items()):
             declared = broker.config.dynamic.get(key)
             if age > DAY_S * limits.stale_override_days and (declared is None or declared.place is None):
-                yield _stale(cluster, broker.where, key, age, subject=str(broker.id))
+                yield _stale(broker, key, age, None)
     if not found:
         raise InputMissing("since when overrides are set")
 
@@ -126,15 +126,14 @@ def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violatio
         if topic.place is not None and topic.partition_facts is None:
             yield Violation(
                 message="the topic is declared, but not in the cluster",
-                where=cluster.within(topic.where),
-                place=topic.place,
+                about=topic,
                 subject="missing",
             )
-    unmanaged = [t.name for t in cluster.topics if t.place is None and not t.is_internal] if declared else []
-    for name in unmanaged:
+    unmanaged = [t for t in cluster.topics if t.place is None and not t.is_internal] if declared else []
+    for topic in unmanaged:
         yield Violation(
             message="the topic is in the cluster, but in no file",
-            where=cluster.within(f"topic {name}"),
+            about=topic,
             severity=NOTE,
             subject="unmanaged",
         )
@@ -189,11 +188,11 @@ def _applying(kind: DriftKind, risk: str) -> str:
     return f"applying the file is {kind.value}: {risk}"
 
 
-def _stale(cluster: LintCluster, where: str, key: str, age_s: float, subject: str) -> Violation:
+def _stale(about: LintTopic | LintBroker, key: str, age_s: float, value: str | None) -> Violation:
     return Violation(
         message=f"{key} was set {format_rough_time(age_s)} ago and is in no file",
         key=key,
-        where=cluster.within(where),
-        subject=subject,
+        observed=value,
+        about=about,
         hint="declare it, or delete it from the cluster",
     )

@@ -241,8 +241,7 @@ def _pair_divergence(source: LintCluster, mirror: LintCluster, allowed: frozense
                     observed=theirs.text,
                     expected=ours.text,
                     where=mirror.within(copy.where),
-                    place=theirs.place or copy.place,
-                    subject=copy.name,
+                    about=copy,
                 )
     first, second = TopicConfig({}, source.reference_broker()), TopicConfig({}, mirror.reference_broker())
     if not (first.broker.is_known and second.broker.is_known):

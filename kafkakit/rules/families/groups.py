@@ -137,15 +137,12 @@ def offsets_partitions_changed(cluster: LintCluster, limits: Limits) -> Violatio
         wanted = broker.config.given().number(key)
         if wanted is None or wanted == actual:
             continue
-        declared = broker.config.declared(key)
         yield Violation(
             message=f"{key} is {wanted}, but {OFFSETS_TOPIC} has {actual} partitions: groups would look for their "
             "offsets in other partitions",
             key=key,
-            observed=str(wanted),
             expected=str(actual),
-            where=cluster.within(broker.where),
-            place=declared.place if declared else broker.place,
+            about=broker,
         )
 
 

@@ -114,6 +114,11 @@ def test_a_throttle_names_its_rate_and_where_it_stands() -> None:
     assert (found.place.line, found.place.column) == (1, 29)
 
 
+def test_a_finding_of_a_cluster_names_the_owner_of_the_broker() -> None:
+    (found,) = findings("KKB510", f"cluster: c\nbrokers: [{{id: 1, owner: platform, {RATE}}}]\n{QUIET}")
+    assert (found.owner, found.where) == ("platform", "broker 1 of c")
+
+
 def counted(segments: int, host: str, brokers: str = "[1]") -> str:
     parts = f"{{partition: 0, replicas: {brokers}, segments: {segments}}}"
     return f"brokers: [{{id: 1, host: {{{host}}}}}]\ntopics: [{{name: t, observed: {{partitions: [{parts}]}}}}]"

@@ -234,10 +234,13 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
 def _comments(text: str, hashed: list[tuple[int, int]]) -> Iterator[CommentAt]:
     if "#" not in text:
         return
-    position = 0
-    for found in _COMMENT.finditer(text):
+    at = position = 0
+    while (found := _COMMENT.search(text, at)) is not None:
         start = found.start()
         while position < len(hashed) and hashed[position][1] <= start:
             position += 1
-        if position == len(hashed) or start < hashed[position][0]:
+        if position < len(hashed) and hashed[position][0] <= start:
+            at = hashed[position][1]
+        else:
             yield CommentAt(start, found.end())
+            at = found.end()

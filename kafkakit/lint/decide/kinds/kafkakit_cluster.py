@@ -32,10 +32,21 @@ def is_kafkakit_cluster(root: Node) -> bool:
         return False
     if "kafkakit" in root.entries:
         return root.text("kafkakit") == "cluster"
-    if not root.entries.keys() <= frozenset(CLUSTER_KEYS):
+    keys = root.entries.keys()
+    if not keys <= frozenset(CLUSTER_KEYS):
         return False
-    has_list = any(isinstance(root.get(key), Sequence) for key in ("brokers", "topics"))
-    return has_list or not root.entries.keys().isdisjoint(("cluster", "defaults", "config", "broker_count", "observed"))
+    lists = {"brokers": BROKER_KEYS, "topics": TOPIC_KEYS}
+    if not all(_has_items(root.get(key), known) for key, known in lists.items() if key in keys):
+        return False
+    maps = [root.mapping(key) for key in ("config", "defaults") if key in keys]
+    if not all(part is not None and any("." in key for key in part.entries) for part in maps):
+        return False
+    return bool(maps) or not keys.isdisjoint((*lists, "broker_count", "rack_count", "observed"))
+
+
+def _has_items(node: Node | None, known: tuple[str, ...]) -> bool:
+    items = node.items if isinstance(node, Sequence) else []
+    return bool(items) and all(isinstance(item, Mapping) and item.entries.keys() <= set(known) for item in items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ from kafkakit.rules.subjects import (
     TopicFacts,
 )
 
+OBSERVED_OF_CLUSTER = (
+    "groups", "features", "metadata_behind_days", "moves_running", "live", "rollout", "peers", "versions_differ_days",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCluster:
@@ -36,20 +40,7 @@ def cluster_facts(reader: Reader, node: Mapping | None) -> ObservedCluster:
     """The `observed` part of a cluster."""
     if node is None:
         return ObservedCluster()
-    reader.known_keys(
-        node,
-        (
-            "groups",
-            "features",
-            "metadata_behind_days",
-            "moves_running",
-            "live",
-            "rollout",
-            "peers",
-            "versions_differ_days",
-        ),
-        "what is observed of a cluster",
-    )
+    reader.known_keys(node, OBSERVED_OF_CLUSTER, "what is observed of a cluster")
     features = reader.mapping(node, "features")
     peers = reader.mapping(node, "peers")
     rollout = reader.mapping(node, "rollout")
@@ -136,14 +127,14 @@ def _partition(reader: Reader, node: Mapping) -> PartitionFacts:
     )
 
 
-_TOPIC_FACTS = (*TopicFacts.__dataclass_fields__, "partitions", "current")
+OBSERVED_OF_TOPIC = (*TopicFacts.__dataclass_fields__, "partitions", "current")
 
 
 def topic_facts(reader: Reader, node: Mapping | None) -> TopicFacts:
     """The other facts that were observed of a topic."""
     if node is None:
         return NO_FACTS
-    reader.known_keys(node, _TOPIC_FACTS, "what is observed of a topic")
+    reader.known_keys(node, OBSERVED_OF_TOPIC, "what is observed of a topic")
     return TopicFacts(
         age_s=reader.number(node, "age_s"),
         idle_s=reader.number(node, "idle_s"),

@@ -1,0 +1,211 @@
+"""Located trees of YAML, JSON and properties: values, places, comments, and a problem for each thing that is wrong."""
+
+import pytest
+import yaml
+
+from kafkakit.lint.decide.documents import yaml_text
+from kafkakit.lint.decide.documents.formats import MAX_PROPERTIES_LINES, read_document
+from kafkakit.lint.decide.documents.json_text import read_json
+from kafkakit.lint.decide.documents.properties_text import read_properties
+from kafkakit.lint.decide.documents.tree import MAX_LINES, Comment, Document, Mapping, Scalar, Sequence
+from kafkakit.lint.decide.documents.yaml_text import read_yaml
+
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]\n" for n in range(8)
+)
+
+
+def root(document: Document) -> Mapping:
+    found = document.roots[0]
+    assert isinstance(found, Mapping)
+    return found
+
+
+def messages(document: Document) -> list[str]:
+    return [f"{document.place(p.at).line}:{document.place(p.at).column} {p.message}" for p in document.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a:\n\tb: 1\n", "2:1 not valid YAML: a tab character, which YAML does not allow as indentation"),
+        ("a: [1,\n", "2:1 not valid YAML: while parsing a flow node did not find expected node content"),
+        ("a: b: c\n", "1:5 not valid YAML: mapping values are not allowed in this context"),
+        ("é: *nope\n", "1:4 the alias *nope has no anchor before it"),
+        ("a: &a [1, *a]\n", "1:11 the alias *a has no anchor before it"),
+        ("[" * 101, "1:101 nested deeper than 100 levels"),
+        ("? [a]\n: 1\n", "1:3 a key that is itself a mapping or a list"),
+        ("a: {<<: 1}\n", "1:5 the merge key << takes a mapping or a list of mappings"),
+        ("a: \x07\n", "1:4 a character '\\x07' that YAML does not allow"),
+        ("a: \x00\n", "1:4 a zero byte: this is no text file"),
+        (LAUGHS, "6:8 aliases repeat more than 200,000 values"),
+    ],
+)
+def test_what_yaml_cannot_be_is_a_problem_with_its_place(text: str, message: str) -> None:
+    assert messages(read_document("a.yaml", text)) == [message]
+
+
+def test_a_repeated_key_counts_with_its_last_value() -> None:
+    document = read_yaml("a.yaml", "x: {k: 1, k: 1}\ny: {k: 1, k: 2}\n")
+    assert messages(document) == [
+        "1:11 k is set more than once, with the same value",
+        "2:11 k is set more than once, and the last value counts",
+    ]
+    assert [p.is_repeated_value for p in document.problems] == [True, False]
+    second = root(document).mapping("y")
+    assert second is not None
+    assert second.text("k") == "2"
+
+
+def test_aliases_and_merge_keys_are_what_they_stand_for() -> None:
+    document = read_yaml("a.yaml", "base: &b {retention.ms: 1, x: 2}\nt: {<<: *b, x: 3}\nu: {<<: [*b, {z: 4}]}\n")
+    assert not document.problems
+    merged = root(document).mapping("t")
+    assert merged is not None
+    assert {key: merged.text(key) for key in merged.entries} == {"x": "3", "retention.ms": "1"}
+    assert document.place(merged.entries["retention.ms"].key.start).line == 1
+    several = root(document).mapping("u")
+    assert several is not None
+    assert set(several.entries) == {"retention.ms", "x", "z"}
+
+
+def test_several_documents_byte_order_marks_and_line_ends() -> None:
+    document = read_yaml("a.yaml", "a: 1\r\n---\r\nb: é2\r\n...\r\n")
+    assert [list(r.entries) for r in document.roots if isinstance(r, Mapping)] == [["a"], ["b"]]
+    assert document.place(document.roots[1].start) == ("a.yaml", 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "raw"),
+    [
+        ("k: plain value # c\n", "plain value", "plain value"),
+        ("k: 'single ''quoted'''\n", "single 'quoted'", "'single ''quoted'''"),
+        ('k: "a\\tb"\n', "a\tb", '"a\\tb"'),
+        ("k: !!str 12\n", "12", "12"),
+        ("k: &anchor 12\n", "12", "12"),
+        ("k:\n  two\n  lines\n", "two lines", "two\n  lines"),
+        ("k: |\n  block\n", "block\n", "|\n  block\n"),
+    ],
+)
+def test_the_range_of_a_scalar_is_that_of_its_text(text: str, value: str, raw: str) -> None:
+    found = root(read_yaml("a.yaml", text)).entries["k"].value
+    assert isinstance(found, Scalar)
+    assert found.text == value
+    assert text[found.start : found.end] == raw
+
+
+def test_null_is_no_value_but_an_empty_text_is_one() -> None:
+    mapping = root(read_yaml("a.yaml", "a:\nb: ~\nc: null\nd: ''\ne: 'null'\n"))
+    assert [mapping.text(key) for key in "abcde"] == [None, None, None, "", "null"]
+
+
+def test_comments_are_found_but_not_in_values() -> None:
+    text = "# first\na: 1 # behind\nb: 'no # comment' # one\nc: no#comment\nd: | # two\n  # text\n  x\n# last"
+    assert read_yaml("a.yaml", text).comments == (
+        Comment("# first", 1, 1, True),
+        Comment("# behind", 2, 6, False),
+        Comment("# one", 3, 19, False),
+        Comment("# two", 5, 6, False),
+        Comment("# last", 8, 1, True),
+    )
+    assert read_properties("a.properties", "#a\n  ! b\nk=v # value\n").comments == (
+        Comment("#a", 1, 1, True),
+        Comment("! b", 2, 3, True),
+    )
+
+
+def test_the_parser_without_c_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "a: &x {b: [1, 'two']}\nc: |\n  t # t\nd: *x # c\n"
+    fast = read_yaml("a.yaml", text)
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    slow = yaml_text.read_yaml("a.yaml", text)
+    assert slow.roots == fast.roots
+    assert slow.comments == fast.comments
+    assert messages(yaml_text.read_yaml("a.yaml", "a: [")) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1,\n "a": 1}', "2:2 a is set more than once, with the same value"),
+        ('{"a": }', "1:7 not valid JSON: a value is missing before the brace"),
+        ("[1, ]", "1:5 not valid JSON: a value is missing before the bracket"),
+        ('{"a" 1}', "1:2 not valid JSON: a key in double quotes and a colon are expected here"),
+        ("[1 2]", "1:4 not valid JSON: a comma or the end of the list or object is expected here"),
+        ("{} {}", "1:4 not valid JSON: something stands after the end of the document"),
+        ("[01]", "1:2 not valid JSON: this is no JSON value"),
+        ("['a']", "1:2 not valid JSON: texts stand in double quotes"),
+        ('["a\n"]', "1:2 not valid JSON: a text without end, or with a line break, a control character or a wrong "
+         "escape in it"),
+        ("", "1:1 not valid JSON: a value is missing"),
+        ("[" * 101, "1:101 not valid JSON: nested deeper than 100 levels"),
+    ],
+)  # fmt: skip
+def test_what_json_cannot_be_is_a_problem_with_its_place(text: str, message: str) -> None:
+    assert messages(read_json("a.json", text)) == [message]
+
+
+def test_json_has_the_text_of_its_values() -> None:
+    mapping = root(read_json("a.json", '{"a": "\\u00e9\\n", "b": -1.5e3, "c": [true, null], "d": {}}'))
+    assert (mapping.text("a"), mapping.text("b"), mapping.get("d")) == ("é\n", "-1.5e3", Mapping({}, 55, True))
+    assert [item.text for item in mapping.sequence("c") if isinstance(item, Scalar)] == ["true", "null"]
+
+
+def test_properties_have_the_places_of_names_and_values() -> None:
+    text = "  log.dirs = /a,\\\n     /b\nempty=\nspaced : x y \n"
+    document = read_properties("s.properties", text)
+    entries = root(document).entries
+    assert {key: e.value.text for key, e in entries.items() if isinstance(e.value, Scalar)} == {
+        "log.dirs": "/a,/b",
+        "empty": "",
+        "spaced": "x y ",
+    }
+    dirs = entries["log.dirs"]
+    assert isinstance(dirs.value, Scalar)
+    assert text[dirs.value.start : dirs.value.end] == "/a,\\\n     /b"
+    assert document.place(dirs.key.start) == ("s.properties", 1, 3)
+    assert document.place(entries["spaced"].key.start) == ("s.properties", 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a=1\na=2\n", "2:1 a is set more than once, and the last value counts"),
+        ("a=\\u12\n", "1:1 not a valid property: \\u must be followed by four hexadecimal digits"),
+        ("\n" * (MAX_PROPERTIES_LINES + 1), f"1:1 more than {MAX_PROPERTIES_LINES:,} lines"),
+        ("a" * 9_000_000, "1:1 more than 8,388,608 characters of properties"),
+    ],
+)
+def test_what_properties_cannot_be_is_a_problem_with_its_place(text: str, message: str) -> None:
+    assert messages(read_document("s.properties", text)) == [message]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "form"),
+    [
+        ("a.yaml", "{}", "yaml"),
+        ("A.JSON", "{}", "json"),
+        ("stdin", ' {"a": 1}', "json"),
+        ("stdin", "# c\nnode.id=1\n", "properties"),
+        ("stdin", "# c\nnode.id: 1\n", "yaml"),
+        ("config.v1", "", "yaml"),
+    ],
+)
+def test_the_format_is_that_of_the_name_or_the_first_line(path: str, text: str, form: str) -> None:
+    assert read_document(path, text).format == form
+
+
+def test_a_known_kind_decides_the_format_of_a_strange_name() -> None:
+    assert read_document("server.conf", "a b", ("properties",)).format == "properties"
+    assert read_document("x.yaml", "a=b", ("properties",)).format == "properties"
+
+
+def test_too_many_lines_are_refused() -> None:
+    assert messages(read_document("a.yaml", "\n" * (MAX_LINES + 1))) == [f"1:1 more than {MAX_LINES:,} lines"]
+
+
+def test_sequences_hold_their_items() -> None:
+    found = root(read_yaml("a.yaml", "a:\n  - 1\n  - [2]\n")).get("a")
+    assert isinstance(found, Sequence)
+    assert len(found.items) == 2
+    assert not found.is_flow
