@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkakit.lint.decide.comment_edits import without_selector
 from kafkakit.lint.decide.documents.tree import Document, Entry, Mapping, Node, Scalar
 from kafkakit.lint.decide.kinds.secrets import LITERAL, without_secret
 from kafkakit.rules.engine import Checked
@@ -75,7 +76,12 @@ def text_edits(document: Document, index: dict[int, Held], item: Checked, *, uns
     anchor, wanted = item.anchor, item.edits
     if anchor is None or not wanted or not (unsafe or all(edit.is_safe for edit in wanted)):
         return
-    held = index.get(document.offset(anchor.place.line, anchor.place.column))
+    offset = document.offset(anchor.place.line, anchor.place.column)
+    comment = without_selector(document, offset, anchor.key)
+    if comment is not None:
+        yield TextEdit(*comment)
+        return
+    held = index.get(offset)
     if held is None or held.entry.key.text != anchor.key:
         return  # a value that was made of another field, or a whole resource
     found = [_text_edit(document, held, edit) for edit in wanted]

@@ -14,7 +14,7 @@ from kafkakit.core.findings import Place
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.lint.decide.selection import fits, suggestion
 from kafkakit.rules.engine import Checked
-from kafkakit.rules.rule import LintRule
+from kafkakit.rules.rule import Edit, LintRule
 
 UNUSED, NO_REASON, EXPIRED, UNKNOWN = "KKL001", "KKL002", "KKL003", "KKL004"
 _COMMENT = re.compile(r"#\s*kafkakit:\s*(?P<kind>file-ignore|ignore)\s*\[(?P<rules>[^\]]*)\](?P<rest>.*)")
@@ -138,5 +138,9 @@ def _problems(
             yield FileProblem(rule=UNKNOWN, message=text, place=place, key=selector or None)
         elif selector not in used and any(rule in ran for rule in named):
             yield FileProblem(
-                rule=UNUSED, message=f"the suppression of {selector} accepts no finding", place=place, key=selector
+                rule=UNUSED,
+                message=f"the suppression of {selector} accepts no finding",
+                place=place,
+                key=selector,
+                edits=(Edit(selector, is_safe=True),) if suppression.resource is None else (),
             )

@@ -1,9 +1,9 @@
 """L: rules of what accepts findings (suppressions, baseline) and of the lint configuration; lint itself checks them."""
 
-from kafkakit.rules.rule import CORE, ERROR, WARNING, Violations, file_rule
+from kafkakit.rules.rule import CORE, ERROR, WARNING, Fix, Violations, file_rule
 
 
-@file_rule("KKL001", WARNING, CORE)
+@file_rule("KKL001", WARNING, CORE, fix=Fix.SAFE)
 def unused_suppression() -> Violations:
     """A suppression accepts no finding.
 

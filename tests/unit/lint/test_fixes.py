@@ -125,3 +125,31 @@ def test_a_key_that_holds_a_block_is_deleted_with_it() -> None:
     wanted = replace(request(), rules=all_rules(), known=all_rules())
     run = fix_all(read({"kafka_consumer.d/conf.yaml": head + block + tail}), (), wanted, None, unsafe=False)
     assert run.changed[0].after.text == head + tail
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# kafkakit: ignore[KKD101] reason=x\ncluster: a\n", "cluster: a\n"),
+        ("cluster: a  # kafkakit: ignore[KKD101] reason=x\nenv: dev\n", "cluster: a\nenv: dev\n"),
+        ("cluster: a\r\n# kafkakit: file-ignore[KKD101] reason=x\r\n", "cluster: a\r\n"),
+        ("cluster: a\n# kafkakit: ignore[KKD101] reason=x", "cluster: a\n"),
+        ("cluster: a # kafkakit: ignore[KKD101, KKD102] reason=x\n", "cluster: a\n"),
+        ("cluster: a # see above # kafkakit: ignore[KKD101] reason=x\n", None),
+        ("cluster: a # kafkakit: ignore[KKD101] reason=x # and why\n", None),
+    ],
+)
+def test_unused_suppressions_go(before: str, after: str | None) -> None:
+    wanted = replace(request(), rules=all_rules(), known=all_rules())
+    run = fix_all(read({"a.yaml": before}), (), wanted, None, unsafe=False)
+    assert (run.changed[0].after.text if run.changed else None) == after
+
+
+def test_a_suppression_keeps_the_selectors_that_are_used() -> None:
+    text = (
+        "topics:\n  # kafkakit: ignore[KKD102, KKD101] reason=x\n  - {name: t, replication_factor: 1, config: {%s}}\n"
+    )
+    text %= 'min.insync.replicas: "2"'
+    rules = tuple(rule for rule in all_rules() if rule.code in ("KKD101", "KKD102", "KKL001"))
+    run = fix_all(read({"a.yaml": text}), (), replace(request(), rules=rules, known=all_rules()), None, unsafe=False)
+    assert run.changed[0].after.text == text.replace("KKD102, KKD101", "KKD101")
