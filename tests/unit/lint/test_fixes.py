@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kafkakit.lint.decide.fixing import fix_all
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.rule import Fix, Limits, LintRule
+from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
 from tests.rigs.lint_examples import files_of, page_parts
 from tests.rigs.lint_runs import linted, read, request
 
@@ -101,10 +101,11 @@ FIXABLE = [rule for rule in all_rules() if rule.fix is not Fix.NONE and rule.cod
 @pytest.mark.parametrize("rule", FIXABLE, ids=lambda rule: rule.code)
 def test_a_fix_removes_the_finding_of_the_bad_example(rule: LintRule) -> None:
     texts = files_of(page_parts(rule.page)["Bad"])
-    wanted = replace(request(), rules=(rule,), known=all_rules(), limits=Limits(strict=True))
+    rules = all_rules() if rule.subject is Subject.FILE else (rule,)
+    wanted = replace(request(), rules=rules, known=all_rules(), limits=Limits(strict=True))
     run = fix_all(read(texts), (), wanted, None, unsafe=rule.fix is Fix.UNSAFE)
     assert run.changed
-    assert not [c.finding.message for c in run.linted.result.checked if c.edits]
+    assert not [c.finding.message for c in run.linted.result.checked if c.edits and c.rule is rule]
 
 
 def test_a_key_is_not_put_where_configuration_does_not_stand() -> None:
