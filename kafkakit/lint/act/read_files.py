@@ -65,8 +65,8 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        start = data[:3] == b"\xef\xbb\xbf"
-        before = data[3 * start : error.start].decode("utf-8", "replace")
-        what = "a zero byte: this is no text file" if "\x00" in before else f"not valid UTF-8 text (byte {error.start})"
+        before = error.object[: error.start].decode("utf-8", "replace")
+        byte = len(data) - len(error.object) + error.start
+        what = "a zero byte: this is no text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
         return unreadable(name, what, before)
     return read_text(name, text, kind, is_named=file.is_named)

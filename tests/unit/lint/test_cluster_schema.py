@@ -1,6 +1,7 @@
 """The JSON Schema of kafkakit files names what the reader knows, and accepts the examples of all rules."""
 
 import json
+import re
 from importlib import resources
 from typing import Any
 
@@ -9,9 +10,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from kafkakit.lint.decide.kinds import kafkakit_cluster, kafkakit_facts
+from kafkakit.lint.decide.kinds.registry import KINDS, read_text
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import LintRule
 from kafkakit.rules.subjects import BatchFacts, HostFacts, LogDirFacts, RolloutFacts
+from tests.places import ROOT
 from tests.rigs.lint_examples import EXAMPLE_FILE, files_of, page_parts
 
 SCHEMA: dict[str, Any] = json.loads(
@@ -52,3 +55,19 @@ def test_the_schema_accepts_the_examples_of_rules(rule: LintRule) -> None:
 @pytest.mark.parametrize("document", [{"topics": [{"partitions": 1}]}, {"topic": []}, {"env": "live"}, {"brokers": {}}])
 def test_the_schema_refuses_what_the_reader_reports(document: object) -> None:
     assert not Draft202012Validator(SCHEMA).is_valid(document)
+
+
+def test_the_example_of_the_documentation_is_read_and_is_valid() -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    text = next(b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if b.startswith("# yaml-language-server"))
+    Draft202012Validator(SCHEMA).validate(yaml.safe_load(text))
+    reading = read_text("orders.yaml", text, is_named=True)
+    assert reading.kinds == ("kafkakit",)
+    assert reading.pieces.problems == ()
+    assert len(reading.pieces.brokers) == 4
+
+
+def test_the_documentation_lists_every_kind() -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    section = page.partition("## Files")[2].partition("### kafkakit files")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == list(KINDS)

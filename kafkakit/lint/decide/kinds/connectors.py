@@ -14,7 +14,7 @@ _WORKER_KEYS = ("config.storage.topic", "offset.storage.topic", "status.storage.
 
 def _is_connector(root: Node) -> bool:
     if isinstance(root, Sequence):
-        return bool(root.items) and all(_is_connector(item) for item in root.items if isinstance(item, Mapping))
+        return bool(root.items) and all(isinstance(item, Mapping) and _is_connector(item) for item in root.items)
     if not isinstance(root, Mapping):
         return False
     config = root.mapping("config")

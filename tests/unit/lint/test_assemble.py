@@ -1,0 +1,149 @@
+"""Files put together: clusters by name, shared configuration, versions, brokers and topics in several files."""
+
+import pytest
+
+from kafkakit.core.errors import UsageError
+from kafkakit.lint.decide.assemble import AssemblyOptions
+from kafkakit.rules.effective import InputMissing, Source
+from kafkakit.rules.subjects import LintCluster
+from tests.rigs.lint_examples import estate_of
+from tests.unit.lint.test_kinds import STRIMZI, TOPICCTL
+
+
+def cluster_of(options: AssemblyOptions | None = None, **texts: str) -> LintCluster:
+    (cluster,) = estate_of({name.replace("_", "."): text for name, text in texts.items()}, options).clusters
+    return cluster
+
+
+def test_parts_of_one_name_are_one_cluster() -> None:
+    found = estate_of(
+        {
+            "a.yaml": "cluster: x\nversion: 4.1\nbrokers: [{id: 1}]\n",
+            "b.yaml": "cluster: x\nconfig: {log.retention.ms: 7}\ntopics: [{name: t}]\n",
+            "c.yaml": "cluster: y\ntopics: [{name: t}]\n",
+        }
+    )
+    x, y = found.clusters
+    assert (x.name, x.table.version, len(x.brokers), len(x.topics), y.name) == ("x", "4.1", 1, 1, "y")
+    assert x.topics[0].config.value("retention.ms")[:2] == ("7", Source.STATIC)
+    assert y.topics[0].config.broker.is_known is False
+
+
+def test_what_names_no_cluster_joins_the_only_one() -> None:
+    topics = "topics: [{name: t}]\n"
+    assert cluster_of(a_yaml="cluster: x\nbroker_count: 3\n", b_yaml=topics).broker_number == 3
+    assert cluster_of(b_yaml=topics).name == ""
+    assert cluster_of(AssemblyOptions(cluster="z"), b_yaml=topics).name == "z"
+    several = estate_of(
+        {"a.yaml": "cluster: x\nrack_count: 1\n", "b.yaml": "cluster: y\nrack_count: 1\n", "c.yaml": topics}
+    )
+    assert [c.name for c in several.clusters] == ["", "x", "y"]
+
+
+def test_versions_come_from_files_then_options_then_the_newest() -> None:
+    topics = "topics: [{name: t}]\n"
+    options = AssemblyOptions(kafka_version="3.9", target_version="4.2", env="dev")
+    assert cluster_of(a_yaml=topics).table.version == "4.4"
+    cluster = cluster_of(options, a_yaml=topics)
+    assert (cluster.table.version, cluster.target and cluster.target.version, cluster.env) == ("3.9", "4.2", "dev")
+    named = cluster_of(options, a_yaml="version: 4.0.1\nenv: staging\n" + topics)
+    assert (named.table.version, named.env) == ("4.0", "staging")
+    with pytest.raises(UsageError, match="is not a Kafka version"):
+        cluster_of(AssemblyOptions(kafka_version="new"), a_yaml=topics)
+
+
+def test_shared_configuration_is_below_a_brokers_own() -> None:
+    cluster = cluster_of(a_yaml="config: {a.b: 1, c.d: 1}\nbrokers: [{id: 1, config: {a.b: 2}}, {id: 2}]\n")
+    assert [b.config.text("a.b") for b in cluster.brokers] == ["2", "1"]
+    assert all(b.config.is_known and b.config.text("c.d") == "1" for b in cluster.brokers)
+
+
+def test_configuration_without_brokers_makes_a_template_of_unknown_number() -> None:
+    cluster = cluster_of(a_yaml="config: {log.retention.ms: 5}\ntopics: [{name: t}]\n")
+    assert (cluster.brokers[0].id, cluster.brokers[0].count) == (None, 0)
+    assert cluster.topics[0].config.sure_number("retention.ms") == 5
+    with pytest.raises(InputMissing, match="the number of brokers"):
+        _ = cluster.broker_number
+    assert cluster_of(a_yaml="config: {log.dirs: /a}\nbroker_count: 4\n").broker_number == 4
+
+
+def test_one_properties_file_does_not_tell_how_many_brokers_there_are() -> None:
+    one = "process.roles=broker\nnode.id=1\nbroker.rack=a\n"
+    two = "process.roles=broker\nnode.id=2\nbroker.rack=b\n"
+    with pytest.raises(InputMissing):
+        _ = cluster_of(a_properties=one).rack_number
+    cluster = cluster_of(a_properties=one, b_properties=two)
+    assert (cluster.broker_number, cluster.rack_number) == (2, 2)
+
+
+def test_a_broker_in_two_files_is_one() -> None:
+    facts = "brokers: [{id: 1, rack: a, host: {open_files: 5}}, {id: 2}]\n"
+    cluster = cluster_of(a_properties="node.id=1\nlog.dirs=/a\n", b_yaml=facts)
+    first, second = cluster.brokers
+    assert (first.id, first.rack, first.host.open_files, first.config.text("log.dirs")) == (1, "a", 5, "/a")
+    assert (first.config.is_known, second.config.is_known) == (True, False)
+
+
+def test_strimzi_pools_have_the_configuration_of_their_cluster() -> None:
+    cluster = cluster_of(a_yaml=STRIMZI)
+    assert (cluster.broker_number, cluster.env, cluster.table.version) == (3, "staging", "4.1")
+    (pool,) = cluster.brokers
+    assert pool.config.text("min.insync.replicas") == "2"
+    assert pool.config.text("log.dirs").startswith("/var/lib/kafka/data-0")
+    assert cluster.topics[0].config.value("min.insync.replicas").source is Source.STATIC
+
+
+def test_a_snapshot_joins_the_files_of_the_only_cluster() -> None:
+    snapshot = (
+        '{"kafkakit":{"kind":"cluster-snapshot","schema":1},"cluster_id":"abc","taken_at":"2026-01-01T00:00:00Z",'
+        '"source":"s","brokers":[{"id":1}],"topics":[{"name":"t","partitions":[{"partition":0,"replicas":[1]}],'
+        '"configs":{"retention.ms":"9","segment.ms":"8"}}]}'
+    )
+    declared = "cluster: x\ntopics: [{name: t, config: {retention.ms: 5}}]\n"
+    cluster = cluster_of(a_json=snapshot, b_yaml=declared)
+    (topic,) = cluster.topics
+    assert (cluster.name, cluster.is_live, topic.partitions, topic.replication_factor) == ("x", True, 1, 1)
+    assert (topic.config.text("retention.ms"), topic.config.text("segment.ms")) == ("5", "8")
+    assert topic.current == {"retention.ms": "9", "segment.ms": "8"}
+    assert topic.place is not None
+    assert topic.place.path == "b.yaml"
+
+
+def test_a_reassignment_counts_as_done() -> None:
+    target = (
+        '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]},'
+        '{"topic":"u","partition":4,"replicas":[3]}]}'
+    )
+    observed = "{partitions: [{partition: 0, replicas: [1], isr: [1]}]}"
+    declared = f"topics: [{{name: t, replication_factor: 1, observed: {observed}}}]\n"
+    known, unknown = cluster_of(a_json=target, b_yaml=declared).topics
+    assert known.partition_facts is not None
+    assert (known.replication_factor, known.partition_facts[0].replicas, known.partition_facts[0].isr) == (
+        2,
+        (1, 2),
+        None,
+    )
+    assert (unknown.name, unknown.replication_factor, unknown.partitions) == ("u", 1, None)
+    assert not unknown.config.is_sure("retention.ms")
+
+
+def test_topics_of_a_cluster_share_what_they_inherit() -> None:
+    cluster = cluster_of(a_yaml="cluster: x\ntopics: [{name: a}, {name: b}]\n")
+    first, second = cluster.topics
+    first.config.text("retention.ms")
+    assert second.config.inherited is first.config.inherited
+    assert "retention.ms" in second.config.inherited
+
+
+def test_clusters_of_one_name_in_two_environments_are_two() -> None:
+    other = TOPICCTL.replace("production", "staging")
+    clusters = estate_of({"a.yaml": TOPICCTL, "b.yaml": other}).clusters
+    assert [c.env for c in clusters] == ["prod", "staging"]
+
+
+def test_agents_and_connectors_see_the_only_cluster() -> None:
+    agent = "instances: [{kafka_connect_str: a}]\n"
+    connector = '{"name": "c", "connector.class": "X"}'
+    found = estate_of({"a.yaml": agent, "b.json": connector, "c.yaml": "cluster: x\ntopics: [{name: t}]\n"})
+    assert found.agents[0].cluster is found.clusters[0] is found.connectors[0].cluster
+    assert estate_of({"a.yaml": agent}).agents[0].cluster is None

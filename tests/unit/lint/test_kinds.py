@@ -1,0 +1,365 @@
+"""Each kind of file is recognised by its content and read into pieces with places."""
+
+import json
+
+import pytest
+
+from kafkakit.core.errors import UsageError
+from kafkakit.core.findings import Place
+from kafkakit.lint.decide.kinds.registry import KINDS, read_text
+from kafkakit.lint.decide.pieces import Pieces, TopicPiece
+from kafkakit.rules.effective import Configs, Source
+from kafkakit.rules.subjects import LogDirFacts
+
+STRIMZI = """apiVersion: kafka.strimzi.io/v1
+kind: Kafka
+metadata:
+  name: orders
+  labels: {environment: staging}
+spec:
+  kafka:
+    version: 4.1.0
+    listeners:
+      - {name: plain, port: 9092, type: internal, tls: false}
+      - {name: ext, port: 9094, type: route, tls: true, authentication: {type: scram-sha-512}}
+    authorization: {type: simple, superUsers: [CN=admin]}
+    config: {min.insync.replicas: 2}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: brokers, labels: {strimzi.io/cluster: orders, team: platform}}
+spec:
+  replicas: 3
+  roles: [broker]
+  storage: {type: jbod, volumes: [{id: 0, type: persistent-claim, size: 100Gi}, {id: 1, size: 1T}]}
+  resources: {requests: {memory: 8Gi}}
+  jvmOptions: {-Xmx: 4g}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaTopic
+metadata:
+  name: payments-topic
+  labels: {strimzi.io/cluster: orders}
+  annotations: {ignore.kafkakit/KKR201: audited, owner: payments}
+spec: {topicName: payments, partitions: 6, replicas: 3, config: {retention.ms: 3600000}}
+"""
+CONNECT = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaConnect
+metadata: {name: cdc}
+spec: {bootstrapServers: "k:9092", groupId: cdc, configStorageTopic: cdc-configs, config: {offset.flush.interval.ms: 1}}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaConnector
+metadata: {name: shop, labels: {strimzi.io/cluster: cdc}}
+spec: {class: io.debezium.connector.postgresql.PostgresConnector, tasksMax: 1, config: {database.password: hunter2}}
+"""
+TOPICCTL = """meta:
+  name: clicks
+  cluster: web
+  region: us-west-2
+  environment: production
+  labels: {team: web}
+spec:
+  partitions: 2
+  replicationFactor: 3
+  retentionMinutes: 90
+  placement: {strategy: static, staticAssignments: [[1, 2, 3], [2, 3, 1]]}
+  settings:
+    cleanup.policy: [delete, compact]
+    max.message.bytes: 5542880
+"""
+PLAN = {
+    "format_version": "1.2",
+    "terraform_version": "1.9.0",
+    "planned_values": {
+        "root_module": {
+            "resources": [
+                {
+                    "address": "confluent_kafka_topic.a",
+                    "mode": "managed",
+                    "type": "confluent_kafka_topic",
+                    "values": {
+                        "topic_name": "a",
+                        "partitions_count": 4,
+                        "config": {"retention.ms": "1"},
+                        "kafka_cluster": [{"id": "lkc-1"}],
+                    },
+                },
+                {"address": "null.x", "mode": "managed", "type": "null_resource", "values": {}},
+            ],
+            "child_modules": [
+                {
+                    "resources": [
+                        {
+                            "address": "module.m.kafka_topic.b",
+                            "mode": "managed",
+                            "type": "kafka_topic",
+                            "values": {"name": "b", "partitions": 8, "replication_factor": -1, "config": {"x.y": "2"}},
+                        }
+                    ]
+                }
+            ],
+        }
+    },
+    "resource_changes": [
+        {"address": "module.m.kafka_topic.b", "change": {"before": {"config": {"x.y": "1"}}, "after": {}}}
+    ],
+}
+SNAPSHOT = {
+    "kafkakit": {"kind": "cluster-snapshot", "schema": 1},
+    "cluster_id": "abc",
+    "taken_at": "2026-01-01T00:00:00Z",
+    "source": "test",
+    "kafka_version": "4.1",
+    "brokers": [{"id": 1, "rack": "a", "log_dirs": [{"path": "/d", "total_bytes": 9, "usable_bytes": 4}]}],
+    "topics": [
+        {
+            "name": "t",
+            "partitions": [{"partition": 0, "replicas": [1], "isr": [1], "leader": 1}],
+            "configs": {"a.b": "1"},
+        }
+    ],
+    "reassignments": [{"topic": "t", "partition": 0, "replicas": [1]}],
+}
+
+
+def pieces_of(path: str, text: str, kind: str) -> Pieces:
+    reading = read_text(path, text, is_named=True)
+    assert reading.kinds == (kind,)
+    assert reading.pieces.problems == ()
+    return reading.pieces
+
+
+def texts(configs: Configs) -> dict[str, str]:
+    return {key: declared.text for key, declared in configs.items()}
+
+
+def only_topic(pieces: Pieces) -> TopicPiece:
+    (topic,) = pieces.topics
+    return topic
+
+
+def test_a_kafkakit_file_in_all_its_parts() -> None:
+    text = """kafkakit: cluster
+cluster: orders
+version: 4.3
+env: dev
+labels: [x, y]
+owner: all
+config: {a.b: 1}
+defaults: {log.retention.ms: 5}
+brokers: [{id: 1, rack: a, dynamic: {c.d: true}, alive: false, version: "4.2", lint: {ignore: {KKS801: why}}}]
+topics: [{name: t, config: {cleanup.policy: [compact, delete], n: null}, observed: {current: {x: 1}, age_s: 2.5}}]
+observed: {groups: [{name: g, time_lag_s: {t: 3}}], features: {f: 1}, peers: {k: [1, "2"]}, moves_running: false}
+"""
+    pieces = pieces_of("a.yaml", text, "kafkakit")
+    (cluster,), (broker,), topic = pieces.clusters, pieces.brokers, only_topic(pieces)
+    assert (cluster.name, cluster.version, cluster.env, cluster.labels) == ("orders", "4.3", "dev", frozenset("xy"))
+    assert cluster.static is not None
+    assert (texts(cluster.static), texts(cluster.dynamic_default)) == ({"a.b": "1"}, {"log.retention.ms": "5"})
+    assert cluster.groups is not None
+    assert (cluster.groups[0].time_lag_s, cluster.features, cluster.peers) == ({"t": 3.0}, {"f": 1}, {"k": ("1", "2")})
+    assert cluster.moves_running is False
+    assert (broker.id, broker.rack, broker.is_alive, broker.version, broker.owner) == (1, "a", False, "4.2", "all")
+    assert (texts(broker.dynamic), broker.ignored, broker.is_known) == ({"c.d": "true"}, {"KKS801": "why"}, False)
+    assert texts(topic.configs) == {"cleanup.policy": "compact,delete"}
+    assert topic.configs["cleanup.policy"][1:] == (Source.TOPIC, Place("a.yaml", 10, 29))
+    assert (topic.current, topic.facts.age_s, topic.owner) == ({"x": "1"}, 2.5, "all")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("kafkakit: cluster\ntopic: []\n", (2, 1), "a cluster has no field 'topic'"),
+        ("kafkakit: cluster\nversion: new\n", (2, 10), "version must be a Kafka version, such as 4.3"),
+        ("kafkakit: cluster\nenv: live\n", (2, 6), "env must be one of prod, staging, dev"),
+        ("topics: [{partitions: 3}]", (1, 10), "a topic needs a name"),
+        ("topics: [{name: a, partitions: 0}]", (1, 32), "partitions must be a whole number, 1 or more"),
+        ("kafkakit: cluster\ntopics: {a: 1}\n", (2, 9), "topics must be a list"),
+        ("kafkakit: cluster\ntopics: [a]\n", (2, 10), "an item of topics must be a mapping of keys to values"),
+        ("topics: [{name: a, config: [x]}]", (1, 28), "config must be a mapping of keys to values"),
+        ("topics: [{name: a, config: {b: {c: 1}}}]", (1, 32), "the value of b must be a text or a number"),
+        ("topics: [{name: [a]}]", (1, 17), "name must be a text"),
+        ("brokers: [{id: 1, host: {heap_bytes: x}}]", (1, 38), "heap_bytes must be a whole number, 0 or more"),
+        ("topics: [{name: a, observed: {age_s: old}}]", (1, 38), "age_s must be a number"),
+    ],
+)
+def test_a_wrong_shape_is_a_problem_at_its_place(text: str, place: tuple[int, int], message: str) -> None:
+    problems = read_text("a.yaml", text, is_named=True).pieces.problems
+    assert (problems[0].rule, problems[0].place[1:], problems[0].message) == ("KKL006", place, message)
+
+
+def test_a_kraft_node_is_a_broker_with_its_roles() -> None:
+    text = "process.roles=broker,controller\nnode.id=7\nbroker.rack=r1\nlog.dirs=/a,/b\nssl.key.password=hunter2\n"
+    (broker,) = pieces_of("x.properties", text, "server-properties").brokers
+    assert (broker.id, broker.rack, broker.roles, broker.count) == (7, "r1", ("broker", "controller"), 0)
+    assert [part.path for part in broker.log_dirs] == ["/a", "/b"]
+    assert broker.static["log.dirs"].place == ("x.properties", 4, 1)
+    assert "hunter2" not in str(broker)
+
+
+def test_strimzi_says_what_its_operator_sets() -> None:
+    pieces = pieces_of("k.yaml", STRIMZI, "strimzi")
+    (cluster,), (pool,), topic = pieces.clusters, pieces.brokers, only_topic(pieces)
+    assert (cluster.name, cluster.version, cluster.env) == ("orders", "4.1.0", "staging")
+    static = texts(cluster.static or {})
+    assert static["min.insync.replicas"] == "2"
+    assert static["authorizer.class.name"].endswith("StandardAuthorizer")
+    assert static["super.users"] == "User:CN=admin"
+    assert "PLAIN-9092:PLAINTEXT,EXT-9094:SASL_SSL" in static["listener.security.protocol.map"]
+    assert static["listener.name.ext-9094.sasl.enabled.mechanisms"] == "SCRAM-SHA-512"
+    assert (pool.cluster, pool.count, pool.roles, pool.owner) == ("orders", 3, ("broker",), "platform")
+    assert pool.log_dirs == (
+        LogDirFacts(path="/var/lib/kafka/data-0/kafka-log0", total_bytes=100 * 2**30),
+        LogDirFacts(path="/var/lib/kafka/data-1/kafka-log0", total_bytes=10**12),
+    )
+    assert (pool.host.memory_bytes, pool.host.heap_bytes) == (8 * 2**30, 4 * 2**30)
+    assert (topic.name, topic.cluster, topic.partitions, topic.replication_factor) == ("payments", "orders", 6, 3)
+    assert (topic.ignored, topic.owner) == ({"KKR201": "audited"}, "payments")
+    assert topic.configs["retention.ms"].place == ("k.yaml", 31, 66)
+
+
+def test_strimzi_connect_has_workers_and_connectors() -> None:
+    worker, connector = pieces_of("c.yaml", CONNECT, "strimzi").connectors
+    assert (worker.name, worker.is_worker, worker.text("config.storage.topic")) == ("cdc", True, "cdc-configs")
+    assert (connector.name, connector.is_worker, connector.text("tasks.max")) == ("shop", False, "1")
+    assert (connector.text("connector.class") or "").startswith("io.debezium")
+    assert "hunter2" not in str(connector)
+
+
+def test_topicctl_topics_and_clusters() -> None:
+    pieces = pieces_of("t.yaml", TOPICCTL, "topicctl")
+    topic = only_topic(pieces)
+    assert (topic.name, topic.cluster, topic.owner) == ("clicks", "web (production, us-west-2)", "web")
+    assert texts(topic.configs) == {
+        "retention.ms": "5400000",
+        "cleanup.policy": "delete,compact",
+        "max.message.bytes": "5542880",
+    }
+    assert topic.configs["retention.ms"].place == ("t.yaml", 10, 3)
+    assert [(a.partition, a.replicas) for a in pieces.assignments] == [(0, (1, 2, 3)), (1, (2, 3, 1))]
+    cluster = "meta: {name: web, region: us-west-2, environment: production}\nspec: {bootstrapAddrs: [a:9092]}\n"
+    assert pieces_of("c.yaml", cluster, "topicctl").clusters[0].name == topic.cluster
+    assert pieces.clusters[0].env == "prod"
+
+
+def test_a_terraform_plan_has_the_topics_of_all_modules() -> None:
+    text = json.dumps(PLAN)
+    first, second = pieces_of("plan.json", text, "terraform-plan").topics
+    assert (first.name, first.cluster, first.partitions, first.current) == ("a", "lkc-1", 4, None)
+    assert (second.name, second.replication_factor, second.current) == ("b", None, {"x.y": "1"})
+    place = second.configs["x.y"].place
+    assert place is not None
+    assert text[place.column - 1 :].startswith('"x.y": "2"')
+
+
+def test_a_reassignment_has_targets() -> None:
+    text = '{"version": 1, "partitions": [{"topic": "t", "partition": 3, "replicas": [5, 6]}]}'
+    (found,) = pieces_of("r.json", text, "reassignment").assignments
+    assert (found.topic, found.partition, found.replicas, found.place[1:]) == ("t", 3, (5, 6), (1, 31))
+
+
+def test_agents_have_an_instance_each() -> None:
+    text = """init_config:
+instances:
+  - kafka_connect_str: [a:9092, b:9092]
+    consumer_groups: {g: {t: [0, 1], u: }, h: , i: [v]}
+    consumer_groups_regex: {"x.*": {}}
+    sasl_plain_password: hunter2
+  - {kafka_connect_str: c:9092, monitor_unlisted_consumer_groups: true}
+"""
+    first, second = pieces_of("any.yaml", text, "datadog-kafka-consumer").agents
+    assert first.groups == {"g": {"t": (0, 1), "u": ()}, "h": {}, "i": {"v": ()}}
+    assert texts(first.settings) == {
+        "kafka_connect_str": "a:9092,b:9092",
+        "consumer_groups": "g,h,i",
+        "consumer_groups_regex": "x.*",
+        "sasl_plain_password": "[hidden secret]",
+    }
+    assert (second.index, second.groups, second.place) == (1, None, ("any.yaml", 7, 5))
+
+
+def test_the_jmx_agent_is_known_by_name_or_beans() -> None:
+    (agent,) = pieces_of("conf.d/kafka.d/conf.yaml", "instances: [{host: h, port: 9999}]", "datadog-kafka").agents
+    assert (agent.kind, texts(agent.settings)) == ("kafka", {"host": "h", "port": "9999"})
+    text = "init_config: {is_jmx: true, conf: [{include: {domain: kafka.server}}]}\ninstances: [{host: h, port: 1}]\n"
+    assert pieces_of("x.yaml", text, "datadog-kafka").agents
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        ("a.json", '{"name": "c", "config": {"connector.class": "X", "tasks.max": 1}}', "c"),
+        ("a.json", '{"name": "c", "connector.class": "X", "tasks.max": "1"}', "c"),
+        ("a.json", '[{"name": "c", "config": {"connector.class": "X", "tasks.max": 1}}]', "c"),
+        ("a.properties", "name=c\nconnector.class=X\ntasks.max=1\n", "c"),
+    ],
+)
+def test_connectors_in_their_forms(path: str, text: str, name: str) -> None:
+    (connector,) = pieces_of(path, text, "connector").connectors
+    assert (connector.name, connector.text("connector.class"), connector.text("tasks.max")) == (name, "X", "1")
+
+
+def test_a_connect_worker_is_known_by_its_storage_topics() -> None:
+    text = "bootstrap.servers=a:9092\ngroup.id=g\nconfig.storage.topic=c\n"
+    (worker,) = pieces_of("w.properties", text, "connect-worker").connectors
+    assert (worker.name, worker.is_worker) == ("g", True)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_snapshot_shows_a_cluster_as_it_is(indent: int | None) -> None:
+    text = json.dumps(SNAPSHOT, indent=indent)
+    pieces = pieces_of("s.json", text, "cluster-snapshot")
+    (cluster,), (broker,), topic = pieces.clusters, pieces.brokers, only_topic(pieces)
+    assert (cluster.name, cluster.is_live, cluster.moves_running, cluster.version) == ("abc", True, True, "4.1")
+    assert (broker.id, broker.rack, broker.is_known) == (1, "a", False)
+    assert topic.partition_facts is not None
+    assert (topic.partition_facts[0].replicas, topic.replication_factor) == ((1,), 1)
+    place = topic.configs["a.b"].place
+    assert place is not None
+    assert text.splitlines()[place.line - 1][place.column - 1 :].startswith('"a.b": "1"')
+
+
+def test_a_broken_snapshot_is_a_problem() -> None:
+    (problem,) = read_text("s.json", '{"kafkakit":{"kind":"cluster-snapshot","schema":1}}').pieces.problems
+    assert problem.rule == "KKL006"
+    assert "cluster_id" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("values.yaml", "topics:\n  - name: a\n    retention: 5\n"),
+        ("ci.yaml", "version: 2\nconfig: {image: x}\n"),
+        ("app.properties", "spring.name=x\n"),
+        ("package.json", '{"name": "x", "version": "1", "config": {"port": 1}}'),
+        ("list.yaml", "- 1\n"),
+        ("empty.yaml", ""),
+        ("chart.yaml", "a: {{ .Values.x }}\nb: [\n"),
+    ],
+)
+def test_files_of_other_tools_are_left_alone(path: str, text: str) -> None:
+    assert read_text(path, text).kinds == ()
+    assert read_text(path, text).pieces.problems == ()
+    assert {p.rule for p in read_text(path, text, is_named=True).pieces.problems} <= {"KKL006", "KKL007"}
+
+
+def test_a_broken_file_that_would_be_of_a_kind_is_reported() -> None:
+    assert read_text("a.yaml", "kafkakit: cluster\ntopics: [\n").pieces.problems[0].place == ("a.yaml", 3, 1)
+    assert read_text("kafka_consumer.d/conf.yaml", "instances: [\n").pieces.problems
+    assert not read_text("other.yaml", "instances: [\n").pieces.problems
+
+
+def test_a_kind_can_be_forced() -> None:
+    reading = read_text("settings.conf", "any.key=1\n", "server-properties")
+    assert texts(reading.pieces.brokers[0].static) == {"any.key": "1"}
+    with pytest.raises(UsageError, match="no kind of file is called 'nothing'"):
+        read_text("a", "", "nothing")
+    for kind in KINDS:
+        assert read_text("a.yaml", "[]", kind).kinds == (kind,)
+
+
+def test_documents_of_several_kinds_in_one_file() -> None:
+    reading = read_text("a.yaml", f"{TOPICCTL}---\n{STRIMZI}")
+    assert set(reading.kinds) == {"topicctl", "strimzi"}
+    assert [topic.name for topic in reading.pieces.topics] == ["clicks", "payments"]

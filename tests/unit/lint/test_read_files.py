@@ -1,0 +1,123 @@
+"""Files are found in a fixed order and within limits, and what cannot be read is a finding."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kafkakit.adapters.files import read_input
+from kafkakit.core.errors import UsageError
+from kafkakit.lint.act import find_files as finding
+from kafkakit.lint.act.find_files import FoundFile, find_files
+from kafkakit.lint.act.read_files import read_files
+from kafkakit.lint.decide.kinds.registry import FileReading
+
+TOPIC = "kafkakit: cluster\ntopics: [{name: t}]\n"
+
+
+def reading_of(*paths: Path | str, kind: str | None = None) -> tuple[FileReading, ...]:
+    return read_files([str(path) for path in paths], kind, "stdin", read_input)
+
+
+def problems(*paths: Path | str) -> list[tuple[str, int, int, str]]:
+    found = [problem for reading in reading_of(*paths) for problem in reading.pieces.problems]
+    return [(p.rule, p.place.line, p.place.column, p.message) for p in found]
+
+
+def test_folders_are_walked_in_order_without_hidden_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "b/z.yaml",
+        "b/a.yml",
+        "a.json",
+        "c.properties",
+        ".git/x.yaml",
+        ".x.yaml",
+        "n.txt",
+        "node_modules/y.yaml",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(TOPIC)
+    monkeypatch.chdir(tmp_path)
+    assert [file.path for file in find_files(["."])] == ["a.json", "b/a.yml", "b/z.yaml", "c.properties"]
+    assert find_files(["n.txt", "b", "./b/z.yaml"]) == (
+        FoundFile("n.txt", is_named=True),
+        FoundFile("b/a.yml", is_named=False),
+        FoundFile("b/z.yaml", is_named=True),
+    )
+
+
+def test_links_in_a_circle_end(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "t.yaml").write_text(TOPIC)
+    (tmp_path / "a" / "up").symlink_to(tmp_path)
+    (tmp_path / "a" / "nowhere").symlink_to(tmp_path / "missing")
+    (tmp_path / "a" / "self.yaml").symlink_to(tmp_path / "a" / "self.yaml")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert [Path(file.path).relative_to(tmp_path).as_posix() for file in find_files([str(tmp_path)])] == ["a/t.yaml"]
+
+
+def test_what_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"missing\.yaml: there is no such file or folder"):
+        reading_of(tmp_path / "missing.yaml")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(UsageError, match="cannot be read"):
+        reading_of(tmp_path / "loop")
+    with pytest.raises(UsageError, match="no kind of file is called 'x'"):
+        reading_of(tmp_path, kind="x")
+    with pytest.raises(UsageError, match="cannot be read"):
+        find_files(["a\x00b"])
+
+
+def test_limits_on_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path.joinpath(*["d"] * 5)
+    deep.mkdir(parents=True)
+    for number in range(3):
+        (deep / f"{number}.yaml").write_text(TOPIC)
+    monkeypatch.setattr(finding, "MAX_DEPTH", 4)
+    with pytest.raises(UsageError, match="nested deeper than 4 levels"):
+        find_files([str(tmp_path)])
+    monkeypatch.setattr(finding, "MAX_DEPTH", 9)
+    monkeypatch.setattr(finding, "MAX_FILES", 2)
+    with pytest.raises(UsageError, match="more than 2 files"):
+        find_files([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "column", "message"),
+    [
+        (b"kafkakit: cluster\n# \xff\n", 2, 3, "not valid UTF-8 text (byte 20)"),
+        (b"\xef\xbb\xbfa: \xff\n", 1, 4, "not valid UTF-8 text (byte 6)"),
+        (b"a: b\x00\n", 1, 5, "a zero byte: this is no text file"),
+        (b"\x7fELF\x02\x00\x01\xfe\xff", 1, 8, "a zero byte: this is no text file"),
+        (b"kafkakit: cluster\ntopics: [\n", 3, 1, "not valid YAML: while parsing a flow node did not find expected "
+         "node content"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_a_finding(tmp_path: Path, data: bytes, line: int, column: int, message: str) -> None:
+    (tmp_path / "a.yaml").write_bytes(data)
+    assert problems(tmp_path / "a.yaml") == [("KKL006", line, column, message)]
+
+
+def test_byte_order_marks_and_line_ends_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbf" + TOPIC.replace("\n", "\r\n").encode())
+    (reading,) = reading_of(tmp_path)
+    assert reading.pieces.topics[0].place == (str(tmp_path / "a.yaml"), 2, 10)
+
+
+def test_a_file_above_the_limit_and_a_pipe_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.lint.act.read_files.LIMIT_BYTES", 10)
+    (tmp_path / "a.yaml").write_text(TOPIC)
+    assert problems(tmp_path / "a.yaml") == [("KKL006", 1, 1, "is larger than 10 bytes")]
+    os.mkfifo(tmp_path / "p.yaml")
+    assert problems(tmp_path / "p.yaml") == [("KKL006", 1, 1, "is not a regular file")]
+
+
+def test_files_of_other_tools_are_left_out_unless_named(tmp_path: Path) -> None:
+    (tmp_path / "ci.yaml").write_text("jobs: {}\n")
+    assert reading_of(tmp_path) == ()
+    assert [rule for rule, *_ in problems(tmp_path / "ci.yaml")] == ["KKL007"]
+
+
+def test_stdin_is_read_under_its_name() -> None:
+    found = read_files(["-"], None, "topics/t.yaml", lambda path, limit: TOPIC.encode() if str(path) == "-" else b"")
+    assert found[0].pieces.topics[0].place == ("topics/t.yaml", 2, 10)
