@@ -303,6 +303,8 @@ class LintAgent:
     """Scalars by key; lists with commas."""
     groups: Mapping[str, Mapping[str, tuple[int, ...]]] | None = None
     """Listed groups, their topics and partitions."""
+    places: Mapping[tuple[str, ...], Place] = field(default_factory=dict)
+    """Where groups, and their topics, are listed."""
     kind: str = "kafka_consumer"
     index: int = 0
     place: Place | None = None

@@ -13,6 +13,7 @@ from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.secrets import looks_secret
 
+_CLOSING = re.compile(r"(?:[\s,]++|#[^\r\n]*+)*+[\]}]")
 _PLAIN = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./:,-]*")
 
 
@@ -138,7 +139,7 @@ def _insertion(document: Document, held: Held, key: str, value: str) -> TextEdit
 
 def _deletion(document: Document, held: Held) -> TextEdit | None:
     text, entry = document.text, held.entry
-    value_end = _last_offset(entry.value)
+    value_end = _last_offset(text, entry.value)
     if value_end is None:
         return None
     if held.parent.is_flow or document.format == "json":
@@ -153,15 +154,19 @@ def _deletion(document: Document, held: Held) -> TextEdit | None:
     return TextEdit(line_start, min(_after_line_end(text, end), len(text)), "")
 
 
-def _last_offset(node: Node) -> int | None:
-    """Where a value ends; None for what ends with a bracket, whose place the tree does not keep."""
+def _last_offset(text: str, node: Node) -> int | None:
+    """Where a value ends; None for a block without values, whose end the tree does not keep."""
     if isinstance(node, Scalar):
         return node.end
     children = [e.value for e in node.entries.values()] if isinstance(node, Mapping) else node.items
-    ends = [_last_offset(child) for child in children]
-    if node.is_flow or not ends or None in ends:
+    ends = [_last_offset(text, child) for child in children]
+    if None in ends:
         return None
-    return max(end for end in ends if end is not None)
+    last = max((end for end in ends if end is not None), default=None)
+    if not node.is_flow:
+        return last
+    closing = _CLOSING.match(text, node.start + 1 if last is None else last)
+    return closing.end() if closing else None
 
 
 def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted
 from kafkakit.rules.effective import InputMissing, to_items
 from kafkakit.rules.rule import (
@@ -180,7 +179,7 @@ def partition_limit(agent: LintAgent, limits: Limits) -> Violations:
         )
 
 
-@agent_rule("KKA955", NOTE, STRICT, Needs.FILE, Needs.LIVE)
+@agent_rule("KKA955", NOTE, STRICT, Needs.FILE, Needs.LIVE, fix=Fix.SAFE)
 def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
     """A listed group, topic or partition is not in the cluster.
 
@@ -196,6 +195,7 @@ def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
           - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
             consumer_groups:
               biling: {orders: []}
+              billing: {orders: []}
 
     Good:
         --- cluster.yaml
@@ -211,26 +211,31 @@ def dead_group_reference(agent: LintAgent, limits: Limits) -> Violations:
     if agent.kind != KIND or not agent.groups:
         return
     cluster = known(agent.cluster, "the agent's cluster")
-    dead = list(_dead(agent, cluster))
-    if dead:
+    for path, what in _dead(agent, cluster):
         yield Violation(
-            message=f"{shown(dead)} {'is' if len(dead) == 1 else 'are'} not in the cluster", key="consumer_groups"
+            message=f"{what} is listed, but not in the cluster",
+            key=path[-1],
+            place=agent.places.get(path),
+            observed="",
+            edits=(Edit(path[-1], is_safe=True),) if not what.startswith("partition ") else (),
+            subject=what,
         )
 
 
-def _dead(agent: LintAgent, cluster: LintCluster) -> Iterator[str]:
+def _dead(agent: LintAgent, cluster: LintCluster) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is listed and does not exist: where it is listed, and what it is."""
     groups = {g.name for g in known(cluster.groups, "consumer groups")}
     topics = _partitions_of(cluster)
     for group, listed in (agent.groups or {}).items():
         if group not in groups:
-            yield f"group {group}"
+            yield (group,), f"group {group}"
             continue
         for topic, partitions in listed.items():
             number = topics.get(topic)
             if topic not in topics:
-                yield f"topic {topic}"
+                yield (group, topic), f"topic {topic}"
             elif number is not None:
-                yield from (f"partition {topic}-{p}" for p in partitions if p >= number)
+                yield from (((group, topic), f"partition {topic}-{p}") for p in partitions if p >= number)
 
 
 def _asked_for(agent: LintAgent) -> Iterator[int]:

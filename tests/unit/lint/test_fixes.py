@@ -122,10 +122,14 @@ def test_a_key_is_not_put_where_configuration_does_not_stand() -> None:
 def test_a_key_that_holds_a_block_is_deleted_with_it() -> None:
     head = "instances:\n  - kafka_connect_str: [a:1, b:1]\n    monitor_unlisted_consumer_groups: true\n"
     tail = "    tags: [x]\n"
-    block = "    consumer_groups:\n      # why\n      g:\n        t:\n          - 0  # first\n"
     wanted = replace(request(), rules=all_rules(), known=all_rules())
-    run = fix_all(read({"kafka_consumer.d/conf.yaml": head + block + tail}), (), wanted, None, unsafe=False)
-    assert run.changed[0].after.text == head + tail
+    for groups in (
+        "    consumer_groups:\n      # why\n      g:\n        t:\n          - 0  # first\n",
+        "    consumer_groups:\n      g:\n        t: [0, 1]  # first\n",
+        "    consumer_groups: {g: {t: [0,\n      # second\n      1,\n    ]}}\n",
+    ):
+        run = fix_all(read({"kafka_consumer.d/conf.yaml": head + groups + tail}), (), wanted, None, unsafe=False)
+        assert run.changed[0].after.text == head + tail
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafkakit.core.findings import Place
 from tests.rigs.rule_cases import SKIPPED, findings, verdict
 
 FILE = "kafka_consumer.d/conf.yaml"
@@ -59,7 +60,7 @@ def test_boundaries(code: str, files: dict[str, str], expected: int | str) -> No
 
 
 def test_dead_references_are_named() -> None:
-    (found,) = findings("KKA955", asked(2, "consumer_groups: {gone: {}, g: {t: [0, 7]}}"))
-    assert found.message == "group gone, partition t-7 are not in the cluster"
-    assert found.place is not None
-    assert found.place.path == FILE
+    group, partition = findings("KKA955", asked(2, "consumer_groups: {gone: {}, g: {t: [0, 7]}}"))
+    assert group.message == "group gone is listed, but not in the cluster"
+    assert partition.message == "partition t-7 is listed, but not in the cluster"
+    assert (group.place, partition.place) == (Place(FILE, 2, 69), Place(FILE, 2, 83))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.kinds.secrets import without_secret
@@ -50,6 +51,7 @@ def _agent(reader: Reader, node: Mapping, kind: str, index: int) -> LintAgent:
     return LintAgent(
         settings={entry.key.text: _setting(reader, entry.key, entry.value) for entry in node.entries.values()},
         groups=_groups(reader, groups) if isinstance(groups, Mapping) else None,
+        places=_places(reader, groups) if isinstance(groups, Mapping) else {},
         kind=kind,
         index=index,
         place=reader.place(node),
@@ -78,6 +80,16 @@ def _groups(reader: Reader, node: Mapping) -> dict[str, dict[str, tuple[int, ...
             found[group] = {item.text: () for item in topics.items if isinstance(item, Scalar)}
         else:
             found[group] = {}
+    return found
+
+
+def _places(reader: Reader, node: Mapping) -> dict[tuple[str, ...], Place]:
+    found: dict[tuple[str, ...], Place] = {}
+    for group, entry in node.entries.items():
+        found[(group,)] = reader.place(entry.key)
+        if isinstance(entry.value, Mapping):
+            topics = entry.value.entries.items()
+            found.update(((group, topic), reader.place(item.key)) for topic, item in topics)
     return found
 
 
