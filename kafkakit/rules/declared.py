@@ -43,6 +43,11 @@ class SetValue(NamedTuple):
         return self.declared.source in DYNAMIC
 
     @property
+    def is_ignored(self) -> bool:
+        """True for a key in a broker's file that exists in dynamic configuration only."""
+        return not self.is_dynamic and self.definition is not None and "dynamic-only" in self.definition.rules
+
+    @property
     def shown(self) -> str:
         """The value for a message, with a blank before it; nothing for a secret."""
         hidden = self.definition is not None and self.definition.is_sensitive

@@ -212,12 +212,12 @@ class TopicConfig:
 
 
 def to_int(text: str) -> int | None:
-    """A whole number as Kafka parses it (blanks around it are allowed), or None."""
+    """A whole number as Kafka parses it (blanks around it and any decimal digits are allowed), or None."""
     text = text.strip()
     if len(text) > 25:
         return None
     digits = text[1:] if text[:1] in ("-", "+") else text
-    return int(text) if digits.isascii() and digits.isdigit() else None
+    return int(text) if digits.isdecimal() else None
 
 
 def to_items(text: str) -> tuple[str, ...]:

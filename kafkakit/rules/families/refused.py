@@ -272,7 +272,7 @@ def _bounds() -> tuple[Bound, ...]:
         strict = Bound(f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms", True, "4.0")
         found.append(strict)
     for name, since in (
-        ("record.lock.duration.ms", "4.0"),
+        ("record.lock.duration.ms", "3.9"),
         ("delivery.count.limit", "4.3"),
         ("partition.max.record.locks", "4.3"),
     ):

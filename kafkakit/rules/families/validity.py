@@ -4,9 +4,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.rules.broker_checks import CHECKED, broker_problem
 from kafkakit.rules.config_defs import Scope, ValueType
 from kafkakit.rules.declared import SetValue, base_key, definition_of, set_values
-from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, to_int
+from kafkakit.rules.effective import to_int
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -103,7 +104,8 @@ def wrong_type(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Li
     """
     del limits
     for value, problem in set_values(subject, cluster, _wrong_type):
-        yield value.violation(f"{value.key}{value.shown} is {problem}: {_effect(value)}", refused=True)
+        if not value.is_ignored:
+            yield value.violation(f"{value.key}{value.shown} is {problem}: {_effect(value)}", refused=True)
 
 
 @lru_cache(2**16)
@@ -132,13 +134,15 @@ def out_of_range(subject: LintTopic | LintBroker, cluster: LintCluster, limits: 
     """
     del limits
     for value, problem in set_values(subject, cluster, _out_of_range):
+        if value.is_ignored:
+            continue
         expected = accepted(value.definition) if value.definition is not None else ""
         yield value.violation(
             f"{value.key}{value.shown} {problem}: {_effect(value)}", refused=True, expected=expected or None
         )
     if isinstance(subject, LintBroker):
         for value, _ in set_values(subject, cluster, _has_cross_check):
-            further = _broker_problem(subject.config, value) or _resize_problem(subject, value)
+            further = broker_problem(subject, value)
             if further is not None:
                 yield value.violation(f"{value.key}{value.shown} {further}: {_effect(value)}", refused=True)
 
@@ -149,72 +153,9 @@ def _out_of_range(scope: Scope, minor: str, key: str, text: str) -> str | None:
     return None if definition is None else range_problem(definition, text)
 
 
-# The forms of a time, of which the strongest one that is set has to be at least this in milliseconds.
-_FORM_OF = {form: (forms[0][0], factor) for forms in TIME_FORMS.values() for form, factor in forms}
-_LEAST_MS = {"log.roll.ms": 1, "log.roll.jitter.ms": 0}
-
-
-def _broker_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    """What `KafkaConfig.validateValues` asks of a single key beyond its definition."""
-    key = value.key
-    if key in _FORM_OF:
-        return _time_problem(config, key, value.text)
-    if key == "max.connections.per.ip" and to_int(value.text) == 0:
-        overrides = config.text("max.connections.per.ip.overrides").strip()
-        return None if overrides else "is 0 without max.connections.per.ip.overrides"
-    if key == "max.connections.per.ip.overrides":
-        wrong = [item for item in config.items(key) if not _is_ip_override(item)]
-        return f"has the item {wrong[0]!r:.60}, which is no host:count" if wrong else None
-    return None
-
-
-def _time_problem(config: BrokerConfig, key: str, text: str) -> str | None:
-    kind, factor = _FORM_OF[key]
-    number = to_int(text)
-    if number is None or kind == "log.flush.interval.ms":
-        return None
-    stronger = [form for form, _ in TIME_FORMS[kind][: [f for f, _ in TIME_FORMS[kind]].index(key)]]
-    if any(config.declared(form) is not None for form in stronger):
-        return None
-    if kind == "log.retention.ms":
-        return "is 0: retention has to be -1 (unlimited) or at least 1" if number == 0 else None
-    return f"has to be at least {_LEAST_MS[kind]}" if number * factor < _LEAST_MS[kind] else None
-
-
-def _is_ip_override(item: str) -> bool:
-    host, _, count = item.rpartition(":")
-    return bool(host) and to_int(count) is not None and all(c.isalnum() or c in "-._:%" for c in host)
-
-
-# Pools that a running broker may at most double or halve in one step; since which version (None: all).
-_POOLS = (
-    "num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads",
-    "log.cleaner.threads", "num.network.threads", "remote.log.reader.threads",
-    "remote.log.manager.copier.thread.pool.size", "remote.log.manager.expiration.thread.pool.size",
-    "remote.log.manager.follower.thread.pool.size",
-)  # fmt: skip
-
-
-def _resize_problem(subject: LintBroker, value: SetValue) -> str | None:
-    """A thread pool that changes by more than a running broker accepts; needs the broker's current values."""
-    if not value.is_dynamic or value.key not in _POOLS or subject.current is None:
-        return None
-    now, wanted = to_int(subject.current.get(value.key, "")), to_int(value.text)
-    if now is None or wanted is None or wanted == now:
-        return None
-    if wanted < 1:
-        return "is no number of threads"
-    if not now // 2 <= wanted <= now * 2:
-        return f"is more than a running broker accepts in one step: from {now} it goes to {now // 2} to {now * 2}"
-    return None
-
-
-_CROSS_CHECKED = frozenset({*_FORM_OF, *_POOLS, "max.connections.per.ip", "max.connections.per.ip.overrides"})
-
-
 def _has_cross_check(scope: Scope, minor: str, key: str, text: str) -> bool | None:
     del scope, minor, text
-    return True if key in _CROSS_CHECKED else None
+    return True if base_key(key) in CHECKED else None
 
 
 @config_rule("KKV012", WARNING, STRICT, fix=Fix.SAFE)

@@ -1,0 +1,353 @@
+"""What lint says a broker refuses is what brokers refuse, in both directions; the tables are those of real brokers.
+
+Brokers are asked with validate-only, so that nothing changes: every topic of a version in few CreateTopics requests,
+every dynamic broker configuration in a request of its own, because a request may name a broker once. Read-only keys
+are tried by real starts of a broker without data, which ends once its configuration is read; and, many more, by the
+code of Kafka's jars in one process, which also knows topics of a cluster with tiered storage.
+"""
+
+import base64
+import itertools
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.kafka.session import KafkaSession
+from kafkakit.config.java_properties import parse_properties
+from kafkakit.ports.machine import Machine
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.config_defs import MINORS, ConfigTable, config_table, minor_of
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
+from kafkakit.rules.engine import check_estate
+from kafkakit.rules.rule import Limits, Subject
+from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic
+from kafkakit.sandbox.class_archive import find_launch
+from kafkakit.sandbox.decide.jvm import Launch, properties_file
+from tests.integration.conftest import SandboxCluster, StartCluster, missing
+from tests.places import ROOT
+from tests.rigs.lint_random import random_dynamic, random_static, random_topics
+
+VERSIONS = ("3.9.2", "4.4.0")
+TOPICS = 1_000
+BROKERS = 1_000
+TOPIC, BROKER = 2, 4
+UNKNOWN_TOPIC = 3
+# Values that a broker works out from others.
+COMPUTED = ("advertised.listeners", "broker.id", "node.id")
+ELR_VERSIONS = MINORS[2:]
+CODE_VERSIONS = ("3.9.2", "4.1.2", "4.4.0")
+STARTS = 10
+RIG = ROOT / "tests" / "rigs" / "CheckConfigs.java"
+TIERED = {
+    "process.roles": "broker",
+    "node.id": "1",
+    "controller.quorum.voters": "9@localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "log.dirs": "/nowhere/kafka-logs",
+    "remote.log.storage.system.enable": "true",
+}
+STARTED = TIERED | {"remote.log.storage.system.enable": "false"}
+RULES = [rule for rule in all_rules() if rule.subject in (Subject.TOPIC, Subject.BROKER, Subject.CONFIG)]
+
+pytestmark = pytest.mark.kafka
+
+
+@dataclass(frozen=True)
+class Target:
+    cluster: SandboxCluster
+    session: KafkaSession
+    table: ConfigTable
+    static: Mapping[str, str]
+
+    @property
+    def broker(self) -> int:
+        return self.cluster.broker_ids[0]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def target(request: pytest.FixtureRequest, sandbox_cluster: StartCluster) -> Iterator[Target]:
+    cluster = sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), kafka=request.param)
+    session = KafkaSession(cluster.bootstrap_servers, cluster.security, 30.0, 30.0)
+    try:
+        table = config_table(minor_of(request.param))
+        yield Target(cluster, session, table, static_properties(cluster))
+    finally:
+        session.close()
+        cluster.down()
+
+
+def static_properties(cluster: SandboxCluster) -> dict[str, str]:
+    file = properties_file(cluster.state.layout.brokers[0])
+    data = cluster.store.read_text(file).encode()
+    return {found.name: found.value for found in parse_properties(data, file)}
+
+
+def declared(values: Mapping[str, str], source: Source) -> Configs:
+    return {key: Declared(value, source) for key, value in values.items()}
+
+
+def test_the_tables_are_those_of_a_broker(target: Target) -> None:
+    name = "tables"
+    assert create_topics(target, {name: {}}, validate_only=False) == {name: None}
+    shown = described(target, TOPIC, name)
+    assert {d.name for d in target.table.topic.values() if not d.internal} == set(shown)
+    for key, (value, synonyms) in shown.items():
+        definition = target.table.topic[key]
+        if not any(s in target.static for s in definition.synonyms):
+            assert value == definition.default, key
+        assert set(synonyms) <= {key, *definition.synonyms}, key
+    shown = described(target, BROKER, str(target.broker))
+    own = {d.name for d in target.table.broker.values() if not d.internal and "dynamic-only" not in d.rules}
+    assert own - set(shown) == set()
+    for key, (value, _) in shown.items():
+        found = target.table.broker.get(key)
+        assert found is not None or key in target.static, key
+        if found is not None and key not in target.static and not found.is_sensitive and key not in COMPUTED:
+            assert value == found.default, key
+
+
+def test_topics_are_refused_as_lint_says(target: Target) -> None:
+    random = Random(f"topics {target.table.version}")
+    configs = {f"t-{i}": c for i, c in enumerate(random_topics(target.table, TOPICS, random, tiered=0.1))}
+    brokers_say = create_topics(target, configs, validate_only=True)
+    broker = BrokerConfig(target.table, static=declared(target.static, Source.STATIC))
+    topics = tuple(
+        LintTopic(
+            name=name, config=TopicConfig(declared(config, Source.TOPIC), broker), partitions=1, replication_factor=1
+        )
+        for name, config in configs.items()
+    )
+    lint_says = refused_by_lint(LintCluster(name="", table=target.table, topics=topics))
+    compare(configs, brokers_say, {name: lint_says.get(f"topic {name}", ()) for name in configs})
+
+
+def test_dynamic_broker_configurations_are_refused_as_lint_says(target: Target) -> None:
+    random = Random(f"brokers {target.table.version}")
+    current = {key: value or "" for key, (value, _) in described(target, BROKER, str(target.broker)).items()}
+    cases = random_dynamic(target.table, BROKERS, random, current)
+    brokers_say: dict[str, str | None] = {}
+    lint_says: dict[str, tuple[str, ...]] = {}
+    configs: dict[str, dict[str, str]] = {}
+    for number, (is_default, config) in enumerate(cases):
+        if not is_default and target.table.version in ELR_VERSIONS:
+            config.pop("min.insync.replicas", None)  # refused where ELR is on, which KKD109 reports
+        name = f"{'default' if is_default else 'broker'} {number}"
+        configs[name] = config
+        brokers_say[name] = alter_broker(target, "" if is_default else str(target.broker), config)
+        lint_says[name] = refused_dynamic(target, config, is_default, current)
+    compare(configs, brokers_say, lint_says)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_starting_brokers_refuse_what_lint_says(version: str, machine: Machine, tmp_path: Path) -> None:
+    table = config_table(minor_of(version))
+    launch = launch_of(machine, version)
+    cases = [
+        (config, refused_static(table, config)) for config in random_static(table, 200, Random(f"start {version}"))
+    ]
+    chosen = [case for case in cases if case[1]][: STARTS // 2] + [case for case in cases if not case[1]][: STARTS // 2]
+    with ThreadPoolExecutor(2) as pool:
+        started = list(pool.map(lambda case: start_broker(launch, tmp_path, case[0]), chosen))
+    names = [str(number) for number in range(len(chosen))]
+    compare(
+        {name: config for name, (config, _) in zip(names, chosen, strict=True)},
+        dict(zip(names, started, strict=True)),
+        {name: lint_says for name, (_, lint_says) in zip(names, chosen, strict=True)},
+    )
+
+
+@pytest.mark.parametrize("version", CODE_VERSIONS)
+def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine) -> None:
+    table, random = config_table(minor_of(version)), Random(f"code {version}")
+    topics = random_topics(table, TOPICS, random, tiered=0.6)
+    files = random_static(table, TOPICS, random)
+    answers = answers_of_code(
+        launch_of(machine, version), [("topic", c) for c in topics] + [("broker", c) for c in files]
+    )
+    broker = BrokerConfig(table, static=declared(TIERED, Source.STATIC))
+    of_topics = refused_by_lint(
+        LintCluster(
+            name="",
+            table=table,
+            topics=tuple(
+                LintTopic(name=str(number), config=TopicConfig(declared(config, Source.TOPIC), broker))
+                for number, config in enumerate(topics)
+            ),
+        )
+    )
+    names = [f"topic {number}" for number in range(len(topics))] + [f"file {number}" for number in range(len(files))]
+    compare(
+        dict(zip(names, [*topics, *files], strict=True)),
+        dict(zip(names, answers, strict=True)),
+        {f"topic {number}": of_topics.get(f"topic {number}", ()) for number in range(len(topics))}
+        | {f"file {number}": refused_static(table, config) for number, config in enumerate(files)},
+    )
+
+
+def refused_static(table: ConfigTable, config: Mapping[str, str]) -> tuple[str, ...]:
+    """What lint holds against a broker's file, but for what brokers check once their log dirs are open."""
+    own = BrokerConfig(table, static=declared({**TIERED, **config}, Source.STATIC))
+    found = refused_by_lint(LintCluster(name="", table=table, brokers=(LintBroker(config=own, id=1),)))
+    return tuple(m for m in itertools.chain.from_iterable(found.values()) if not m.startswith(("KKC303", "KKT902")))
+
+
+def launch_of(machine: Machine, version: str) -> Launch:
+    java = machine.find_java()
+    return find_launch(machine, version, java.path, machine.jars.class_path(version, lambda _: None))
+
+
+def start_broker(launch: Launch, folder: Path, config: Mapping[str, str]) -> str | None:
+    """Start a broker without data: None when it got as far as missing its data, else why it ended."""
+    file = Path(tempfile.mkdtemp(dir=folder)) / "server.properties"
+    # KafkaConfig reads blanks and line ends at the edges only where they are escaped.
+    lines = [f"{key}={escaped(value)}" for key, value in {**STARTED, **config}.items()]
+    file.write_text("\n".join(lines), encoding="ascii")
+    options = (*launch.options(""), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    command = [launch.java, *options, "-cp", os.pathsep.join(launch.class_path), "kafka.Kafka", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1, ran.stdout[-1000:]
+    reasons = [line for line in (ran.stdout + ran.stderr).splitlines() if "Exception" in line]
+    if any("meta.properties" in line for line in reasons):
+        return None
+    return reasons[0] if reasons else ran.stderr[-500:]
+
+
+def escaped(value: str) -> str:
+    return "".join(c if c.isascii() and c.isprintable() and c not in " \\" else f"\\u{ord(c):04x}" for c in value)
+
+
+def answers_of_code(launch: Launch, cases: list[tuple[str, dict[str, str]]]) -> list[str | None]:
+    modules = subprocess.run([launch.java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
+    if "jdk.compiler" not in modules.stdout:
+        missing("jdk", f"{launch.java} has no compiler")
+    lines = [" ".join([scope, *(encoded(word) for pair in config.items() for word in pair)]) for scope, config in cases]
+    quiet = ("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+    ran = subprocess.run(
+        [
+            launch.java,
+            *quiet,
+            "-cp",
+            os.pathsep.join(launch.class_path),
+            str(RIG),
+            *(f"{k}={v}" for k, v in TIERED.items()),
+        ],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    answers = ran.stdout.splitlines()
+    assert len(answers) == len(cases)
+    return [None if answer == "accepted" else answer for answer in answers]
+
+
+def encoded(word: str) -> str:
+    return "_" + base64.b64encode(word.encode()).decode()
+
+
+def refused_dynamic(
+    target: Target, config: Mapping[str, str], is_default: bool, current: Mapping[str, str]
+) -> tuple[str, ...]:
+    own = BrokerConfig(
+        target.table,
+        static=declared(target.static, Source.STATIC),
+        dynamic_default=declared(config, Source.DYNAMIC_DEFAULT) if is_default else {},
+        dynamic={} if is_default else declared(config, Source.DYNAMIC_BROKER),
+    )
+    broker = LintBroker(config=own, id=target.broker, current=current)
+    cluster = LintCluster(name="", table=target.table, brokers=(broker,))
+    return tuple(itertools.chain.from_iterable(refused_by_lint(cluster).values()))
+
+
+def refused_by_lint(cluster: LintCluster) -> dict[str, tuple[str, ...]]:
+    """The messages of the findings that mean a refusal, by what they are about."""
+    found: dict[str, tuple[str, ...]] = {}
+    for checked in check_estate(Estate(clusters=(cluster,)), RULES, Limits()).checked:
+        if checked.refused:
+            about = found.get(checked.finding.where, ())
+            found[checked.finding.where] = (*about, f"{checked.rule.code} {checked.finding.message}")
+    return found
+
+
+def compare(
+    configs: Mapping[str, Mapping[str, str]],
+    brokers_say: Mapping[str, str | None],
+    lint_says: Mapping[str, tuple[str, ...]],
+) -> None:
+    wrong = [
+        f"{name} {dict(config)}:\n  broker: {brokers_say[name]}\n  lint: {lint_says[name]}"
+        for name, config in configs.items()
+        if (brokers_say[name] is not None) != bool(lint_says[name])
+    ]
+    assert not wrong, f"{len(wrong)} of {len(configs)} differ\n" + "\n".join(wrong[:25])
+    refused = sum(answer is not None for answer in brokers_say.values())
+    assert len(configs) * 0.2 < refused < len(configs) * 0.8, "the random configurations are one-sided"
+
+
+def create_topics(
+    target: Target, configs: Mapping[str, Mapping[str, str]], *, validate_only: bool
+) -> dict[str, str | None]:
+    from kafka.protocol.admin import CreateTopicsRequest as Request
+
+    answers: dict[str, str | None] = {}
+    for names in batched(list(configs), 200):
+        topics = [
+            Request.CreatableTopic(
+                name=name,
+                num_partitions=1,
+                replication_factor=1,
+                assignments=[],
+                configs=[
+                    Request.CreatableTopic.CreatableTopicConfig(name=k, value=v) for k, v in configs[name].items()
+                ],
+            )
+            for name in names
+        ]
+        request = Request(topics=topics, timeout_ms=30_000, validate_only=validate_only)
+        for topic in target.session.request("create topics", request).topics:
+            answers[topic.name] = None if topic.error_code == 0 else f"{topic.error_code} {topic.error_message}"
+    return answers
+
+
+def alter_broker(target: Target, name: str, config: Mapping[str, str]) -> str | None:
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest as Request
+
+    changes = [(key, 0, value) for key, value in config.items()]
+    request = Request(resources=[(BROKER, name, changes)], validate_only=True)
+    answer = target.session.request_brokers({target.broker: request})[target.broker]
+    assert not isinstance(answer, Exception), answer
+    (result,) = answer.responses
+    return None if result.error_code == 0 else f"{result.error_code} {result.error_message}"
+
+
+def described(target: Target, kind: int, name: str) -> dict[str, tuple[str | None, tuple[str, ...]]]:
+    """The value of each key of a resource, and the names of its synonyms."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    request = DescribeConfigsRequest(resources=[(kind, name, None)], include_synonyms=True)
+    for _ in range(100):
+        answer: Any = target.session.request_brokers({target.broker: request})[target.broker]
+        assert not isinstance(answer, Exception), answer
+        (result,) = answer.results
+        if result.error_code != UNKNOWN_TOPIC:
+            break
+        time.sleep(0.1)  # the broker has not heard of the new topic yet
+    assert result.error_code == 0, result.error_message
+    return {entry.name: (entry.value, tuple(s.name for s in entry.synonyms)) for entry in result.configs}
+
+
+def batched(items: list[str], size: int) -> Iterator[list[str]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

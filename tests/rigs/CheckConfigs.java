@@ -1,0 +1,72 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Properties;
+import kafka.server.KafkaConfig;
+import org.apache.kafka.storage.internals.log.LogConfig;
+
+/**
+ * Answers for each line of its input whether Kafka's own code refuses a configuration: "topic" or "broker", then keys
+ * and values in Base64, separated by blanks. Prints "accepted", or "refused" with the reason. Topics are those of a
+ * cluster with tiered storage. Runs as a single source file on the class path of a Kafka version.
+ */
+public class CheckConfigs {
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        Properties base = new Properties();
+        for (String argument : arguments) base.put(argument.split("=", 2)[0], argument.split("=", 2)[1]);
+        Map<String, Object> brokerDefaults = brokerDefaults(base);
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
+            Properties given = new Properties();
+            for (int i = 1; i + 1 < words.length; i += 2) given.put(decoded(words[i]), decoded(words[i + 1]));
+            out.println(answer(words[0], base, given, brokerDefaults));
+        }
+        out.flush();
+    }
+
+    private static String answer(String scope, Properties base, Properties given, Map<String, Object> brokerDefaults) {
+        try {
+            if (scope.equals("topic")) {
+                validateTopic(given, brokerDefaults);
+            } else {
+                Properties all = new Properties();
+                all.putAll(base);
+                all.putAll(given);
+                KafkaConfig.fromProps(all, false);
+            }
+            return "accepted";
+        } catch (Throwable refusal) {
+            Throwable cause = refusal instanceof InvocationTargetException ? refusal.getCause() : refusal;
+            return "refused " + String.valueOf(cause).replaceAll("[\\r\\n]+", " ");
+        }
+    }
+
+    /** The signature changed between versions: from Properties to Map, and without ZooKeeper. */
+    private static void validateTopic(Properties given, Map<String, Object> brokerDefaults) throws Exception {
+        Method method = Arrays.stream(LogConfig.class.getMethods())
+            .filter(m -> m.getName().equals("validate") && m.getParameterCount() >= 4).findFirst().get();
+        Map<String, String> none = new HashMap<>();
+        Object props = method.getParameterTypes()[1] == Properties.class ? given : new HashMap<>(given);
+        if (method.getParameterCount() == 4) method.invoke(null, none, props, brokerDefaults, true);
+        else method.invoke(null, none, props, brokerDefaults, true, false);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> brokerDefaults(Properties base) throws Exception {
+        KafkaConfig config = KafkaConfig.fromProps(base, false);
+        return (Map<String, Object>) KafkaConfig.class.getMethod("extractLogConfigMap").invoke(config);
+    }
+
+    private static String decoded(String word) {
+        return new String(Base64.getDecoder().decode(word.substring(1)), StandardCharsets.UTF_8);
+    }
+}
