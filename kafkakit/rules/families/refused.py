@@ -11,6 +11,7 @@ from kafkakit.rules.rule import (
     ERROR,
     STRICT,
     WARNING,
+    Edit,
     Fix,
     Limits,
     Violation,
@@ -100,6 +101,7 @@ def dedupe_buffer_startup(broker: LintBroker, cluster: LintCluster, limits: Limi
             message="log.cleaner.threads is 0: the broker divides the deduplication buffer by it and does not start",
             key="log.cleaner.threads",
             expected="at least 1",
+            edits=(Edit("log.cleaner.threads", "1"),),
             refused=True,
         )
     elif int(size / threads) <= MEBIBYTE:
@@ -108,6 +110,7 @@ def dedupe_buffer_startup(broker: LintBroker, cluster: LintCluster, limits: Limi
             "buffer, but needs more than 1 MiB: the broker does not start",
             key="log.cleaner.dedupe.buffer.size",
             expected=f"more than {threads * MEBIBYTE}",
+            edits=(Edit("log.cleaner.dedupe.buffer.size", str(threads * (MEBIBYTE + 1))),),
             refused=True,
         )
 
@@ -138,6 +141,7 @@ def replica_fetch_wait_vs_lag(broker: LintBroker, cluster: LintCluster, limits: 
         + (": the broker does not start" if refused else ""),
         key="replica.fetch.wait.max.ms",
         expected=f"at most {int(lag * SAFE_SHARE)}",
+        edits=(Edit("replica.fetch.wait.max.ms", str(int(lag * SAFE_SHARE))),),
         severity=None if refused else WARNING,
         refused=refused,
     )
@@ -166,6 +170,7 @@ def replica_socket_timeout(broker: LintBroker, cluster: LintCluster, limits: Lim
             "the broker does not start",
             key="replica.socket.timeout.ms",
             expected=f"at least {wait}",
+            edits=(Edit("replica.socket.timeout.ms", str(wait)),),
             refused=True,
         )
 
@@ -193,6 +198,7 @@ def queued_bytes(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
             "the broker does not start",
             key="queued.max.request.bytes",
             expected=f"at least {largest}",
+            edits=(Edit("queued.max.request.bytes", str(largest)),),
             refused=True,
         )
 
@@ -222,6 +228,7 @@ def heartbeat_vs_session(broker: LintBroker, cluster: LintCluster, limits: Limit
             message=f"a heartbeat every {beat} ms leaves fewer than two in the session of {session} ms",
             key="broker.heartbeat.interval.ms",
             expected=f"at most {session // 2}",
+            edits=(Edit("broker.heartbeat.interval.ms", str(session // 2)),),
         )
 
 
@@ -250,6 +257,7 @@ def auth_delay_vs_idle(broker: LintBroker, cluster: LintCluster, limits: Limits)
             "the broker does not start",
             key="connection.failed.authentication.delay.ms",
             expected=f"below {idle}",
+            edits=(Edit("connection.failed.authentication.delay.ms", str(idle - 1)),) if idle > 0 else (),
             refused=True,
         )
 

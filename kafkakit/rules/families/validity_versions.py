@@ -183,7 +183,7 @@ def _least(definition: ConfigDef | None) -> str | None:
     return None if definition is None or definition.minimum is None else str(int(definition.minimum))
 
 
-@cluster_rule("KKV007", NOTE, CORE, fix=Fix.UNSAFE)
+@cluster_rule("KKV007", NOTE, CORE)
 def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violations:
     """A key that no broker sets has another default in the version to upgrade to.
 
