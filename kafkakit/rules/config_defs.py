@@ -115,7 +115,8 @@ def minor_of(version: str) -> str:
 
     Raises `UsageError` for a text that is no version.
     """
-    parts = version.strip().removeprefix("v").split("-")[0].split(".")
+    first, _, _ = version.strip().partition(" ")  # a client may only know "4.3 or later"
+    parts = first.removeprefix("v").split("-")[0].split(".")
     if len(parts) < 2 or not all(part.isdigit() and len(part) < 4 for part in parts[:2]):
         raise UsageError(f"{version!r:.40} is not a Kafka version", hint="give it like 3.9, 4.0.1 or 4.3")
     wanted = (int(parts[0]), int(parts[1]))
