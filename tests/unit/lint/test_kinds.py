@@ -219,6 +219,12 @@ def test_strimzi_says_what_its_operator_sets() -> None:
     assert topic.configs["retention.ms"].place == ("k.yaml", 31, 66)
 
 
+def test_a_list_of_kubectl_has_its_resources() -> None:
+    topic = "{apiVersion: kafka.strimzi.io/v1, kind: KafkaTopic, metadata: {name: t}, spec: {}}"
+    text = f"apiVersion: v1\nkind: List\nitems: [{topic}, {{apiVersion: v1, kind: Secret}}]\n"
+    assert only_topic(pieces_of("l.yaml", text, "strimzi")).name == "t"
+
+
 def test_strimzi_connect_has_workers_and_connectors() -> None:
     worker, connector = pieces_of("c.yaml", CONNECT, "strimzi").connectors
     assert (worker.name, worker.is_worker, worker.text("config.storage.topic")) == ("cdc", True, "cdc-configs")

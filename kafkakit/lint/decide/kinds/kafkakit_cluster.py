@@ -11,7 +11,7 @@ from kafkakit.lint.decide.kinds.kafkakit_facts import (
     topic_facts,
 )
 from kafkakit.lint.decide.kinds.kind import Kind, joined
-from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.kinds.values import Reader, dirs_of, node_id_of, roles_of
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Source
 
@@ -102,16 +102,18 @@ def _cluster(reader: Reader, root: Mapping, shared: _Shared) -> ClusterPiece:
 def _broker(reader: Reader, node: Mapping, shared: _Shared) -> BrokerPiece:
     reader.known_keys(node, BROKER_KEYS, "a broker")
     alive = reader.flag(node, "alive")
+    static = reader.configs(reader.mapping(node, "config"), Source.STATIC)
+    number = reader.integer(node, "id")
     return BrokerPiece(
         place=reader.place(node),
         cluster=shared.cluster,
-        id=reader.integer(node, "id"),
+        id=number if number is not None else node_id_of(static),
         rack=reader.text(node, "rack"),
-        roles=reader.texts(node, "roles") or ("broker",),
-        static=reader.configs(reader.mapping(node, "config"), Source.STATIC),
+        roles=reader.texts(node, "roles") or roles_of(static),
+        static=static,
         dynamic=reader.configs(reader.mapping(node, "dynamic"), Source.DYNAMIC_BROKER),
         host=host_facts(reader, reader.mapping(node, "host")),
-        log_dirs=log_dirs(reader, node),
+        log_dirs=log_dirs(reader, node) or dirs_of(static),
         version=reader.version(node, "version"),
         is_alive=alive is not False,
         count=reader.integer(node, "count", 1) or 1,

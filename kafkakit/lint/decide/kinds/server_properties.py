@@ -2,10 +2,9 @@
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
 from kafkakit.lint.decide.kinds.kind import Kind, joined
-from kafkakit.lint.decide.kinds.values import Reader
+from kafkakit.lint.decide.kinds.values import Reader, dirs_of, node_id_of, roles_of
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces
-from kafkakit.rules.effective import Configs, Source, to_int, to_items
-from kafkakit.rules.subjects import LogDirFacts
+from kafkakit.rules.effective import Source
 
 _TELLING = (
     "broker.id", "node.id", "process.roles", "zookeeper.connect", "log.dirs", "advertised.listeners",
@@ -24,24 +23,16 @@ def _is_server(root: Node) -> bool:
 def _read_one(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
     static = reader.configs(root, Source.STATIC)
-    number = _number(static, "node.id", "broker.id")
-    roles = to_items(static["process.roles"].text) if "process.roles" in static else ()
-    dirs = static.get("log.dirs") or static.get("log.dir")
     broker = BrokerPiece(
         place=reader.place(root),
-        id=number,
+        id=node_id_of(static),
         rack=static["broker.rack"].text or None if "broker.rack" in static else None,
-        roles=roles or ("broker",),
+        roles=roles_of(static),
         static=static,
-        log_dirs=tuple(LogDirFacts(path=path) for path in to_items(dirs.text)) if dirs is not None else (),
+        log_dirs=dirs_of(static),
         count=0,
     )
     return Pieces(brokers=(broker,), problems=tuple(reader.problems))
-
-
-def _number(static: Configs, *keys: str) -> int | None:
-    numbers = (to_int(static[key].text) for key in keys if key in static)
-    return next((number for number in numbers if number is not None and number >= 0), None)
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:

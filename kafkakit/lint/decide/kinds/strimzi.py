@@ -1,6 +1,6 @@
 """Strimzi's resources: Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
 from kafkakit.lint.decide.kinds.kind import Kind, joined
@@ -21,8 +21,19 @@ _SHORT_FORMS = {"groupId": "group.id"} | {
 def _is_strimzi(root: Node) -> bool:
     if not isinstance(root, Mapping):
         return False
+    if root.text("kind") == "List":
+        return any(_is_strimzi(item) for item in root.sequence("items"))
     group = (root.text("apiVersion") or "").partition("/")[0]
     return group == "kafka.strimzi.io" and root.text("kind") in _READERS
+
+
+def _resources(roots: tuple[Node, ...]) -> Iterator[Mapping]:
+    """Every resource, those of lists of kubectl too."""
+    for root in roots:
+        if isinstance(root, Mapping) and root.text("kind") == "List":
+            yield from (item for item in root.sequence("items") if isinstance(item, Mapping) and _is_strimzi(item))
+        elif isinstance(root, Mapping):
+            yield root
 
 
 def _metadata(root: Mapping) -> Mapping:
@@ -175,7 +186,7 @@ def _read_one(document: Document, root: Mapping) -> Pieces:
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_one(document, root) for root in roots if isinstance(root, Mapping)])
+    return joined([_read_one(document, root) for root in _resources(roots)])
 
 
 KIND = Kind(

@@ -10,7 +10,8 @@ from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents.tree import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.secrets import without_secret
 from kafkakit.lint.decide.pieces import FileProblem
-from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int
+from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
+from kafkakit.rules.subjects import LogDirFacts
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
@@ -182,3 +183,20 @@ def owner_in(*labels: Mapping | None) -> str | None:
     """The owner that labels or annotations name."""
     texts = (part.text(key) for part in labels if part is not None for key in OWNER_KEYS)
     return next((text for text in texts if text), None)
+
+
+def node_id_of(static: Configs) -> int | None:
+    """The id that a node's own configuration gives it."""
+    numbers = (to_int(static[key].text) for key in ("node.id", "broker.id") if key in static)
+    return next((number for number in numbers if number is not None and number >= 0), None)
+
+
+def roles_of(static: Configs) -> tuple[str, ...]:
+    """The roles that a node's own configuration gives it; a broker without any."""
+    return (to_items(static["process.roles"].text) if "process.roles" in static else ()) or ("broker",)
+
+
+def dirs_of(static: Configs) -> tuple[LogDirFacts, ...]:
+    """The log dirs that a node's own configuration names."""
+    found = static.get("log.dirs") or static.get("log.dir")
+    return tuple(LogDirFacts(path=path) for path in to_items(found.text)) if found is not None else ()
