@@ -142,12 +142,22 @@ def _brokers(parts: _Parts) -> list[BrokerPiece]:
     return [
         replace(
             b,
-            static={**static, **b.static} if static else b.static,
+            static=_with_controller_listeners(b, {**static, **b.static} if static else b.static),
             is_known=b.is_known or bool(shared),
             count=1 if b.count == 0 and b.id is not None and is_list else b.count,
         )
         for b in found
     ]
+
+
+def _with_controller_listeners(piece: BrokerPiece, static: Configs) -> Configs:
+    shared = static.get("listeners")
+    if not piece.controller_listeners or shared is None:
+        return static
+    if "broker" in piece.roles:
+        return {**static, "listeners": shared._replace(text=f"{shared.text},{piece.controller_listeners}")}
+    own = {key: value for key, value in static.items() if key != "advertised.listeners"}
+    return {**own, "listeners": shared._replace(text=piece.controller_listeners)}
 
 
 def _merged_brokers(pieces: Sequence[BrokerPiece]) -> list[BrokerPiece]:

@@ -64,6 +64,8 @@ class BrokerPiece:
     ignored: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
     """False for a broker that is listed without its configuration."""
+    controller_listeners: str = ""
+    """Listeners of its controller role: beside those that the cluster's brokers share, or instead of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

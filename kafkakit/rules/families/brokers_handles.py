@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
-from kafkakit.core.quantities import counted
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.handles import descriptors, maps
 from kafkakit.rules.rule import (
@@ -63,7 +62,7 @@ def fd_budget(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viola
     needed = descriptors(segments, connections)
     if needed > FULL_SHARE * limit:
         yield Violation(
-            message=f"{counted(segments, 'segment')}, {counted(connections, 'connection')} and 1,000 other files need "
+            message=f"{segments:,} segments, {connections:,} connections and 1,000 other files need "
             f"{needed:,} descriptors, {_share(needed, limit)}",
             severity=None if needed > limit else WARNING,
             subject="use",
@@ -101,7 +100,7 @@ def mmap_budget(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
     needed = maps(segments)
     if needed > FULL_SHARE * limit:
         yield Violation(
-            message=f"{counted(segments, 'segment')} and the JVM need {needed:,} memory maps, {_share(needed, limit)} "
+            message=f"{segments:,} segments and the JVM need {needed:,} memory maps, {_share(needed, limit)} "
             "(vm.max_map_count)",
             severity=None if needed > limit else WARNING,
             hint="raise vm.max_map_count to 262144 or more, or lengthen segment.ms of topics with many partitions",

@@ -1,7 +1,7 @@
 """E: rules of what connectors write, drop and keep: deletes, decimals, errors, exactly once, secrets, topics."""
 
+from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
-from kafkakit.core.quantities import format_rough_time
 from kafkakit.rules.connect_facts import (
     is_debezium,
     is_schemaless_json,
@@ -364,7 +364,7 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
     if created is not None and "delete" in to_items(created):
         kept = number(connector, f"{CREATED}retention.ms")
         if kept != -1:
-            after = f"after {format_rough_time(kept / 1000)}" if kept else "after the retention of the brokers"
+            after = f"after {format_span(kept / 1000)}" if kept else "after the retention of the brokers"
             yield Violation(message=f"rows that do not change are deleted {after}", key=key, expected="compact")
     expiring = [t.name for t in topics if "delete" in t.policies and t.config.number("retention.ms") != -1]
     if expiring:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import counted
 from kafkakit.rules.drift_kinds import DriftKind, kind_of_drift, kind_of_partitions
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.rule import (
@@ -190,7 +191,7 @@ def _applying(kind: DriftKind, risk: str) -> str:
 
 def _stale(about: LintTopic | LintBroker, key: str, age_s: float, value: str | None) -> Violation:
     return Violation(
-        message=f"{key} was set {format_rough_time(age_s)} ago and is in no file",
+        message=f"{key} was set {format_span(age_s)} ago and is in no file",
         key=key,
         observed=value,
         about=about,

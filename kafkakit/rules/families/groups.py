@@ -1,6 +1,7 @@
 """G: rules of consumer groups, their offsets, and transactions."""
 
-from kafkakit.core.quantities import format_bytes, format_rough_time
+from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_items
 from kafkakit.rules.rule import (
@@ -55,7 +56,7 @@ def short_offset_retention(broker: LintBroker, cluster: LintCluster, limits: Lim
     minutes = broker.config.given().number(key)
     if minutes is not None and minutes < WEEK_MINUTES:
         yield Violation(
-            message=f"an idle group's offsets are forgotten after {format_rough_time(60 * minutes)}, below 7 days",
+            message=f"an idle group's offsets are forgotten after {format_span(60 * minutes)}, below 7 days",
             key=key,
             expected=f"at least {WEEK_MINUTES}",
             severity=ERROR if minutes < DAY_MINUTES else None,
@@ -98,8 +99,8 @@ def offsets_expire_before_data(cluster: LintCluster, limits: Limits) -> Violatio
     declared = config.declared(key)
     wanted = -(-longest // 60_000)
     yield Violation(
-        message=f"offsets of an idle group are forgotten after {format_rough_time(60 * minutes)}, but topic {topic}, "
-        f"which group {read[topic]} reads, keeps data for {format_rough_time(longest / 1000)}",
+        message=f"offsets of an idle group are forgotten after {format_span(60 * minutes)}, but topic {topic}, "
+        f"which group {read[topic]} reads, keeps data for {format_span(longest / 1000)}",
         key=key,
         observed=str(minutes),
         expected=f"at least {wanted}",
@@ -244,8 +245,8 @@ def producer_id_expiry(broker: LintBroker, cluster: LintCluster, limits: Limits)
     if expiry < needed:
         name = "transaction.max.timeout.ms" if transaction == needed else "delivery.timeout.ms of producers"
         yield Violation(
-            message=f"producers are forgotten after {format_rough_time(expiry / 1000)}, sooner than "
-            f"{format_rough_time(needed / 1000)} ({name})",
+            message=f"producers are forgotten after {format_span(expiry / 1000)}, sooner than "
+            f"{format_span(needed / 1000)} ({name})",
             key=key,
             expected=f"at least {needed}",
             edits=(Edit(key, str(max(needed, 86_400_000))),),

@@ -1,7 +1,8 @@
 """M: rules of compression, and of what batches and timestamps on disk show."""
 
+from kafkakit.core.durations import format_span
 from kafkakit.core.findings import shown
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.rdkafka import is_decodable, largest_output
 from kafkakit.rules.rule import (
     CORE,
@@ -120,7 +121,7 @@ def uncompressed_volume(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     if rate > HOT_BYTES_S:
         replicas = max((len(p.replicas) for p in topic.partition_facts or ()), default=1)
         yield Violation(
-            message=f"{format_rate(rate)} are written uncompressed, and kept {counted(replicas, 'time')}",
+            message=f"{format_rate(rate)} are written uncompressed, and kept by {counted(replicas, 'replica')}",
             hint="set compression.type of the producers, lz4 or zstd",
         )
 
@@ -156,7 +157,7 @@ def decompression_budget(topic: LintTopic, cluster: LintCluster, limits: Limits)
         basis = "assumed" if seen is None else "seen in 999 of 1,000 batches at most"
         yield Violation(
             message=f"a batch of {format_bytes(batch)} may decompress to {format_bytes(int(batch * ratio))} "
-            f"(ratio {ratio:g}, {basis}), above {format_bytes(limits.consumer_memory_bytes)} of a consumer",
+            f"(ratio {ratio:g}, {basis}), above a consumer's {format_bytes(limits.consumer_memory_bytes)}",
             key="max.message.bytes",
             expected=f"at most {int(limits.consumer_memory_bytes / ratio)}",
         )
@@ -228,7 +229,7 @@ def timestamp_skew(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
     skew = abs(known(topic.facts.timestamp_skew_s, "a segment audit"))
     if skew > limits.timestamp_skew_s:
         yield Violation(
-            message=f"records are stamped up to {format_rough_time(skew)} away from when they were appended, "
-            f"more than {format_rough_time(limits.timestamp_skew_s)}",
+            message=f"records are stamped up to {format_span(skew)} away from when they were appended, "
+            f"more than {format_span(limits.timestamp_skew_s)}",
             hint="mend the clocks or the clients, or set message.timestamp.before.max.ms and .after.max.ms",
         )

@@ -1,6 +1,7 @@
 """P: rules of how topics are used: idle ones, slow recovery, idle consumers, reads across racks."""
 
-from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.effective import to_int
 from kafkakit.rules.rule import (
     NOTE,
@@ -43,7 +44,7 @@ def idle_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violat
     idle = known(topic.facts.idle_s, "the last writes of topics")
     if idle < IDLE_S or topic.name in cluster.derive(_topics_read):
         return
-    yield Violation(message=f"nothing was written for {format_rough_time(idle)}, and no active group reads the topic")
+    yield Violation(message=f"nothing was written for {format_span(idle)}, and no active group reads the topic")
 
 
 @topic_rule("KKP610", WARNING, STRICT, Needs.LIVE)
@@ -73,7 +74,7 @@ def slow_to_recover_replica(topic: LintTopic, cluster: LintCluster, limits: Limi
         partition = next(p.partition for p in facts if size in p.replica_bytes.values())
         yield Violation(
             message=f"partition {partition} holds {format_bytes(size)}: copying it at {format_rate(speed)} takes "
-            f"{format_rough_time(size / speed)}, longer than {format_rough_time(limits.recovery_s)}",
+            f"{format_span(size / speed)}, longer than {format_span(limits.recovery_s)}",
             hint="use more partitions, shorter retention or tiered storage",
         )
 

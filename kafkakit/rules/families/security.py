@@ -46,7 +46,7 @@ def plaintext_listener(broker: LintBroker, cluster: LintCluster, limits: Limits)
     plain = [x for x in listeners_of(broker.config.given()) if x.is_plain and not x.is_loopback]
     if plain:
         yield Violation(
-            message=f"{_names(plain)} {'carries' if len(plain) == 1 else 'carry'} records over the network in clear",
+            message=f"{_names(plain)} {'carries' if len(plain) == 1 else 'carry'} records over the network unencrypted",
             key="listeners",
             expected="SSL or SASL_SSL",
         )
@@ -73,7 +73,7 @@ def plaintext_inter_broker(broker: LintBroker, cluster: LintCluster, limits: Lim
     if protocol in ("PLAINTEXT", "SASL_PLAINTEXT"):
         named = config.declared("inter.broker.listener.name") is not None
         yield Violation(
-            message=f"brokers talk to each other by {protocol}: all records pass in clear between them",
+            message=f"brokers talk to each other by {protocol}: all records pass between them unencrypted",
             key="inter.broker.listener.name" if named else "security.inter.broker.protocol",
             expected="SSL or SASL_SSL",
         )

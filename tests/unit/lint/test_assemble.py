@@ -93,6 +93,23 @@ def test_strimzi_pools_have_the_configuration_of_their_cluster() -> None:
     assert cluster.topics[0].config.value("min.insync.replicas").source is Source.STATIC
 
 
+@pytest.mark.parametrize(
+    ("roles", "listeners"), [("broker", "R,T"), ("controller", "C"), ("controller, broker", "R,T,C")]
+)
+def test_strimzi_controllers_have_a_listener_of_their_own(roles: str, listeners: str) -> None:
+    names = {"C": "CONTROLPLANE-9090", "R": "REPLICATION-9091", "T": "TLS-9093"}
+    text = (
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaNodePool\n"
+        "metadata: {name: p, labels: {strimzi.io/cluster: prod}}\n"
+        f"spec: {{replicas: 3, roles: [{roles}]}}\n---\n"
+        "apiVersion: kafka.strimzi.io/v1beta2\nkind: Kafka\nmetadata: {name: prod}\n"
+        "spec: {kafka: {listeners: [{name: tls, port: 9093, type: internal, tls: true}]}}\n"
+    )
+    pool = cluster_of(a_yaml=text).brokers[0]
+    found = [item.partition("://")[0] for item in pool.config.items("listeners")]
+    assert found == [names[letter] for letter in listeners.split(",")]
+
+
 def test_a_snapshot_joins_the_files_of_the_only_cluster() -> None:
     snapshot = (
         '{"kafkakit":{"kind":"cluster-snapshot","schema":1},"cluster_id":"abc","taken_at":"2026-01-01T00:00:00Z",'

@@ -165,7 +165,7 @@ def test_the_worked_value_of_memory_maps() -> None:
     text = "brokers: [{id: 1, host: {max_map_count: 65530}}]\n"
     (found,) = findings("KKB502", f"{text}topics: [{{name: t, observed: {{partitions: [{parts}]}}}}]")
     assert found.severity is Severity.ERROR
-    assert found.message == ("48000 segments and the JVM need 97,000 memory maps, 148% of 65,530 (vm.max_map_count)")
+    assert found.message == ("48,000 segments and the JVM need 97,000 memory maps, 148% of 65,530 (vm.max_map_count)")
 
 
 CHANGE = """

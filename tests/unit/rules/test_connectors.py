@@ -48,7 +48,7 @@ STORE = {"offset_storage_topic": "offsets"}
         ("KKE001", connector(topic_prefix="p") | connector("b", topic_prefix="p"), 1),
         ("KKE002", connector(slot_name="debezium", publication_name="own"), 1),
         ("KKE002", connector(cls="io.debezium.connector.mysql.MySqlConnector"), 0),
-        ("KKE003", connector(slot_drop_on_stop="true") | cluster("cluster: a\nenv: dev"), 0),
+        ("KKE003", connector(slot_drop_on_stop="true") | cluster("kafkakit: cluster\nenv: dev"), 0),
         ("KKE003", connector(slot_drop_on_stop="TRUE"), 1),
         ("KKE004", connector(snapshot_mode="always"), 1),
         ("KKE005", connector(heartbeat_interval_ms="0"), 1),

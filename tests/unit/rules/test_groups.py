@@ -78,7 +78,7 @@ def test_the_target_version_counts() -> None:
 def test_the_message_names_topic_group_and_times() -> None:
     (found,) = findings("KKG702", WEEK + read("2592000000"))
     assert found.message == (
-        "offsets of an idle group are forgotten after 7d, but topic t, which group g reads, keeps data for 30d"
+        "offsets of an idle group are forgotten after 7 d, but topic t, which group g reads, keeps data for 30 d"
     )
     assert found.setting is not None
     assert found.setting.expected == "at least 43200"

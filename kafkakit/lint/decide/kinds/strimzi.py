@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from kafkakit.lint.decide.documents.tree import Document, Mapping, Node
 from kafkakit.lint.decide.kinds.kind import Kind, joined
-from kafkakit.lint.decide.kinds.strimzi_settings import operator_settings, pod_facts, storage_dirs
+from kafkakit.lint.decide.kinds.strimzi_settings import CONTROLLER_LISTENERS, operator_settings, pod_facts, storage_dirs
 from kafkakit.lint.decide.kinds.values import Reader, environment_of, owner_in
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
@@ -105,6 +105,7 @@ def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         place=place,
         cluster=_cluster(root),
         roles=roles,
+        controller_listeners=CONTROLLER_LISTENERS if "controller" in roles else "",
         static=static,
         host=pod_facts(spec),
         log_dirs=dirs,
