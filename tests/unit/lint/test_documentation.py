@@ -62,3 +62,11 @@ def test_the_configuration_of_the_page_is_read_and_names_only_rules_that_exist()
     assert config.problems == ()
     assert config.settings != LintSettings()
     assert json.dumps(sorted(config.severities()))
+
+
+def test_the_output_in_the_readme_is_real() -> None:
+    blocks = re.findall(r"```console\n\$ (kafkakit lint [^\n]*)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    home = Home(ROOT).at(ROOT / "tests/cases/lint/readme")
+    for command, text in blocks:
+        assert home.run(*shlex.split(command)[1:]).stdout == text
