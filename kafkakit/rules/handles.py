@@ -61,24 +61,40 @@ def segments_of(settings: SegmentSettings, partition: PartitionFacts | None = No
 
 
 def handles_by_broker(cluster: LintCluster) -> Mapping[int, HandleUse]:
-    """Segments of every broker whose replicas are known, by broker id, computed once; O(replicas)."""
+    """Segments of every broker by id, computed once, O(replicas); topics without known replicas are spread evenly."""
     return cluster.derive(_handles_by_broker)
 
 
 def _handles_by_broker(cluster: LintCluster) -> Mapping[int, HandleUse]:
-    segments: dict[int, int] = {b.id: 0 for b in cluster.data_brokers if b.id is not None}
+    segments: dict[int, float] = {b.id: 0.0 for b in cluster.data_brokers if b.id is not None}
     replicas = dict(segments)
     partial: set[int] = set()
+
+    def add(broker: int, number: int | None, copies: float = 1.0) -> None:
+        replicas[broker] = replicas.get(broker, 0.0) + copies
+        segments[broker] = segments.get(broker, 0.0) + (number or 1) * copies
+        if number is None:
+            partial.add(broker)
+
     for topic in cluster.topics:
         settings = settings_of(topic)
-        for partition in topic.partition_facts or ():
+        if topic.partition_facts is None:
+            copies = _mean_replicas_or_none(topic, cluster)
+            for broker in tuple(segments):
+                add(broker, settings.segment_limit() if copies else None, copies or 0.0)
+            continue
+        for partition in topic.partition_facts:
             number = segments_of(settings, partition)
             for broker in partition.replicas:
-                replicas[broker] = replicas.get(broker, 0) + 1
-                segments[broker] = segments.get(broker, 0) + (number or 1)
-                if number is None:
-                    partial.add(broker)
-    return {b: HandleUse(n, replicas[b], b not in partial) for b, n in segments.items()}
+                add(broker, number)
+    return {b: HandleUse(round(n), round(replicas[b]), b not in partial) for b, n in segments.items()}
+
+
+def _mean_replicas_or_none(topic: LintTopic, cluster: LintCluster) -> float | None:
+    try:
+        return mean_replicas(topic, cluster)
+    except InputMissing:
+        return None
 
 
 def mean_replicas(topic: LintTopic, cluster: LintCluster) -> float:

@@ -31,3 +31,11 @@ def verdict(code: str, text: str | Mapping[str, str], limits: Limits | None = No
     files = {EXAMPLE_FILE: text} if isinstance(text, str) else text
     found = outcome_of(files, rules=[rule_of(code)], limits=limits)
     return SKIPPED if found.skipped else len(found.checked)
+
+
+def marks(code: str, text: str, limits: Limits | None = None, target: str | None = None) -> str:
+    """The first letters of the severities of a rule's findings in a file, or `skipped`."""
+    found = outcome_of(
+        {EXAMPLE_FILE: text}, rules=[rule_of(code)], limits=limits, options=AssemblyOptions(target_version=target)
+    )
+    return SKIPPED if found.skipped else "".join(sorted(c.finding.severity.value[0].upper() for c in found.checked))

@@ -174,7 +174,8 @@ def broker_level_min_isr_with_elr(broker: LintBroker, cluster: LintCluster, limi
 
     Bad:
         version: "4.1"
-        brokers: [{id: 1, dynamic: {min.insync.replicas: "2"}}]
+        defaults: {min.insync.replicas: "2"}
+        brokers: [{id: 1, dynamic: {min.insync.replicas: "1"}}]
         observed: {features: {eligible.leader.replicas.version: 1}}
 
     Good:

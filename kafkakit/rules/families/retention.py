@@ -294,11 +294,12 @@ def slow_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
     if delay > 3_600_000 or beyond:
         topic.config.sure_number("file.delete.delay.ms")
         longer = "the retention" if beyond else "an hour"
+        wanted = str(min(settings.retention_ms, 60_000) if settings.deletes and settings.retention_ms > 0 else 60_000)
         yield Violation(
             message=f"files of deleted segments stay for {format_span(delay / 1000)}, longer than {longer}",
             key="file.delete.delay.ms",
-            expected="60000",
-            edits=(Edit("file.delete.delay.ms", "60000"),),
+            expected=wanted,
+            edits=(Edit("file.delete.delay.ms", wanted),),
         )
 
 

@@ -278,14 +278,22 @@ def segment_churn(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vio
 
 
 def _slower_rolls(settings: SegmentSettings, rate: float | None) -> tuple[Edit, ...]:
-    edits = []
+    """What makes segments last ten minutes; nothing where the greatest segment does not."""
+    changed: dict[str, int] = {}
     if settings.roll_ms < SHORTEST_SENSIBLE_ROLL_MS:
-        key = "segment.ms" if settings.segment_ms < SHORTEST_SENSIBLE_ROLL_MS else "max.compaction.lag.ms"
-        edits.append(Edit(key, str(SHORTEST_SENSIBLE_ROLL_MS)))
+        if settings.segment_ms < SHORTEST_SENSIBLE_ROLL_MS:
+            changed["segment.ms"] = SHORTEST_SENSIBLE_ROLL_MS
+        if settings.compacts and settings.max_compaction_lag_ms < SHORTEST_SENSIBLE_ROLL_MS:
+            changed["max.compaction.lag.ms"] = SHORTEST_SENSIBLE_ROLL_MS
     needed = round((rate or 0) * SHORTEST_SENSIBLE_ROLL_MS / 1000) + 1
-    if needed > settings.segment_bytes and fits_int(needed):
-        edits.append(Edit("segment.bytes", str(needed)))
-    return tuple(edits)
+    if needed > settings.segment_bytes:
+        changed["segment.bytes"] = needed
+    index = time_index_bytes(needed, settings.index_interval_bytes)
+    if rate and index > settings.index_bytes:
+        changed["segment.index.bytes"] = index
+    if not all(map(fits_int, (changed.get("segment.bytes", 0), changed.get("segment.index.bytes", 0)))):
+        return ()
+    return tuple(Edit(key, str(value)) for key, value in changed.items())
 
 
 @broker_rule("KKR214", NOTE, STRICT, Needs.LIVE, Needs.HOST)
