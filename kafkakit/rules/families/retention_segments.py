@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
@@ -265,16 +266,29 @@ def segment_churn(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vio
         )
     elif number > MAX_SEGMENTS_OF_PARTITION:
         topic.config.sure_number("segment.ms")
-        edits: tuple[Edit, ...] = ()
-        if not measured and not rates and settings.deletes_by_time:
-            window = settings.retention_ms + settings.check_interval_ms
-            edits = (Edit("segment.ms", str(-(-window // (MAX_SEGMENTS_OF_PARTITION - 2)) + settings.jitter_ms)),)
         yield Violation(
             message=f"a partition {'has' if measured else 'may have'} {counted(number, 'segment')}",
             key="segment.ms",
             subject="number",
-            edits=edits,
+            edits=() if measured or rates else _fewer_segments(settings),
         )
+
+
+def _fewer_segments(settings: SegmentSettings) -> tuple[Edit, ...]:
+    """What keeps a partition within a thousand segments; nothing where one setting of each kind does not."""
+    most = MAX_SEGMENTS_OF_PARTITION - 2
+    changed: dict[str, int] = {}
+    if settings.deletes_by_time:
+        roll = -(-(settings.retention_ms + settings.check_interval_ms) // most) + settings.jitter_ms
+        changed["segment_ms"] = max(roll, settings.segment_ms)
+    if settings.deletes_by_size:
+        changed["segment_bytes"] = max(-(-settings.retention_bytes // most), settings.segment_bytes)
+    after = replace(settings, **changed)  # type: ignore[arg-type]  # both are whole numbers
+    if (after.segment_limit() or 0) > MAX_SEGMENTS_OF_PARTITION or not fits_int(after.segment_bytes):
+        return ()
+    edits = {"segment.ms": after.segment_ms, "segment.bytes": after.segment_bytes}
+    before = {"segment.ms": settings.segment_ms, "segment.bytes": settings.segment_bytes}
+    return tuple(Edit(key, str(value)) for key, value in edits.items() if value != before[key])
 
 
 def _slower_rolls(settings: SegmentSettings, rate: float | None) -> tuple[Edit, ...]:
