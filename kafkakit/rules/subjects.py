@@ -146,6 +146,10 @@ class LintTopic:
     facts: TopicFacts = NO_FACTS
     labels: frozenset[str] = frozenset()
     current: Mapping[str, str] | None = None
+    is_declared: bool = True
+    """False for a topic that only a cluster or a snapshot of it shows."""
+    undeclared: frozenset[str] = frozenset()
+    """Overrides of a declared topic that only the cluster has."""
     place: Place | None = None
     owner: str | None = None
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)

@@ -61,6 +61,7 @@ def live_pieces(
                 partitions=len(topic.partitions),
                 replication_factor=seen_replication(topic),
                 partition_facts=seen_partitions(topic),
+                is_declared=False,
             )
             for topic in snapshot.topics
         ),

@@ -218,7 +218,7 @@ def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
     topics = [_topic(piece, targets.pop(piece.name, {}), broker, inherited) for piece in found.values()]
     unseen = replace(broker, is_known=False)
     for name, wanted in targets.items():
-        piece = TopicPiece(name=name, place=min(a.place for a in wanted.values()))
+        piece = TopicPiece(name=name, place=min(a.place for a in wanted.values()), is_declared=False)
         topics.append(_topic(piece, wanted, unseen, {}))
     return tuple(topics)
 
@@ -242,6 +242,8 @@ def _topic(
         facts=piece.facts,
         labels=piece.labels,
         current=piece.current,
+        is_declared=piece.is_declared,
+        undeclared=piece.undeclared,
         place=piece.place,
         owner=piece.owner,
     )
@@ -264,7 +266,7 @@ def _merge_topic(first: TopicPiece, second: TopicPiece) -> TopicPiece:
     Where both set a key to different values, the one from a snapshot or a live cluster is the current value.
     """
     declared, seen = (second, first) if first.partition_facts and not second.partition_facts else (first, second)
-    current = declared.current
+    current = _first((declared.current, seen.current))
     if current is None and seen.partition_facts is not None and declared.partition_facts is None:
         current = {key: value.text for key, value in seen.configs.items()}
     return replace(
@@ -278,7 +280,16 @@ def _merge_topic(first: TopicPiece, second: TopicPiece) -> TopicPiece:
         owner=declared.owner or seen.owner,
         ignored={**seen.ignored, **declared.ignored},
         current=current,
+        is_declared=declared.is_declared or seen.is_declared,
+        undeclared=frozenset(seen.configs.keys() | declared.configs.keys()) - _own_keys(seen) - _own_keys(declared)
+        if declared.is_declared or seen.is_declared
+        else frozenset(),
     )
+
+
+def _own_keys(piece: TopicPiece) -> frozenset[str]:
+    """The keys that files declare."""
+    return frozenset(piece.configs.keys() - piece.undeclared) if piece.is_declared else frozenset()
 
 
 def _merge_facts(first: TopicFacts, second: TopicFacts) -> TopicFacts:

@@ -41,6 +41,10 @@ class TopicPiece:
     ignored: Mapping[str, str] = field(default_factory=dict)
     current: Mapping[str, str] | None = None
     """The values that the cluster has now, where the file is a change to make."""
+    is_declared: bool = True
+    """False for a topic that a snapshot or a live cluster shows."""
+    undeclared: frozenset[str] = frozenset()
+    """Keys of `configs` that only the cluster has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,8 @@ def baseline_drift(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
         observed: {live: true}
     """
     del limits
-    if topic.place is None:
-        return  # not declared: KKX006
+    if not topic.is_declared:
+        return  # KKX006
     if not cluster.is_live:
         raise InputMissing(LIVE)
     if topic.current is not None:
@@ -88,8 +88,8 @@ def stale_dynamic_override(cluster: LintCluster, limits: Limits) -> Violations:
             continue
         found = True
         for key, age in sorted(ages.items()):
-            declared = topic.config.overrides.get(key)
-            if age > DAY_S * limits.stale_override_days and (declared is None or declared.place is None):
+            is_own = topic.is_declared and key in topic.config.overrides and key not in topic.undeclared
+            if age > DAY_S * limits.stale_override_days and not is_own:
                 yield _stale(topic, key, age, (topic.current or {}).get(key))
     for broker in cluster.brokers:
         if broker.override_age_s is None:
@@ -122,15 +122,15 @@ def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violatio
     del limits
     if not cluster.is_live:
         raise InputMissing(LIVE)
-    declared = any(t.place is not None for t in cluster.topics)
+    declared = any(t.is_declared for t in cluster.topics)
     for topic in cluster.topics:
-        if topic.place is not None and topic.partition_facts is None:
+        if topic.is_declared and topic.partition_facts is None:
             yield Violation(
                 message="the topic is declared, but not in the cluster",
                 about=topic,
                 subject="missing",
             )
-    unmanaged = [t for t in cluster.topics if t.place is None and not t.is_internal] if declared else []
+    unmanaged = [t for t in cluster.topics if not t.is_declared and not t.is_internal] if declared else []
     for topic in unmanaged:
         yield Violation(
             message="the topic is in the cluster, but in no file",
@@ -142,7 +142,7 @@ def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violatio
 
 def _key_drift(topic: LintTopic, live: Mapping[str, str]) -> Iterator[Violation]:
     for key, declared in topic.config.overrides.items():
-        if declared.place is None:
+        if key in topic.undeclared:
             yield Violation(
                 message=f"{key} is {declared.text} in the cluster, but not in the file",
                 key=key,

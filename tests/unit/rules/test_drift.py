@@ -1,5 +1,6 @@
 """Rules of drift at their boundaries, and the trend of disks."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -139,7 +140,7 @@ def test_kinds_of_partitions() -> None:
 
 def test_topics_in_no_file_are_noted_where_files_declare_some() -> None:
     (cluster,) = estate_of({"a.yaml": LIVE + "topics: [{name: t, observed: {partitions: [{partition: 0}]}}]"}).clusters
-    extra = LintTopic(name="extra", config=cluster.topics[0].config)
+    extra = LintTopic(name="extra", config=cluster.topics[0].config, is_declared=False)
     own = replace(extra, name="__consumer_offsets")
     rule = rule_of("KKX006")
     both = replace(cluster, topics=(*cluster.topics, extra, own))
@@ -149,11 +150,48 @@ def test_topics_in_no_file_are_noted_where_files_declare_some() -> None:
     assert not check_estate(Estate(clusters=(alone,)), [rule], Limits()).checked
 
 
+SNAPSHOT = json.dumps(
+    {
+        "kafkakit": {"kind": "cluster-snapshot", "schema": 1},
+        "cluster_id": "abc",
+        "taken_at": "2026-01-01T00:00:00Z",
+        "source": "test",
+        "brokers": [{"id": 1}],
+        "topics": [
+            {
+                "name": "t",
+                "partitions": [{"partition": 0, "replicas": [1]}],
+                "configs": {"retention.ms": "9", "segment.ms": "8"},
+            },
+            {"name": "extra", "partitions": [{"partition": 0, "replicas": [1]}]},
+        ],
+    }
+)
+
+
+def test_files_are_compared_with_a_snapshot() -> None:
+    topics = "[{name: t, partitions: 1, config: {retention.ms: 5}}, {name: gone, partitions: 1}]"
+    files = {"snapshot.json": SNAPSHOT, "a.yaml": f"cluster: c\ntopics: {topics}\n"}
+    assert [f.message for f in findings("KKX001", files)] == [
+        "segment.ms is 8 in the cluster, but not in the file",
+        "retention.ms is 5 in the file and 9 in the cluster; applying the file is unsafe: records are deleted",
+    ]
+    assert sorted((f.where, f.severity) for f in findings("KKX006", files)) == [
+        ("topic extra of c", Severity.NOTE),
+        ("topic gone of c", Severity.WARNING),
+    ]
+    second = files | {"b.yaml": "cluster: c\ntopics: [{name: t, config: {segment.ms: 8}}]\n"}
+    for order in (second, dict(reversed(second.items()))):
+        assert len(findings("KKX001", order)) == 1
+    alone = {"snapshot.json": SNAPSHOT}
+    assert verdict("KKX001", alone) == verdict("KKX006", alone) == 0
+
+
 @pytest.mark.parametrize(("days", "expected"), [(30, 0), (31, 1)])
 def test_overrides_are_stale_after_30_days(days: int, expected: int) -> None:
     config = TopicConfig({"retention.ms": Declared("1", Source.TOPIC)}, BrokerConfig(config_table("4.3")))
     facts = TopicFacts(override_age_s={"retention.ms": days * 86_400.0})
-    topic = LintTopic(name="t", config=config, facts=facts)
+    topic = LintTopic(name="t", config=config, facts=facts, is_declared=False)
     cluster = LintCluster(name="", table=config_table("4.3"), topics=(topic,))
     found = check_estate(Estate(clusters=(cluster,)), [rule_of("KKX004")], Limits())
     assert len(found.checked) == expected

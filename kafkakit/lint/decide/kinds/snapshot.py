@@ -73,6 +73,7 @@ def _topics(snapshot: "ClusterSnapshot", document: Document) -> Iterator[TopicPi
             partitions=len(topic.partitions) or None,
             replication_factor=seen_replication(topic),
             partition_facts=seen_partitions(topic),
+            is_declared=False,
         )
 
 
