@@ -111,14 +111,19 @@ def config_table(minor: str) -> ConfigTable:
 
 
 def minor_of(version: str) -> str:
-    """The table to use for a version: its own minor, else the nearest older one, else the oldest.
+    """The table to use for a version, as `minor_or_none`; raises `UsageError` for a text that is no version."""
+    minor = minor_or_none(version)
+    if minor is None:
+        raise UsageError(f"{version!r:.40} is not a Kafka version", hint="give it like 3.9, 4.0.1 or 4.3")
+    return minor
 
-    Raises `UsageError` for a text that is no version.
-    """
+
+def minor_or_none(version: str) -> str | None:
+    """The table to use for a version: its own minor, else the nearest older one, else the oldest; None for others."""
     first, _, _ = version.strip().partition(" ")  # a client may only know "4.3 or later"
     parts = first.removeprefix("v").split("-")[0].split(".")
-    if len(parts) < 2 or not all(part.isdigit() and len(part) < 4 for part in parts[:2]):
-        raise UsageError(f"{version!r:.40} is not a Kafka version", hint="give it like 3.9, 4.0.1 or 4.3")
+    if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
+        return None
     wanted = (int(parts[0]), int(parts[1]))
     older = [m for m in MINORS if minor_key(m) <= wanted]
     return older[-1] if older else MINORS[0]

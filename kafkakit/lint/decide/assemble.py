@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
-from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_of
+from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_of, minor_or_none
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
 from kafkakit.rules.subjects import NO_FACTS, Estate, LintBroker, LintCluster, LintTopic, PartitionFacts, TopicFacts
 
@@ -87,10 +87,9 @@ def _names(files: Sequence[Pieces]) -> list[str]:
 
 def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     given = parts.clusters
-    version = (
-        _first(c.version for c in given) or _first(b.version for b in parts.brokers) or options.kafka_version or NEWEST
-    )
-    table = config_table(minor_of(version))
+    stated = [*(c.version for c in given), *(b.version for b in parts.brokers)]
+    minor = _first(minor_or_none(version) for version in stated if version is not None)
+    table = config_table(minor or minor_of(options.kafka_version or NEWEST))
     target = options.target_version or _first(c.target_version for c in given)
     defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
     brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted
-from kafkakit.rules.config_defs import MINORS, minor_of
+from kafkakit.rules.config_defs import MINORS, minor_or_none
 from kafkakit.rules.effective import InputMissing, Source, TopicConfig
 from kafkakit.rules.rule import (
     CORE,
@@ -208,7 +208,7 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
                 subject=cluster.name,
             )
     for cluster in estate.clusters:
-        versions = sorted({minor_of(b.version) for b in cluster.brokers if b.version is not None})
+        versions = sorted(filter(None, {minor_or_none(b.version) for b in cluster.brokers if b.version is not None}))
         if len(versions) < 2:
             continue
         days = known(cluster.versions_differ_days, "since when versions differ")
