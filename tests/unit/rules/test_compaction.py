@@ -5,12 +5,13 @@ import pytest
 from kafkakit.rules.rule import Limits
 from tests.rigs.rule_cases import SKIPPED, findings, marks
 
+KNOWN = 'config: {num.io.threads: "8"}\n'
 DAY = 86_400_000
 COMPACT = "cleanup.policy: compact"
 TIERED = 'remote.storage.enable: "true"'
 
 
-def topic(config: str, more: str = "", head: str = "config: {}\n", name: str = "t") -> str:
+def topic(config: str, more: str = "", head: str = KNOWN, name: str = "t") -> str:
     return f"{head}topics: [{{name: {name}, config: {{{config}}}{more}}}]"
 
 

@@ -5,6 +5,7 @@ import pytest
 from kafkakit.rules.rule import Limits
 from tests.rigs.rule_cases import SKIPPED, findings, marks
 
+KNOWN = 'config: {num.io.threads: "8"}\n'
 THREE = "brokers: [{id: 1}, {id: 2}, {id: 3}]\n"
 
 
@@ -46,7 +47,7 @@ CASES = [
     ("KKD103", topic(2, 1), ""),
     ("KKD103", topic(3, 2), ""),
     ("KKD103", topic(3, 1, more="labels: [loss_tolerant]"), ""),
-    ("KKD103", topic(3, head="config: {}\n"), "W"),
+    ("KKD103", topic(3, head=KNOWN), "W"),
     ("KKD104", topic(1), "E"),
     ("KKD104", topic(2), ""),
     ("KKD104", topic(1, head="env: dev\n"), ""),
@@ -60,10 +61,10 @@ CASES = [
     ("KKD106", broker('unclean.leader.election.enable: "false"'), ""),
     ("KKD106", broker('unclean.leader.election.enable: "true"', "labels: [loss_tolerant]\n"), ""),
     ("KKD106", "config: {unclean.leader.election.enable: 'TRUE'}\n" + THREE, "E"),
-    ("KKD106", "config: {}\ntopics: [{name: t, config: {unclean.leader.election.enable: 'true'}}]", "E"),
+    ("KKD106", KNOWN + "topics: [{name: t, config: {unclean.leader.election.enable: 'true'}}]", "E"),
     ("KKD106", "topics: [{name: t, partitions: 1}]", SKIPPED),
-    ("KKD107", "config: {}\ntopics: [{name: t, config: {unclean.leader.election.enable: 'true'}}]", "W"),
-    ("KKD107", "config: {}\ntopics: [{name: t, config: {unclean.leader.election.enable: 'false'}}]", ""),
+    ("KKD107", KNOWN + "topics: [{name: t, config: {unclean.leader.election.enable: 'true'}}]", "W"),
+    ("KKD107", KNOWN + "topics: [{name: t, config: {unclean.leader.election.enable: 'false'}}]", ""),
     (
         "KKD107",
         "config: {unclean.leader.election.enable: 'true'}\n"
@@ -71,10 +72,10 @@ CASES = [
         "W",
     ),
     ("KKD107", "topics: [{name: t, config: {unclean.leader.election.enable: 'false'}}]", SKIPPED),
-    ("KKD108", 'version: "4.2"\nconfig: {}\n' + THREE, "W"),
+    ("KKD108", 'version: "4.2"\n' + KNOWN + THREE, "W"),
     ("KKD108", 'version: "4.2"\nconfig: {default.replication.factor: "2"}\n' + THREE, ""),
-    ("KKD108", 'version: "4.2"\nconfig: {}\nbroker_count: 1\nbrokers: [{id: 1}]', ""),
-    ("KKD108", 'version: "4.3"\nconfig: {}\n' + THREE, SKIPPED),
+    ("KKD108", 'version: "4.2"\n' + KNOWN + "broker_count: 1\nbrokers: [{id: 1}]", ""),
+    ("KKD108", 'version: "4.3"\n' + KNOWN + THREE, SKIPPED),
     ("KKD108", 'version: "4.3"\nconfig: {default.replication.factor: "1"}\n' + THREE, "W"),
     (
         "KKD108",

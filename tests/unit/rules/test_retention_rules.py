@@ -6,15 +6,16 @@ from kafkakit.rules.rule import Limits
 from tests.rigs.lint_examples import outcome_of
 from tests.rigs.rule_cases import SKIPPED, findings, marks, rule_of
 
+KNOWN = 'config: {num.io.threads: "8"}\n'
 DAY = 86_400_000
 STRICT = Limits(strict=True)
 
 
-def topic(config: str, head: str = "config: {}\n", more: str = "") -> str:
+def topic(config: str, head: str = KNOWN, more: str = "") -> str:
     return f"{head}topics: [{{name: t, config: {{{config}}}{more}}}]"
 
 
-def loaded(config: str, *rates: float, head: str = "config: {}\n", segments: int | None = None) -> str:
+def loaded(config: str, *rates: float, head: str = KNOWN, segments: int | None = None) -> str:
     counted = "" if segments is None else f", segments: {segments}"
     listed = ", ".join(f"{{partition: {n}, replicas: [1], bytes_s: {rate}{counted}}}" for n, rate in enumerate(rates))
     return topic(config, head, f", observed: {{partitions: [{listed}]}}")
@@ -132,8 +133,8 @@ CASES = [
     ("KKR217", topic('retention.ms: "1199999"', head=broker("")), "W"),
     ("KKR217", broker("log.retention.minutes: '10'"), "W"),
     ("KKR217", broker("log.retention.minutes: '20'"), ""),
-    ("KKR218", topic("", head='version: "3.9"\nconfig: {}\n'), "W"),
-    ("KKR218", topic("", head='version: "4.0"\nconfig: {}\n'), ""),
+    ("KKR218", topic("", head='version: "3.9"\n' + KNOWN), "W"),
+    ("KKR218", topic("", head='version: "4.0"\n' + KNOWN), ""),
     ("KKR218", topic('message.timestamp.after.max.ms: "60480000"'), ""),
     ("KKR218", topic('message.timestamp.after.max.ms: "60480001"'), "W"),
     ("KKR218", topic('message.timestamp.after.max.ms: "60480001", message.timestamp.type: LogAppendTime'), ""),
@@ -228,7 +229,7 @@ def test_an_inherited_setting_is_reported_at_the_topic() -> None:
 
 
 def test_topics_that_inherit_a_default_share_one_finding() -> None:
-    head = 'version: "3.9"\nconfig: {}\n'
+    head = 'version: "3.9"\n' + KNOWN
     many = head + "topics: [{name: a}, {name: b}, {name: c, config: {message.timestamp.after.max.ms: '1'}}]"
     (found,) = findings("KKR218", many)
     assert "(2 topics, by default)" in found.message
