@@ -12,6 +12,8 @@ from kafkakit.rules.rule import (
     ERROR,
     STRICT,
     WARNING,
+    Edit,
+    Fix,
     Limits,
     Needs,
     Violation,
@@ -124,7 +126,7 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
         )
 
 
-@estate_rule("KKX005", WARNING, CORE, Needs.LIVE)
+@estate_rule("KKX005", WARNING, CORE, Needs.LIVE, fix=Fix.UNSAFE)
 def mirror_pair_divergence(estate: Estate, limits: Limits) -> Violations:
     """A topic has other settings on a mirror than on the cluster that it mirrors.
 
@@ -242,6 +244,7 @@ def _pair_divergence(source: LintCluster, mirror: LintCluster, allowed: frozense
                     expected=ours.text,
                     where=mirror.within(copy.where),
                     about=copy,
+                    edits=(Edit(key, ours.text),),
                 )
     first, second = TopicConfig({}, source.reference_broker()), TopicConfig({}, mirror.reference_broker())
     if not (first.broker.is_known and second.broker.is_known):

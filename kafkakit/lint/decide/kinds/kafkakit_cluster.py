@@ -39,9 +39,12 @@ def is_kafkakit_cluster(root: Node) -> bool:
     if not all(_has_items(root.get(key), known) for key, known in lists.items() if key in keys):
         return False
     maps = [root.mapping(key) for key in ("config", "defaults") if key in keys]
-    if not all(part is not None and any("." in key for key in part.entries) for part in maps):
+    if None in maps:
         return False
-    return bool(maps) or not keys.isdisjoint((*lists, "broker_count", "rack_count", "observed"))
+    filled = [part.entries for part in maps if part is not None and part.entries]
+    if not all(any("." in key for key in entries) for entries in filled):
+        return False
+    return bool(filled) or not keys.isdisjoint((*lists, "broker_count", "rack_count", "observed"))
 
 
 def _has_items(node: Node | None, known: tuple[str, ...]) -> bool:
