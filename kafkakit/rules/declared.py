@@ -1,8 +1,8 @@
 """The values that are set at one topic or broker, each reported once although many brokers may share a file."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kafkakit.core.findings import Severity
 from kafkakit.rules.config_defs import ConfigDef, ConfigTable, Scope, config_table
@@ -11,7 +11,6 @@ from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.secrets import is_secret_key
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 
-T = TypeVar("T")
 DYNAMIC = (Source.DYNAMIC_BROKER, Source.DYNAMIC_DEFAULT)
 _LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
 # What a SASL listener's keys end with after the mechanism (`listener.name.x.plain.sasl.jaas.config`).
@@ -96,29 +95,12 @@ def base_key(key: str) -> str:
     return next((k for k in _MECHANISM_KEYS if matched[1].endswith(k)), matched[1])
 
 
-def set_values(
-    subject: LintTopic | LintBroker, cluster: LintCluster, test: Callable[[Scope, str, str, str], T | None]
-) -> Iterator[tuple[SetValue, T]]:
-    """The values that are set at a topic or broker for which `test(scope, version, key, text)` is not None.
+def own_values(subject: LintBroker, cluster: LintCluster) -> Iterator[tuple[str, Declared]]:
+    """Every value that is set at a broker, with its key.
 
-    Tests are cached, for the same few values are set at thousands of topics. Values that a broker shares with the
-    first one of the cluster, from one place of a file or as the dynamic default, come with the first one only.
+    Values that it shares with the first broker of the cluster, from one place of a file or as the dynamic default,
+    come with the first one only.
     """
-    table = table_of(subject)
-    if isinstance(subject, LintTopic):
-        for key, declared in subject.config.overrides.items():
-            result = test(Scope.TOPIC, table.version, key, declared.text)
-            if result is not None:
-                yield SetValue(key, key, declared, table.topic.get(key)), result
-        return
-    for key, declared in _own_values(subject, cluster):
-        result = test(Scope.BROKER, table.version, key, declared.text)
-        if result is not None:
-            base = base_key(key)
-            yield SetValue(key, base, declared, table.broker.get(base)), result
-
-
-def _own_values(subject: LintBroker, cluster: LintCluster) -> Iterator[tuple[str, Declared]]:
     first = cluster.brokers[0] if cluster.brokers else subject
     config, shared = subject.config, first.config
     if subject is first:

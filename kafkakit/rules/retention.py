@@ -141,7 +141,7 @@ def index_capacity_bytes(index_bytes: int, interval_bytes: int, batch_bytes: int
 
 def time_index_bytes(segment_bytes: int, interval_bytes: int) -> int:
     """The smallest `segment.index.bytes` with which a segment of the smallest batches reaches its size."""
-    return TIME_ENTRY_BYTES * (-(-segment_bytes // (interval_bytes + 1)) + 1)
+    return TIME_ENTRY_BYTES * (-(-segment_bytes // (max(interval_bytes, 0) + 1)) + 1)
 
 
 def better_segment_ms(settings: SegmentSettings, tolerance: float) -> int | None:

@@ -233,6 +233,8 @@ class LintCluster:
     """Since when the brokers have run different versions."""
     peers: Mapping[str, tuple[str, ...]] | None = None
     """Values of the clusters of the same label, by key."""
+    judged: dict[int, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """Cache of verdicts on the values of topics and brokers (`rules/judging.py`)."""
     place: Place | None = None
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
+from kafkakit.rules.secrets import is_reference
 
 _TRIMMED = "".join(map(chr, range(33)))
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -22,6 +23,7 @@ _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _VOTER = re.compile(r"[+-]?\d+@[^@]+:\d+")
 _ADDRESS = re.compile(r"(?:.*://)?\[?[0-9a-zA-Z\-%._:]*\]?:\d+")
+_MARKS = frozenset("${%[")
 _REFERENCE = re.compile(r"\$\{[^}]*?:[^}]*?\}")
 _BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
 _NUMBERS = {
@@ -70,8 +72,11 @@ def range_problem(definition: ConfigDef, text: str) -> str | None:
 
 
 def is_unresolved(definition: ConfigDef, text: str) -> bool:
-    """True for a broker value that a config provider fills in (`${file:...}`), of which nothing is known."""
-    return definition.scope is Scope.BROKER and "${" in text and _REFERENCE.search(text) is not None
+    """True for a value that a config provider or a template fills in, so that nothing is known of it."""
+    if not _MARKS & set(text):
+        return False
+    provided = definition.scope is Scope.BROKER and _REFERENCE.search(text) is not None
+    return provided or is_reference(text)
 
 
 def parsed(kind: ValueType, text: str) -> Parsed:

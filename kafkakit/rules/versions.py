@@ -72,6 +72,7 @@ class DefaultChange(NamedTuple):
     since: str
 
 
+@cache
 def removed_in(scope: Scope, key: str, minor: str) -> str | None:
     """The version up to `minor` that no longer has a key which an older one had, or None."""
     if scope is Scope.BROKER and key in _REMOVED_EARLIER:
@@ -145,5 +146,10 @@ def _default_changes(running: str, target: str) -> Iterator[DefaultChange]:
             continue
         if (before.default or "") == (definition.default or ""):
             continue
-        since = next(m for m in between if (d := config_table(m).broker.get(key)) and d.default == definition.default)
+        since = next((m for m in between if _default(m, key) == definition.default), target)
         yield DefaultChange(key, before.default or "", definition.default or "", since)
+
+
+def _default(minor: str, key: str) -> str | None:
+    definition = config_table(minor).broker.get(key)
+    return definition.default if definition is not None else None

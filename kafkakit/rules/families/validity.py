@@ -1,13 +1,11 @@
 """V: rules of single keys and values: what brokers refuse, ignore or read otherwise than it was meant."""
 
-from functools import lru_cache
-from typing import NamedTuple
-
-from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.rules.broker_checks import CHECKED, broker_problem
-from kafkakit.rules.config_defs import Scope, ValueType
-from kafkakit.rules.declared import SetValue, base_key, definition_of, set_values
-from kafkakit.rules.effective import to_int
+from kafkakit.core.findings import shown
+from kafkakit.rules.broker_checks import broker_problem
+from kafkakit.rules.config_defs import Scope
+from kafkakit.rules.declared import SetValue
+from kafkakit.rules.effective import Declared, TopicConfig
+from kafkakit.rules.judging import judged
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -23,13 +21,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted, duplicates, parsed, range_problem, type_problem
-from kafkakit.rules.versions import added_in, is_plugin_key, is_zookeeper_key, nearest_key, removed_in
-
-SECONDS_A_DAY = 86_400
-MAX_DAYS = 90
-SMALL_BYTES = 10_000
-MEBIBYTE = 2**20
+from kafkakit.rules.values import accepted, duplicates, parsed
 
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)
@@ -52,7 +44,10 @@ def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, li
           - {name: orders, config: {retention.ms: "86400000"}}
     """
     del limits
-    for value, unknown in set_values(subject, cluster, _unknown):
+    for value, verdict in judged(subject, cluster):
+        unknown = verdict.unknown
+        if unknown is None:
+            continue
         is_topic = isinstance(subject, LintTopic)
         effect = "brokers refuse it" if is_topic else "brokers only log it and go on without it"
         meant = f"; {unknown.nearest} was probably meant" if unknown.nearest is not None else ""
@@ -64,26 +59,6 @@ def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, li
             expected=unknown.nearest,
             edits=renamed,
         )
-
-
-class _Unknown(NamedTuple):
-    what: str
-    nearest: str | None
-
-
-@lru_cache(2**14)
-def _unknown(scope: Scope, minor: str, key: str, text: str) -> _Unknown | None:
-    del text
-    base = key if scope is Scope.TOPIC else base_key(key)
-    if definition_of(scope, minor, key) is not None or removed_in(scope, base, minor) is not None:
-        return None
-    if scope is Scope.BROKER and (is_plugin_key(base) or is_zookeeper_key(base)):
-        return None
-    later = added_in(scope, base)
-    what = f"{scope.value} configuration of Kafka {minor}"
-    if later is not None:
-        return _Unknown(f"{what}, but of {later}", None)
-    return _Unknown(what, nearest_key(scope, base, minor))
 
 
 @config_rule("KKV002", ERROR, CORE)
@@ -103,15 +78,9 @@ def wrong_type(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Li
           - {name: orders, config: {retention.ms: "604800000"}}
     """
     del limits
-    for value, problem in set_values(subject, cluster, _wrong_type):
-        if not value.is_ignored:
-            yield value.violation(f"{value.key}{value.shown} is {problem}: {_effect(value)}", refused=True)
-
-
-@lru_cache(2**16)
-def _wrong_type(scope: Scope, minor: str, key: str, text: str) -> str | None:
-    definition = definition_of(scope, minor, key)
-    return None if definition is None else type_problem(definition, text)
+    for value, verdict in judged(subject, cluster):
+        if verdict.wrong_type is not None and not value.is_ignored:
+            yield value.violation(f"{value.key}{value.shown} is {verdict.wrong_type}: {_effect(value)}", refused=True)
 
 
 @config_rule("KKV003", ERROR, CORE)
@@ -133,29 +102,15 @@ def out_of_range(subject: LintTopic | LintBroker, cluster: LintCluster, limits: 
           - {name: orders, config: {segment.bytes: "104857600"}}
     """
     del limits
-    for value, problem in set_values(subject, cluster, _out_of_range):
-        if value.is_ignored:
-            continue
-        expected = accepted(value.definition) if value.definition is not None else ""
-        yield value.violation(
-            f"{value.key}{value.shown} {problem}: {_effect(value)}", refused=True, expected=expected or None
-        )
-    if isinstance(subject, LintBroker):
-        for value, _ in set_values(subject, cluster, _has_cross_check):
-            further = broker_problem(subject, value)
-            if further is not None:
-                yield value.violation(f"{value.key}{value.shown} {further}: {_effect(value)}", refused=True)
-
-
-@lru_cache(2**16)
-def _out_of_range(scope: Scope, minor: str, key: str, text: str) -> str | None:
-    definition = definition_of(scope, minor, key)
-    return None if definition is None else range_problem(definition, text)
-
-
-def _has_cross_check(scope: Scope, minor: str, key: str, text: str) -> bool | None:
-    del scope, minor, text
-    return True if base_key(key) in CHECKED else None
+    for value, verdict in judged(subject, cluster):
+        problem = verdict.out_of_range
+        if problem is None and verdict.is_broker_checked and isinstance(subject, LintBroker):
+            problem = broker_problem(subject, value)
+        if problem is not None and not value.is_ignored:
+            expected = accepted(value.definition) if value.definition is not None else ""
+            yield value.violation(
+                f"{value.key}{value.shown} {problem}: {_effect(value)}", refused=True, expected=expected or None
+            )
 
 
 @config_rule("KKV012", WARNING, STRICT, fix=Fix.SAFE)
@@ -175,7 +130,10 @@ def duplicate_list_item(subject: LintTopic | LintBroker, cluster: LintCluster, l
           - {name: orders, config: {cleanup.policy: "compact,delete"}}
     """
     del limits
-    for value, items in set_values(subject, cluster, _repeated):
+    for value, verdict in judged(subject, cluster):
+        items = verdict.repeated
+        if not items:
+            continue
         once = ",".join(dict.fromkeys(items))
         checked = value.definition is not None and "no-duplicates" in value.definition.rules
         refused = checked and value.is_dynamic
@@ -187,17 +145,6 @@ def duplicate_list_item(subject: LintTopic | LintBroker, cluster: LintCluster, l
             expected=once,
             edits=(Edit(value.key, once, is_safe=True),),
         )
-
-
-@lru_cache(2**14)
-def _repeated(scope: Scope, minor: str, key: str, text: str) -> tuple[str, ...] | None:
-    if "," not in text:
-        return None
-    definition = definition_of(scope, minor, key)
-    if definition is None or definition.type is not ValueType.LIST:
-        return None
-    items = parsed(ValueType.LIST, text).value
-    return items if isinstance(items, tuple) and duplicates(items) else None
 
 
 @config_rule("KKV013", WARNING, CORE, fix=Fix.UNSAFE)
@@ -216,7 +163,10 @@ def suspicious_unit(subject: LintTopic | LintBroker, cluster: LintCluster, limit
           - {name: orders, config: {retention.ms: "604800000"}}
     """
     del limits
-    for value, suspicion in set_values(subject, cluster, _suspicion):
+    for value, verdict in judged(subject, cluster):
+        suspicion = verdict.suspicion
+        if suspicion is None:
+            continue
         yield value.violation(
             f"{value.key} is {suspicion.what}",
             expected=suspicion.wanted,
@@ -224,35 +174,9 @@ def suspicious_unit(subject: LintTopic | LintBroker, cluster: LintCluster, limit
         )
 
 
-class _Suspicion(NamedTuple):
-    what: str
-    wanted: str | None
-
-
-@lru_cache(2**16)
-def _suspicion(scope: Scope, minor: str, key: str, text: str) -> _Suspicion | None:
-    if not key.endswith((".ms", ".bytes")):
-        return None
-    definition, number = definition_of(scope, minor, key), to_int(text)
-    if definition is None or number is None or number <= 0:
-        return None
-    days, rest = divmod(number, SECONDS_A_DAY)
-    if key.endswith(".ms"):
-        if rest != 0 or not 1 <= days <= MAX_DAYS:
-            return None
-        what = (
-            f"{number} ms, which is {format_rough_time(number / 1000)}; in seconds it would be {counted(days, 'day')}"
-        )
-        return _Suspicion(what, str(number * 1000))
-    default = to_int(definition.default or "") or 0
-    if number >= SMALL_BYTES or default < MEBIBYTE:
-        return None
-    return _Suspicion(f"{number} bytes, where Kafka's default is {default}: a unit may have been lost", None)
-
-
 @topic_rule("KKV009", NOTE, STRICT, fix=Fix.UNSAFE)
 def redundant_override(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
-    """A topic sets a value that it would inherit anyway.
+    """A topic sets values that it would inherit anyway; one finding names all of a topic.
 
     Why: the override hides what is meant for this topic only, and keeps it from following a change of the brokers'
     default.
@@ -275,19 +199,21 @@ def redundant_override(topic: LintTopic, cluster: LintCluster, limits: Limits) -
         return
     inherited = topic.config.without_overrides()
     topic.config.broker.given()
-    for key, declared in topic.config.overrides.items():
-        definition = topic.config.broker.table.topic.get(key)
-        if definition is None:
-            continue
-        before = inherited.value(key)
-        if before.text == declared.text or parsed(definition.type, before.text) == parsed(
-            definition.type, declared.text
-        ):
-            yield Violation(
-                message=f"{key} is {declared.text}, as it would be without the override ({before.source.value})",
-                key=key,
-                edits=(Edit(key),),
-            )
+    same = [key for key, declared in topic.config.overrides.items() if _is_same(topic, inherited, key, declared)]
+    if same:
+        yield Violation(
+            message=f"{shown(same)} {'is' if len(same) == 1 else 'are'} as without the override",
+            key=same[0],
+            edits=tuple(Edit(key) for key in same),
+        )
+
+
+def _is_same(topic: LintTopic, inherited: TopicConfig, key: str, declared: Declared) -> bool:
+    definition = topic.config.broker.table.topic.get(key)
+    if definition is None:
+        return False
+    before = inherited.value(key).text
+    return before == declared.text or parsed(definition.type, before) == parsed(definition.type, declared.text)
 
 
 def _effect(value: SetValue) -> str:

@@ -1,9 +1,12 @@
 """V: rules of keys and values that another version of Kafka reads otherwise."""
 
+from collections.abc import Iterator
+
 from kafkakit.core.findings import Severity
 from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode
-from kafkakit.rules.declared import SetValue, definition_of, set_values, table_of
+from kafkakit.rules.declared import DYNAMIC, SetValue, base_key, definition_of, own_values, table_of
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, InputMissing
+from kafkakit.rules.judging import judged
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -19,8 +22,8 @@ from kafkakit.rules.rule import (
     config_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted, problem_of
-from kafkakit.rules.versions import default_changes, is_zookeeper_key, removed_in, replacements
+from kafkakit.rules.values import accepted
+from kafkakit.rules.versions import default_changes, replacements
 
 
 @config_rule("KKV004", ERROR, CORE, fix=Fix.SAFE)
@@ -45,16 +48,10 @@ def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: L
           - {name: orders, config: {message.timestamp.before.max.ms: "3600000"}}
     """
     del limits
-    running = table_of(subject).version
-    versions = [running] if cluster.target is None else [running, cluster.target.version]
-
-    def gone_in(scope: Scope, minor: str, key: str, text: str) -> str | None:
-        del minor, text
-        if scope is Scope.BROKER and is_zookeeper_key(key):
-            return None
-        return next((gone for version in versions if (gone := removed_in(scope, key, version)) is not None), None)
-
-    for value, gone in set_values(subject, cluster, gone_in):
+    for value, verdict in judged(subject, cluster):
+        gone = verdict.removed_in
+        if gone is None:
+            continue
         is_dead = value.definition is None
         instead = tuple(key for key in replacements(value.key) if definition_of(*_newest(subject, cluster), key))
         is_refused = is_dead and isinstance(subject, LintTopic)
@@ -104,20 +101,15 @@ def deprecated_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits
         brokers: [{id: 1}]
     """
     del limits
-    target = cluster.target
-
-    def deprecated_in(scope: Scope, minor: str, key: str, text: str) -> str | None:
-        del text
-        for version in (minor,) if target is None else (minor, target.version):
-            definition = definition_of(scope, version, key)
-            if definition is not None and definition.deprecated:
-                return version
-        return None
-
-    for value, version in set_values(subject, cluster, deprecated_in):
+    for value, verdict in judged(subject, cluster):
+        version = verdict.deprecated_in
+        if version is None:
+            continue
         instead = replacements(value.key)
         is_default = value.definition is not None and value.definition.default == value.text.strip()
-        edit = Edit(value.key, is_safe=True) if is_default else Edit(value.key, rename=instead[0] if instead else None)
+        is_set = bool(instead) and isinstance(subject, LintBroker) and subject.config.declared(instead[0]) is not None
+        renamed = Edit(value.key, rename=instead[0] if instead and not is_set else None)
+        edit = Edit(value.key, is_safe=True) if is_default else renamed
         yield value.violation(
             f"{value.key} is deprecated in Kafka {version}" + (f": {instead[0]} takes its place" if instead else ""),
             expected=instead[0] if instead else None,
@@ -146,34 +138,15 @@ def range_tightened_on_upgrade(subject: LintTopic | LintBroker, cluster: LintClu
           - {name: orders, config: {segment.bytes: "1048576"}}
     """
     del limits
-    target = cluster.target
-    if target is None or target.version == table_of(subject).version:
-        return
-    newer = target.version
-
-    def refused_then(scope: Scope, minor: str, key: str, text: str) -> str | None:
-        now, then = definition_of(scope, minor, key), definition_of(scope, newer, key)
-        if (
-            now is None
-            or then is None
-            or (now.minimum, now.maximum, now.one_of, now.rules, now.type)
-            == (
-                then.minimum,
-                then.maximum,
-                then.one_of,
-                then.rules,
-                then.type,
-            )
-        ):
-            return None
-        return problem_of(then, text) if problem_of(now, text) is None else None
-
-    for value, problem in set_values(subject, cluster, refused_then):
+    for value, verdict in judged(subject, cluster):
+        if verdict.refused_later is None:
+            continue
         then = definition_of(*_newest(subject, cluster), value.key)
         least = _least(then)
         effect = "the topic can no longer be changed" if isinstance(subject, LintTopic) else "the broker does not start"
         yield value.violation(
-            f"{value.key}{value.shown} {problem} in Kafka {newer}: {effect} after the upgrade",
+            f"{value.key}{value.shown} {verdict.refused_later} in Kafka {_newest(subject, cluster)[1]}: {effect} "
+            "after the upgrade",
             expected=accepted(then) if then is not None else None,
             edits=(Edit(value.key, least),) if least is not None else (),
         )
@@ -289,8 +262,15 @@ _SECURITY = frozenset(
         "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.truststore.certificates",
     }
 )  # fmt: skip
+_DYNAMIC_ONLY = frozenset(
+    {
+        "leader.replication.throttled.rate", "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)  # fmt: skip
 _CONTROLLER_KEYS = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 _CONTROLLER_KEYS_4_3 = ("num.partitions", "default.replication.factor")
+_OF_CONTROLLERS = frozenset({*_CONTROLLER_KEYS, *_CONTROLLER_KEYS_4_3})
 _OF_LISTENERS_CLUSTER_WIDE = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
 
@@ -314,24 +294,28 @@ def wrong_scope(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
         brokers: [{id: 1}]
     """
     del limits
-    for value, _ in set_values(broker, cluster, _any_value):
-        problem = _scope_problem(broker, value)
+    for value in _placed_values(broker, cluster):
+        problem = _scope_problem(broker, value, cluster)
         if problem is not None:
             severity, text = problem
             yield value.violation(f"{value.key} {text}", severity=severity, refused=severity is ERROR)
 
 
-def _any_value(scope: Scope, minor: str, key: str, text: str) -> bool:
-    del scope, minor, key, text
-    return True
+def _placed_values(broker: LintBroker, cluster: LintCluster) -> Iterator[SetValue]:
+    """The values whose place may be wrong: all dynamic ones, and few keys of the broker's file."""
+    table = broker.config.table.broker
+    for key, declared in own_values(broker, cluster):
+        if declared.source in DYNAMIC or key in _OF_CONTROLLERS or key in _DYNAMIC_ONLY:
+            base = base_key(key)
+            yield SetValue(key, base, declared, table.get(base))
 
 
-def _scope_problem(broker: LintBroker, value: SetValue) -> tuple[Severity, str] | None:
+def _scope_problem(broker: LintBroker, value: SetValue, cluster: LintCluster) -> tuple[Severity, str] | None:
     definition = value.definition
     if definition is None:
         return None
     if not value.is_dynamic:
-        return _static_problem(broker, value.key, definition)
+        return _static_problem(broker, value.key, cluster)
     is_prefixed = value.key != value.base
     if not is_prefixed and definition.update_mode is UpdateMode.READ_ONLY:
         return ERROR, "is read-only: brokers refuse it in dynamic configuration"
@@ -347,10 +331,10 @@ def _scope_problem(broker: LintBroker, value: SetValue) -> tuple[Severity, str] 
     return None
 
 
-def _static_problem(broker: LintBroker, key: str, definition: ConfigDef) -> tuple[Severity, str] | None:
-    if "dynamic-only" in definition.rules:
+def _static_problem(broker: LintBroker, key: str, cluster: LintCluster) -> tuple[Severity, str] | None:
+    if key in _DYNAMIC_ONLY:
         return WARNING, "exists in dynamic configuration only: brokers ignore it in their files"
-    if "controller" in broker.roles or not _is_kraft(broker.config):
+    if "controller" in broker.roles or not _knows_roles(broker, cluster):
         return None
     if key in _CONTROLLER_KEYS:
         return WARNING, "is a key of controllers: a node with the broker role alone ignores it"
@@ -363,5 +347,6 @@ def _static_problem(broker: LintBroker, key: str, definition: ConfigDef) -> tupl
     return None
 
 
-def _is_kraft(config: BrokerConfig) -> bool:
-    return config.table.version != "3.9" or bool(config.text("process.roles"))
+def _knows_roles(broker: LintBroker, cluster: LintCluster) -> bool:
+    """True where a node's roles are given, and not only those that nodes have where nothing is said."""
+    return broker.config.declared("process.roles") is not None or any("controller" in b.roles for b in cluster.brokers)

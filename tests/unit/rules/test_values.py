@@ -1,0 +1,172 @@
+"""Values as Java parses them and as Kafka's validators take them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkakit.rules.config_defs import MINORS, ConfigDef, Scope, ValueType, config_table
+from kafkakit.rules.values import accepted, duplicates, is_throttled_replicas, parsed, problem_of
+
+
+def topic(key: str, minor: str = "4.3") -> ConfigDef:
+    return config_table(minor).topic[key]
+
+
+def broker(key: str, minor: str = "4.3") -> ConfigDef:
+    return config_table(minor).broker[key]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5", 5), ("+5", 5), ("-5", -5), (" 7 ", 7), ("\t7\n", 7), ("007", 7), ("１２", 12), ("2147483647", 2147483647)],
+)
+def test_whole_numbers(text: str, number: int) -> None:
+    assert parsed(ValueType.INT, text).value == number
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7d", "1_000", "1e3", "0x10", "5.0", "--5", "+", "2147483648", "-2147483649", "\u00a07"]
+)
+def test_what_is_no_whole_number(text: str) -> None:
+    assert parsed(ValueType.INT, text).problem == "not a whole number of 32 bits"
+
+
+def test_the_bounds_of_each_size() -> None:
+    for kind, bits in ((ValueType.SHORT, 16), (ValueType.INT, 32), (ValueType.LONG, 64)):
+        most = 2 ** (bits - 1) - 1
+        assert parsed(kind, str(most)).value == most
+        assert parsed(kind, str(most + 1)).problem
+        assert parsed(kind, str(-most - 1)).value == -most - 1
+        assert parsed(kind, str(-most - 2)).problem
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0.5", 0.5), ("1d", 1.0), ("1.5F", 1.5), (".5", 0.5), ("5.", 5.0), ("0x1p-2", 0.25), ("1e3", 1000)],
+)
+def test_doubles(text: str, number: float) -> None:
+    assert parsed(ValueType.DOUBLE, text).value == number
+
+
+@pytest.mark.parametrize("text", ["", "inf", "nan", "0,5", "1_0.0", "x", "1dd", "0x1", "½"])
+def test_what_is_no_double(text: str) -> None:
+    assert parsed(ValueType.DOUBLE, text).problem == "not a number"
+
+
+def test_nan_is_in_every_range() -> None:
+    assert problem_of(topic("min.cleanable.dirty.ratio"), "NaN") is None
+    assert problem_of(topic("min.cleanable.dirty.ratio"), "-NaN") is None
+    assert problem_of(topic("min.cleanable.dirty.ratio"), "Infinity") is not None
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False), ("True", True)])
+def test_booleans(text: str, value: bool) -> None:
+    assert parsed(ValueType.BOOLEAN, text).value is value
+
+
+@pytest.mark.parametrize("text", ["yes", "1", "", "t rue"])
+def test_what_is_no_boolean(text: str) -> None:
+    assert parsed(ValueType.BOOLEAN, text).problem == "neither true nor false"
+
+
+@pytest.mark.parametrize(
+    ("text", "items"), [("", ()), ("a", ("a",)), ("a , b", ("a", "b")), ("a,,b,", ("a", "", "b", "")), (" ", ())]
+)
+def test_lists(text: str, items: tuple[str, ...]) -> None:
+    assert parsed(ValueType.LIST, text).value == items
+
+
+def test_items_that_stand_twice() -> None:
+    assert duplicates(["a", "b", "a", "c", "b", "a"]) == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ["*", "0:1", "0:1,2:3", "", "0:1,", " 0:1 , 2:3", "*,", ",*"])
+def test_throttled_replicas(text: str) -> None:
+    assert is_throttled_replicas(text.split(","))
+
+
+@pytest.mark.parametrize("text", ["0", "0:1,*", "0:-1", "a:b", "**", "0:1:2"])
+def test_what_are_no_throttled_replicas(text: str) -> None:
+    assert not is_throttled_replicas(text.split(","))
+
+
+@pytest.mark.parametrize(
+    ("key", "minor", "text", "is_refused"),
+    [
+        ("segment.bytes", "4.0", "14", False),
+        ("segment.bytes", "4.0", "13", True),
+        ("segment.bytes", "4.1", "1048575", True),
+        ("segment.bytes", "4.1", "1048576", False),
+        ("retention.ms", "4.3", "-1", False),
+        ("retention.ms", "4.3", "-2", True),
+        ("retention.bytes", "4.3", "-9", False),
+        ("compression.gzip.level", "4.3", "-1", False),
+        ("compression.gzip.level", "4.3", "0", True),
+        ("compression.gzip.level", "4.3", "9", False),
+        ("compression.gzip.level", "3.9", "10", True),
+        ("cleanup.policy", "4.1", "", False),
+        ("cleanup.policy", "4.2", "", False),
+        ("cleanup.policy", "4.2", "delete,", True),
+        ("cleanup.policy", "4.1", "delete,", True),
+        ("cleanup.policy", "4.3", "Delete", True),
+        ("cleanup.policy", "4.3", "compact , delete", False),
+        ("compression.type", "4.3", "ZSTD", True),
+        ("message.format.version", "3.9", "2.8", False),
+        ("message.format.version", "3.9", "2.8-IV1", False),
+        ("message.format.version", "3.9", "2.8.1", False),
+        ("message.format.version", "3.9", "0.10.2", False),
+        ("message.format.version", "3.9", "9.9", True),
+    ],
+)
+def test_what_topics_accept(key: str, minor: str, text: str, is_refused: bool) -> None:
+    assert (problem_of(topic(key, minor), text) is not None) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("key", "minor", "text", "is_refused"),
+    [
+        ("group.consumer.migration.policy", "4.3", "Upgrade", False),
+        ("group.consumer.migration.policy", "4.3", "sometimes", True),
+        ("remote.log.manager.copier.thread.pool.size", "3.9", "-1", False),
+        ("remote.log.manager.copier.thread.pool.size", "4.0", "-1", True),
+        ("listeners", "4.2", "", True),
+        ("listeners", "4.1", "", False),
+        ("remote.log.storage.manager.class.name", "4.3", "", True),
+        ("log.retention.ms", "4.3", "${file:/etc/kafka:retention}", False),
+        ("log.retention.hours", "4.3", "{{ kafka_retention_hours }}", False),
+        ("controller.quorum.voters", "4.3", "1@a:9093,2@b:9093", False),
+        ("controller.quorum.voters", "4.3", "1@a", True),
+        ("principal.builder.class", "4.3", "", True),
+    ],
+)
+def test_what_brokers_accept(key: str, minor: str, text: str, is_refused: bool) -> None:
+    assert (problem_of(broker(key, minor), text) is not None) is is_refused
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_every_default_is_accepted(minor: str) -> None:
+    table = config_table(minor)
+    for definition in (*table.topic.values(), *table.broker.values()):
+        if definition.default is not None:
+            assert problem_of(definition, definition.default) is None, definition.name
+
+
+def test_what_is_accepted_in_words() -> None:
+    assert accepted(topic("segment.bytes")) == "at least 1048576"
+    assert accepted(topic("compression.gzip.level")) == "1 to 9 or -1"
+    assert accepted(topic("cleanup.policy")) == "compact, delete"
+    assert accepted(topic("preallocate")) == ""
+
+
+@given(st.text(), st.sampled_from(sorted(config_table("3.9").topic) + sorted(config_table("4.4").topic)))
+def test_any_text_has_an_answer(text: str, key: str) -> None:
+    for minor in ("3.9", "4.4"):
+        definition = config_table(minor).find(Scope.TOPIC, key)
+        if definition is not None:
+            problem_of(definition, text)
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_whole_numbers_within_bounds_and_range_are_accepted(number: int) -> None:
+    definition = topic("retention.ms")
+    assert (problem_of(definition, str(number)) is None) is (-1 <= number < 2**63)
