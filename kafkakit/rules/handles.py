@@ -70,24 +70,31 @@ def _handles_by_broker(cluster: LintCluster) -> Mapping[int, HandleUse]:
     replicas = dict(segments)
     partial: set[int] = set()
 
-    def add(broker: int, number: int | None, copies: float = 1.0) -> None:
-        replicas[broker] = replicas.get(broker, 0.0) + copies
-        segments[broker] = segments.get(broker, 0.0) + (number or 1) * copies
+    def add(broker: int, number: int | None) -> None:
+        replicas[broker] = replicas.get(broker, 0.0) + 1
+        segments[broker] = segments.get(broker, 0.0) + (number or 1)
         if number is None:
             partial.add(broker)
 
+    spread = spread_segments = 0.0
+    is_spread_known = True
     for topic in cluster.topics:
         settings = settings_of(topic)
         if topic.partition_facts is None:
             copies = _mean_replicas_or_none(topic, cluster)
-            for broker in tuple(segments):
-                add(broker, settings.segment_limit() if copies else None, copies or 0.0)
+            number = settings.segment_limit() if copies else None
+            spread += copies or 0.0
+            spread_segments += (number or 1) * (copies or 0.0)
+            is_spread_known = is_spread_known and number is not None
             continue
         for partition in topic.partition_facts:
             number = segments_of(settings, partition)
             for broker in partition.replicas:
                 add(broker, number)
-    return {b: HandleUse(round(n), round(replicas[b]), b not in partial) for b, n in segments.items()}
+    return {
+        b: HandleUse(round(n + spread_segments), round(replicas[b] + spread), is_spread_known and b not in partial)
+        for b, n in segments.items()
+    }
 
 
 def _mean_replicas_or_none(topic: LintTopic, cluster: LintCluster) -> float | None:

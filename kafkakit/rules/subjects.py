@@ -262,7 +262,7 @@ class LintCluster:
     @property
     def data_brokers(self) -> tuple[LintBroker, ...]:
         """The nodes that hold partitions."""
-        return tuple(b for b in self.brokers if b.is_broker)
+        return self.derive(_data_brokers)
 
     @property
     def broker_number(self) -> int:
@@ -289,6 +289,10 @@ class LintCluster:
         for broker in self.data_brokers:
             return broker.config
         return BrokerConfig(self.table, is_known=False)
+
+
+def _data_brokers(cluster: LintCluster) -> tuple[LintBroker, ...]:
+    return tuple(b for b in cluster.brokers if b.is_broker)
 
 
 def _listed_brokers(cluster: LintCluster) -> int:
