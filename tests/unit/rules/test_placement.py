@@ -1,11 +1,19 @@
 """Rules of placement at their boundaries, and the rule of racks against the kit's own."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.placement.group_rule import GroupRule
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.config_defs import config_table
+from kafkakit.rules.effective import BrokerConfig, TopicConfig
+from kafkakit.rules.engine import check_estate
 from kafkakit.rules.placement_facts import shares_rack
+from kafkakit.rules.rule import Limits
+from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, PartitionFacts
 from tests.rigs.rule_cases import SKIPPED, findings, verdict
 
 RACKS = "brokers: [{id: 1, rack: a}, {id: 2, rack: a}, {id: 3, rack: b}, {id: 4}, {id: 5}]\n"
@@ -110,3 +118,40 @@ def test_a_rack_violation_names_brokers_and_racks() -> None:
     assert found.message == (
         "1 partition of 2 has two replicas in one rack, though there are 2 racks: 1 (partition 1: 2 in a, 1 in a)"
     )
+
+
+REPLICAS = st.lists(st.permutations([1, 2, 3, 4]).map(lambda ids: tuple(ids[:3])), min_size=1, max_size=8)
+RELABELLED = [rule for rule in all_rules() if rule.code.startswith("KKP") or rule.code in ("KKB504", "KKX003")]
+
+
+def cluster_of(replicas: list[tuple[int, ...]], racks: list[str], ids: dict[int, int], leaders: int) -> Estate:
+    table = config_table("4.3")
+    facts = tuple(
+        PartitionFacts(
+            partition=number,
+            replicas=tuple(ids[b] for b in brokers),
+            leader=ids[brokers[leaders % 3]],
+            replica_bytes={ids[b]: 1000 * b for b in brokers},
+            bytes_s=900_000.0 * (number + 1) ** 2,
+        )
+        for number, brokers in enumerate(replicas)
+    )
+    brokers = tuple(LintBroker(id=ids[b], rack=racks[b - 1], config=BrokerConfig(table)) for b in sorted(ids))
+    topic = LintTopic(name="t", config=TopicConfig({}, brokers[0].config), partition_facts=facts)
+    return Estate(clusters=(LintCluster(name="c", table=table, brokers=brokers, topics=(topic,), groups=()),))
+
+
+@given(
+    REPLICAS,
+    st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=4, max_size=4),
+    st.permutations([11, 12, 13, 14]),
+    st.integers(0, 2),
+)
+def test_new_ids_of_brokers_leave_the_findings_as_they_are(
+    replicas: list[tuple[int, ...]], racks: list[str], ids: list[int], leader: int
+) -> None:
+    def found(new: dict[int, int]) -> tuple[Counter[tuple[str, str]], object]:
+        outcome = check_estate(cluster_of(replicas, racks, new, leader), RELABELLED, Limits(partitions_per_broker=3))
+        return Counter((c.finding.rule, c.finding.severity.value) for c in outcome.checked), outcome.skipped
+
+    assert found({b: b for b in (1, 2, 3, 4)}) == found(dict(zip((1, 2, 3, 4), ids, strict=True)))
