@@ -1,12 +1,21 @@
 """Trends that a few odd days do not bend: Theil-Sen over daily maxima, with the week as season."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-from statistics import median
 
 WEEK = 7
 LEAST_DAYS = WEEK
 _TWO_WEEKS = 2 * WEEK
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle value, or the mean of the two in the middle; `ValueError` for none."""
+    # The module statistics loads fractions, decimal and random, which lint of one file has no time for.
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def daily_slope(values: Sequence[float]) -> float:

@@ -1,9 +1,6 @@
 """P: rules of partitions and where their replicas and leaders are."""
 
-from statistics import median
-
 from kafkakit.core.findings import shown
-from kafkakit.core.percent import format_percent
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.placement_facts import (
@@ -30,6 +27,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
+from kafkakit.rules.trend import median
 
 HOT_BYTES_S = 1e6
 HOT_FACTOR = 4.0
@@ -229,7 +227,7 @@ def not_preferred_leader(cluster: LintCluster, limits: Limits) -> Violations:
             other += leader != partition.replicas[0]
     if led and other / led > NOT_PREFERRED:
         yield Violation(
-            message=f"{other} of {counted(led, 'partition')} ({format_percent(other / led)}) "
+            message=f"{other} of {counted(led, 'partition')} ({other / led:.0%}) "
             f"{'is' if other == 1 else 'are'} not led by the first replica",
             hint="run kafka-leader-election.sh --election-type preferred, or set auto.leader.rebalance.enable",
         )

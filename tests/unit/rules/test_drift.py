@@ -2,9 +2,12 @@
 
 import json
 import math
+import statistics
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkakit.core.findings import Severity
 from kafkakit.rules.config_defs import config_table
@@ -13,7 +16,7 @@ from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits
 from kafkakit.rules.subjects import Estate, LintCluster, LintTopic, TopicFacts
-from kafkakit.rules.trend import daily_slope, days_until
+from kafkakit.rules.trend import daily_slope, days_until, median
 from tests.rigs.lint_examples import estate_of
 from tests.rigs.rule_cases import SKIPPED, findings, rule_of, verdict
 
@@ -195,6 +198,11 @@ def test_overrides_are_stale_after_30_days(days: int, expected: int) -> None:
     cluster = LintCluster(name="", table=config_table("4.3"), topics=(topic,))
     found = check_estate(Estate(clusters=(cluster,)), [rule_of("KKX004")], Limits())
     assert len(found.checked) == expected
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1))
+def test_the_median_is_that_of_the_library(values: list[float]) -> None:
+    assert median(values) == statistics.median(values)
 
 
 def test_single_days_and_weekends_do_not_bend_the_trend() -> None:
