@@ -75,7 +75,7 @@ class LeaseRecord:
     holder: Holder | None = None
 
     def __str__(self) -> str:
-        times = f"since {_minute(self.taken_at)}, last heard of at {_minute(self.renewed_at)} by its own clock"
+        times = f"since {_minute(self.taken_at)}, last renewed at {_minute(self.renewed_at)} by its own clock"
         return "no process" if self.holder is None else f"{self.holder}, {times}"
 
 
@@ -178,7 +178,7 @@ def waiting_words(what: str, wait: Wait) -> str:
     """Why nothing happens for a while."""
     return (
         f"{what}: held by {wait.record}; waiting {format_duration(round(wait.seconds, 1))} at most to see whether it "
-        "still lives"
+        "is still alive"
     )
 
 

@@ -50,7 +50,7 @@ def test_a_drain_stops_at_its_budget_and_says_how_to_go_on(home: Home) -> None:
     assert plan["request"]["max-moved-bytes"] == "1010B"
     assert plan["rules"]["later"] == [["orders", 0]]
     ran = home.run("topicmappr", "explain", "p.json", "orders/0")
-    assert "the budget of this plan had no room for it" in ran.stdout
+    assert "the budget of this plan did not cover it" in ran.stdout
 
 
 def test_json_tells_what_is_left(home: Home) -> None:

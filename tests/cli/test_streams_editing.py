@@ -64,7 +64,7 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
         "\n"
         "Together: 1 of 1 commit changes, at most 0 records delivered again, 1 offset not delivered any more.\n"
         f"Plan {plan[1]}.\n"
-        "Nothing is written yet. To apply just this plan:\n"
+        "Nothing is written yet. To apply exactly this plan:\n"
         "  kafkakit --profile p streams commits skip pay --offsets 60 --topic orders --partition 0 --apply "
         f"--expect {plan[1]}\n"
     )

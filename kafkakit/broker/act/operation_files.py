@@ -103,7 +103,7 @@ class Records:
         """Read a record; raises `InputError` when it is missing, too large, or makes no sense."""
         try:
             if path.stat().st_size > LIMIT_BYTES:
-                raise InputError(str(path), f"is larger than {LIMIT_BYTES} bytes, this is no record of an operation")
+                raise InputError(str(path), f"is larger than {LIMIT_BYTES} bytes, this is not a record of an operation")
             data = path.read_bytes()
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""`reassign abort`: let the run at work end, then cancel what it has in flight."""
+"""`reassign abort`: let the active run end, then cancel what it has in flight."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

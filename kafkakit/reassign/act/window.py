@@ -228,7 +228,7 @@ class Window:
         words = self._sending.held_words()
         wait_limit_s = DEAD_GRACE_S if words else self._request.stall_timeout_s
         if now - memory.idle_since_s >= wait_limit_s:
-            lack = "there is no room on the disks they go to"
+            lack = "the disks of their targets lack free space"
             if self._sending.others:
                 lack = f"moves that are not ours ({listed([str(k) for k in self._sending.others])}) take their places"
             names = listed([str(round_state.schedule.steps[n].key) for n in round_state.waiting])

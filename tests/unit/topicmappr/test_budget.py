@@ -263,6 +263,6 @@ def test_explain_says_what_waits() -> None:
     plan = decide_drain(snapshot, drain(Budget(max_moves=1), max_moves="1")).plan
     found = explain(plan, TopicPartition("t", 1))
     assert found.whole == (
-        "the budget of this plan had no room for it: the same command continues with it in another run",
+        "the budget of this plan did not cover it: the same command continues with it in another run",
     )
     assert {reason.kind for reason in found.others} == {"later"}

@@ -94,7 +94,7 @@ def why_stuck(state: ScheduleState, index: int) -> str:
     if not lacks:
         return "its partition has another change that cannot be made"
     words = "; ".join(lacks)
-    return words if "is closed" in words else f"{words}; moving a copy that the plan does not name might make room"
+    return words if "is closed" in words else f"{words}; moving a copy that the plan does not name might free space"
 
 
 def _wanted_room(state: ScheduleState, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
@@ -126,7 +126,7 @@ def _single_copy(
         for broker, slot in zip(leg.adds, state.slots_of(index, leg), strict=True):
             if space.room[slot] >= state.weight_of(index):
                 full = _names(state, [s for s in state.slots_of(index, leg) if s != slot])
-                why = f"{full} has no room yet: the copy on broker {broker} goes first"
+                why = f"{full} has no free space yet: the copy on broker {broker} goes first"
                 return index, job.part_leg(broker, pressed, why)
     return None
 

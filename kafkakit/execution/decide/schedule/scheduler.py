@@ -222,12 +222,12 @@ def _notes(world: _World, *, late: bool, many: bool) -> tuple[str, ...]:
     blind += sorted({b for t in world.tasks for b in t.adding} - known)
     if blind:
         shown = ", ".join(map(str, blind[:10])) + (" ..." if len(blind) > 10 else "")
-        notes.append(f"{counted(len(blind), 'broker')} told no disk sizes, their dirs are not limited: {shown}")
+        notes.append(f"{counted(len(blind), 'broker')} reported no disk sizes, their dirs are not limited: {shown}")
     unsized = sum(1 for t in world.tasks if t.adding and not t.size_bytes)
     if unsized:
         notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to bring no bytes")
     if many:
         notes.append("the number of requests, and not their bytes, is what takes the time")
     if late:
-        notes.append("logs grow for longer than was booked: room in log dirs may run short near the end")
+        notes.append("logs grow for longer than was booked: log dirs may run short of free space near the end")
     return tuple(notes)

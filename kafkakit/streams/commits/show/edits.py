@@ -33,7 +33,7 @@ def render_plan(plan: EditPlan, next_command: str = "") -> str:
         lines.append(f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
     lines += ["", *_sum_lines(plan)]
     if plan.changes and next_command:
-        lines += ["Nothing is written yet. To apply just this plan:", f"  {printable(next_command)}"]
+        lines += ["Nothing is written yet. To apply exactly this plan:", f"  {printable(next_command)}"]
     return "\n".join(lines)
 
 
@@ -53,7 +53,7 @@ def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
         lines.append(f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
     lines.append(f"Journal: {outcome.journal}")
     if undo:
-        lines += ["To take it back:", f"  {printable(undo)}"]
+        lines += ["To undo it:", f"  {printable(undo)}"]
     return "\n".join(lines)
 
 

@@ -109,7 +109,7 @@ class ClusterShares:
         except KafkakitError as error:
             if not self._store_was_away:
                 what = "does not answer" if isinstance(error, TryLaterError) else "cannot be used"
-                self._warn(f"the control store {what} ({error.message}); clusters are neither taken nor given")
+                self._warn(f"the control store {what} ({error.message}); clusters are neither taken over nor released")
             self._store_was_away = True
         # What was taken before a fault is ours: no other instance carries it.
         return ShareChanges(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
@@ -130,7 +130,7 @@ class ClusterShares:
         for cluster_id in sorted(self._held):
             if cluster_id not in reached:
                 self._leases[cluster_id].release()
-                lost.append((cluster_id, "it cannot be reached from here"))
+                lost.append((cluster_id, "it cannot be reached from this host"))
                 self._held.discard(cluster_id)
                 continue
             try:
@@ -222,7 +222,7 @@ class ClusterShares:
         self._leases[cluster_id].release()
         self._held.discard(cluster_id)
         self._settled_s = self._clock.monotonic()
-        return [(cluster_id, "handed to an instance that carries fewer")]
+        return [(cluster_id, "handed over to an instance that monitors fewer")]
 
     def _lease(self, cluster_id: str) -> Lease:
         if cluster_id not in self._leases:

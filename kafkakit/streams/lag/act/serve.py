@@ -70,12 +70,12 @@ class LagService:
         changes = self._shares.tick(by_id)
         for cluster_id in changes.taken:
             by_id[cluster_id].carry.set()
-            self._report(f"{by_id[cluster_id].name}: carried by this instance from now on")
+            self._report(f"{by_id[cluster_id].name}: monitored by this instance from now on")
         for cluster_id, reason in changes.lost:
             for watcher in self._fleet.watchers:
                 if watcher.cluster_id == cluster_id and watcher.carry.is_set():
                     watcher.carry.clear()
-                    self._report(f"{watcher.name}: no longer carried: {reason}")
+                    self._report(f"{watcher.name}: no longer monitored: {reason}")
 
     def summary(self, memory_bytes: int) -> str:
         """How the last minute went, in one line."""
@@ -141,6 +141,6 @@ def run_service(
             clock.sleep(TICK_S)
     except TerminationRequested:
         notify("STOPPING=1")
-        raise TerminatedRunError("stopped on request; the state is saved and the clusters are given back") from None
+        raise TerminatedRunError("stopped on request; the state is saved and the clusters are released") from None
     finally:
         service.close()

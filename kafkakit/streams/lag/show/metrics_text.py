@@ -111,15 +111,15 @@ def _low(line: ViewLine) -> float | None:
 
 _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("records", "Offsets from the committed ones to the ends.", lambda n: _where_known(n, n.lag)),
-    ("pending_records", "Those of them that no commit calls done.", lambda n: _where_known(n, n.pending)),
-    ("lost_records", "Records deleted before the group did them.", lambda n: _where_known(n, n.lost)),
+    ("pending_records", "Those of them that no commit marks as done.", lambda n: _where_known(n, n.pending)),
+    ("lost_records", "Records deleted before the group processed them.", lambda n: _where_known(n, n.lost)),
     (
         "backlog_seconds",
         "Age of the oldest record not done, in the worst partition.",
         lambda n: _fresh(n.backlog, n.backlog.estimate_ms),
     ),
-    ("backlog_low_seconds", "That age is surely at least this.", _low),
-    ("backlog_high_seconds", "And at most this.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
+    ("backlog_low_seconds", "Proven lower bound of that age.", _low),
+    ("backlog_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
     (
         "live_seconds",
         "Age of the newest done record while newer ones wait, in the worst partition.",
@@ -127,13 +127,13 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ),
     (
         "live_low_seconds",
-        "That age is surely at least this.",
+        "Proven lower bound of that age.",
         lambda n: _fresh(n.live, n.live.low_ms if n.live.estimate_ms is not None else None),
     ),
-    ("live_high_seconds", "And at most this.", lambda n: _fresh(n.live, n.live.high_ms)),
+    ("live_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.live, n.live.high_ms)),
     (
         "as_of_timestamp_seconds",
-        "The moment that the oldest figure was true at.",
+        "Time of the oldest figure.",
         lambda n: _seconds(n.oldest_as_of_ms) if n.oldest_as_of_ms >= 0 else None,
     ),
     (

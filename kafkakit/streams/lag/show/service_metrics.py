@@ -16,7 +16,7 @@ CONDITIONS: tuple[tuple[str, str, Value], ...] = (
         "1 while brokers answer.",
         lambda c: float(c.phase in (MonitorPhase.LIVE, MonitorPhase.READING)),
     ),
-    ("commits_as_of_timestamp_seconds", "Until when all commits are known.", lambda c: _seconds(c.as_of_ms)),
+    ("commits_as_of_timestamp_seconds", "Time up to which all commits are known.", lambda c: _seconds(c.as_of_ms)),
     ("ends_as_of_timestamp_seconds", "When the last round over all ends began.", lambda c: _seconds(c.ends_as_of_ms)),
     ("commit_log_partitions", "Partitions of the offsets topic.", lambda c: float(c.partitions)),
     ("blind_partitions", "Those of them that cannot be read now.", lambda c: float(c.blind_count)),

@@ -107,7 +107,7 @@ class EditRecord:
             return f"{self.opening.verb} was stopped before anything was written"
         if not self.answers:
             return f"{self.opening.verb} was stopped while it wrote: the commits may be old or new"
-        return f"{self.opening.verb} was stopped after it wrote, before it looked whether the commits stand"
+        return f"{self.opening.verb} was stopped after it wrote, before it verified the commits"
 
 
 def encode_edit_line(line: Line) -> bytes:
@@ -127,7 +127,7 @@ def replay_lines(lines: Iterable[Line], source: str) -> EditRecord | None:
         try:
             record = fold(record, line)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise InputError(source, f"line {line.seq + 1} makes no sense", hint=DAMAGED_HINT) from None
+            raise InputError(source, f"line {line.seq + 1} is invalid", hint=DAMAGED_HINT) from None
     return record
 
 
