@@ -99,7 +99,7 @@ def _entry(param: Any) -> OptionEntry:
     env = param.envvar or ()
     is_flag = getattr(param, "is_flag", False)
     default = param.default
-    # Only asked for a token normaliser, which the kit does not have.
+    # Only asked for a token normaliser, which kafkakit does not have.
     context: Any = typer.Context(typer.core.TyperCommand("reference"))
     shown = None if callable(default) or default in (None, False, (), []) or is_flag else str(default)
     return OptionEntry(

@@ -93,7 +93,7 @@ class MoveOff:
         return self._carry(found)
 
     def _replan(self, found: Operation, place: int) -> BrokerOutcome:
-        """Cancel what the plan at work has in flight, and plan the rest again."""
+        """Cancel what the present plan has in flight, and plan the rest again."""
         leg = found.legs[place]
         if self._request.dry_run:
             self._plans.run(found, leg, Direction.ABORT, dry_run=True)

@@ -89,7 +89,7 @@ class Records:
         return self.last_on(brokers) if name == "last" else self.named(Path(name))
 
     def named(self, path: Path) -> Operation:
-        """The record of a file that somebody named; it must be one of these, since its plans are beside it."""
+        """The record of a file named by an operator; it must be one of these, since its plans are beside it."""
         found = self.read(path)
         if path.resolve() != self.path_of(found).resolve():
             raise InputError(

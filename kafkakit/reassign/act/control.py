@@ -1,4 +1,4 @@
-"""Requesting from a run at work that it pauses, continues or ends."""
+"""Requesting from the active run that it pauses, continues or ends."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ class RunRequester:
         self._store, self.clock, self.state_dir, self.by, self.wait_s = store, clock, state_dir, by, wait_s
 
     def lease(self, cluster_id: str) -> LeaseRecord | None:
-        """The lease of the run on a cluster, None when none is at work."""
+        """The lease of the run on a cluster, None when none is active."""
         return held_lease(self._store(), cluster_id)
 
     def requests(self, cluster_id: str) -> ControlRequests:
@@ -52,7 +52,7 @@ class RunRequester:
     ) -> RequestResult:
         """Request it from the run of the plan and wait for its answer.
 
-        Raises `busy` when another run is at work or none, `TryLaterError` when no answer comes in time,
+        Raises `busy` when another run is active or none, `TryLaterError` when no answer comes in time,
         `OperationFailedError` when the run refuses.
         """
         journal, _ = plan_journal(plan, self.state_dir, self.clock)
@@ -111,7 +111,7 @@ def set_paused(
 
 
 def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> RequestResult:
-    """Mark an unfinished run as paused, or take the mark away, while no run is at work.
+    """Mark an unfinished run as paused, or take the mark away, while no run is active.
 
     Raises `RefusedError` when there is no such run.
     """

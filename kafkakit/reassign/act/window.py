@@ -78,7 +78,7 @@ class Window:
 
         Raises `OperationFailedError` when waiting has no end: what is in flight waits for a dead broker or has no
         source, makes no progress for the stall timeout, or a destination's log dir went offline. The moves stay on
-        the cluster then. Raises `AbortRequestedError` when somebody asks for that.
+        the cluster then. Raises `AbortRequestedError` when a control request asks for that.
         """
         self.rates = context.rates
         now = self._clock.monotonic()
@@ -170,7 +170,7 @@ class Window:
         return settle(round_state, done=[*arrived, *moved], dropped=failed, keys=away)
 
     def _resend(self, round_state: RoundState, inside: DirLook, memory: _Tick) -> None:
-        """Ask again for copies that stand still where they were: another move ended, or their broker came back."""
+        """Ask again for stalled copies: another move ended, or their broker came back."""
         for number, work in round_state.inside.items():
             if work in inside.idle:
                 memory.resent[number] = memory.resent.get(number, 0) + 1

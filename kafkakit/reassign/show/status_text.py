@@ -30,7 +30,7 @@ def status_report(view: StatusView, *, as_metrics: bool) -> Report:
 
 
 def render_status(view: StatusView, shown: int = SHOWN) -> str:
-    """The whole status; at most `shown` moves, those that stand still first."""
+    """The whole status; at most `shown` moves, stalled ones first."""
     lines = [_head(view)]
     for run in view.runs:
         lines += _run_lines(run)
@@ -52,7 +52,7 @@ def render_status(view: StatusView, shown: int = SHOWN) -> str:
 
 
 def render_screen(view: StatusView, shown: int = SHOWN) -> str:
-    """The status as a table to be replaced in place; one row a new copy, those that stand still first."""
+    """The status as a table to be replaced in place; one row a new copy, stalled ones first."""
     lines = [_head(view)]
     for run in view.runs:
         lines += _run_lines(run)

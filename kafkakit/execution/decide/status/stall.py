@@ -94,7 +94,7 @@ class CopyFacts:
 
 
 def stall_of(facts: CopyFacts) -> Stall | None:
-    """The likely reason why a copy stands still; None while it grows, or while its silence is still normal."""
+    """The likely reason why a copy is stalled; None while it grows, or while its silence is still normal."""
     certain = _certain(facts)
     if certain is not None:
         return certain

@@ -1,6 +1,6 @@
 """Transactional commits between their records and their markers: held back, then let through or dropped.
 
-A monitor that reads committed data only is blind behind the first open transaction of a partition; this one reads
+A monitor that reads committed data only misses what is behind the first open transaction of a partition; this one reads
 everything and holds back just the commits of that transaction.
 """
 

@@ -111,7 +111,7 @@ class ClusterShares:
                 what = "does not answer" if isinstance(error, TryLaterError) else "cannot be used"
                 self._warn(f"the control store {what} ({error.message}); clusters are neither taken over nor released")
             self._store_was_away = True
-        # What was taken before a fault is ours: no other instance carries it.
+        # What was taken before a fault is ours: no other instance monitors it.
         return ShareChanges(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class ClusterShares:
                 self._unreadable.discard(cluster_id)
             except InputError as error:
                 if cluster_id not in self._unreadable:
-                    self._warn(f"the lease of cluster {cluster_id} cannot be read ({error.message}); it is not carried")
+                    self._warn(f"the lease of {cluster_id} cannot be read ({error.message}); it is not monitored")
                 self._unreadable.add(cluster_id)
 
     def _give(self, reached: Collection[str]) -> list[tuple[str, str]]:

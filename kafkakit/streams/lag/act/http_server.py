@@ -86,7 +86,7 @@ class LagServer:
         return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
     def close(self) -> None:
-        """Stop answering; requests at work get a moment to end."""
+        """Stop answering; requests in progress get a moment to end."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=2.0)

@@ -21,7 +21,7 @@ FRESH_S = 1.0
 
 
 class LagService:
-    """Watchers of all clusters, and the leases that decide which of them this instance carries. `report` gets a line
+    """Watchers of all clusters, and the leases that decide which of them this instance monitors. `report` gets a line
     for each change."""
 
     def __init__(self, fleet: Fleet, shares: ClusterShares, clock: Clock, report: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class LagService:
         self._records_before = 0
 
     def start(self) -> None:
-        """Connect to all clusters; none is carried before its lease is taken."""
+        """Connect to all clusters; none is monitored before its lease is taken."""
         self._fleet.start(carrying=False)
 
     def published(self) -> Published:
@@ -57,7 +57,7 @@ class LagService:
         )
 
     def is_healthy(self) -> bool:
-        """True while every watcher's thread runs and every cluster that is carried answers."""
+        """True while every watcher's thread runs and every monitored cluster answers."""
         return not any(w.is_over or (self._is_ours(w) and w.error is not None) for w in self._fleet.watchers)
 
     def tick(self) -> None:
@@ -87,9 +87,9 @@ class LagService:
         blind = sum(c.blind_count for c in found.conditions)
         notes = sum(bool(c.notes) for c in found.conditions)
         return (
-            f"carries {len(found.conditions)} of {len(self._fleet.watchers)} clusters, {found.instances} instances; "
+            f"monitors {len(found.conditions)} of {len(self._fleet.watchers)} clusters, {found.instances} instances; "
             f"{rows:,} group-partitions, {behind:,} behind; {fresh:,} commit records read; "
-            f"{blind} blind partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
+            f"{blind} unreadable partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
         )
 
     def close(self) -> None:

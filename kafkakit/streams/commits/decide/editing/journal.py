@@ -39,7 +39,7 @@ class CommitStanding(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How an edit came out; OPEN means that it was interrupted, or is at work."""
+    """How an edit came out; OPEN means that it was interrupted, or is running."""
 
     OPEN = "open"
     COMPLETE = "complete"
