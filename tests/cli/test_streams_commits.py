@@ -62,6 +62,10 @@ class Desk:
         del settings
         return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
 
+    def open_read_only(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+        assert read_only, "edits write commits and change nothing else"
+        return self.open_admin(settings, read_only=True)
+
     def open_groups(self, settings: Any, *, read_only: bool = False) -> GroupAdmin:
         del settings
         return ReadOnlyGroups(self.groups) if read_only else self.groups

@@ -26,7 +26,7 @@ P0 = ("--topic", "orders", "--partition", "0")
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk = Desk(tmp_path)
     desk.groups.add_topic("orders", 2)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_read_only)
     monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
     monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
     monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
