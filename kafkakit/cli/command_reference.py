@@ -66,7 +66,7 @@ def reference_json(root: Any) -> str:
 
 def reference_markdown(root: Any) -> str:
     """The whole reference as Markdown."""
-    parts = [HEAD, "## Options of every command", "", "They stand before or after the command's name.", ""]
+    parts = [HEAD, "## Options of every command", "", "They may be given before or after the command's name.", ""]
     parts += [*_option_lines(root_options(root)), ""]
     for command in commands(root):
         parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]

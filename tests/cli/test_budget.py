@@ -67,7 +67,7 @@ def test_json_tells_what_is_left(home: Home) -> None:
 def test_a_budget_of_nothing_is_an_empty_plan_that_says_so(home: Home) -> None:
     ran = run(home, SIZED, "drain", "--brokers", "1", "--max-moves", "0", "--plan", "p.json", "--exit-code")
     assert ran.code == 0
-    assert "3 of them cost more than the whole budget alone" in ran.stdout
+    assert "3 of them cost more than the whole budget," in ran.stdout
     assert plan_of(home)["moves"] == []
     assert "reassign apply" not in ran.stdout
 

@@ -134,7 +134,7 @@ def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:
 
 
 def encode_operation(operation: Operation) -> bytes:
-    """The record as a kit file."""
+    """The record as a kafkakit file."""
     return encode_document(OPERATION_KIND, operation)
 
 

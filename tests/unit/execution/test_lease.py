@@ -264,7 +264,7 @@ def test_giving_back_never_fails(bench: Bench) -> None:
     bench.store.away = True
     lease.release()
     lease.release()
-    assert "could not be given back (the control store is away)" in bench.lines[0]
+    assert "could not be released (the control store is away)" in bench.lines[0]
     bench.store.away = False
     with pytest.raises(LeaseLostError):
         lease.require_held()

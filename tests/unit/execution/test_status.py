@@ -91,7 +91,7 @@ def test_a_long_watch_remembers_no_more_than_it_needs() -> None:
         ({"destination_answers": False}, Cause.SILENT_DESTINATION, "broker 3 counts as alive but does not answer"),
         ({"leader": None, "could_lead": (1, 2)}, Cause.NO_LEADER, "no live broker leads the partition"),
         ({"offline_dirs": ("/d",)}, Cause.DIR_OFFLINE, "log dir /d of broker 3 is offline"),
-        ({"room_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has room for 9.54 MiB, 47.7 MiB are to come"),
+        ({"room_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has 9.54 MiB free, 47.7 MiB are to come"),
         ({"limits": (replace(IN, rate=0),)}, Cause.ZERO_RATE, "the throttle of broker 3 for receiving is 0"),
         (
             {"limits": (replace(OUT, ingest_bytes_per_s=3 * MB),), "nearing": False},

@@ -113,7 +113,7 @@ def test_the_notes_say_what_is_left_and_how_to_go_on() -> None:
     )
     first, second = budget_notes(budget, serve([wish(0, 1, 9999)], budget))
     assert "1 partition for later" in first
-    assert second.startswith("1 of them costs more than the whole budget alone")
+    assert second.startswith("1 of them costs more than the whole budget,")
     assert budget_notes(budget, serve([wish(0, 1, 1)], budget)) == ()
 
 

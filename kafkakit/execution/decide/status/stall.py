@@ -148,7 +148,7 @@ def _full(facts: CopyFacts) -> Stall | None:
         return None
     return Stall(
         cause=Cause.DIR_FULL,
-        words=f"log dir {facts.log_dir} of broker {facts.broker} has room for {format_bytes(room)}, "
+        words=f"log dir {facts.log_dir} of broker {facts.broker} has {format_bytes(room)} free, "
         f"{format_bytes(missing)} are to come",
         advice="free space there, or undo the move before the dir goes offline",
     )

@@ -88,7 +88,7 @@ def _what(facts: CommitFacts, at: int, standing: OffsetStanding) -> str:
     if standing is OffsetStanding.DONE:
         if at < state.base:
             return f"Offset {at} is done: it lies below the committed offset {state.base}."
-        return f"Offset {at} is done, out of order: the metadata says so, while {state.base} is not done yet."
+        return f"Offset {at} is done, out of order, by the metadata; {state.base} is not done yet."
     if standing is OffsetStanding.PENDING:
         return _why_pending(state, at)
     if standing is OffsetStanding.UNTOUCHED:

@@ -47,7 +47,7 @@ def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
     lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
     after = {edit.partition: edit.after for edit in plan.edits}
     for result in outcome.results[:MOST_SHOWN]:
-        stands = result.problem or f"{_commit_words(after[result.partition])} stands"
+        stands = result.problem or f"{_commit_words(after[result.partition])} is committed"
         lines.append(f"  {printable(str(result.partition))}: {stands}")
     if len(outcome.results) > MOST_SHOWN:
         lines.append(f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all")

@@ -65,7 +65,7 @@ def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wan
     if held.given_up is not None:
         if held.given_up < seen.span.start:
             raise RefusedError(
-                f"{seen.partition}: nothing before the rejected offset is left to stand at, and base may not pass it",
+                f"{seen.partition}: the log has no offset before the rejected one to commit, and base may not pass it",
                 hint="there is no ledger yet that would remember it: use skip",
             )
         notes.append(
