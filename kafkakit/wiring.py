@@ -167,7 +167,7 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def installed_versions() -> Versions:
-    """The versions of the kit and of what it stands on."""
+    """The versions of kafkakit and of its dependencies."""
     from kafkakit import __version__
     from kafkakit.adapters import installed
     from kafkakit.core.documents import PLAN_KIND, SCHEMA_VERSION, SNAPSHOT_KIND

@@ -1,4 +1,4 @@
-"""Reading with a limit and writing without halves: the only place where the kit's documents touch the disk."""
+"""Reading with a limit and writing without halves: the only place where kafkakit's documents touch the disk."""
 
 import os
 import secrets

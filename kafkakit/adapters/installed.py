@@ -1,4 +1,4 @@
-"""What is installed beside the kit: package versions and the version of librdkafka."""
+"""What is installed beside kafkakit: package versions and the version of librdkafka."""
 
 import platform
 import re

@@ -38,7 +38,7 @@ class FileLock:
             os.close(fd)
             who = f": {' '.join(holder.split())}" if holder else ""
             raise TryLaterError(
-                f"{self._purpose}: another kafkakit is at work{who}",
+                f"{self._purpose}: another kafkakit process is running{who}",
                 hint=f"wait for it to end; lock file {self._path}",
             ) from None
         except OSError as error:

@@ -66,7 +66,7 @@ def reference_json(root: Any) -> str:
 
 def reference_markdown(root: Any) -> str:
     """The whole reference as Markdown."""
-    parts = [HEAD, "## Options of every command", "", "They stand before or after the command's name.", ""]
+    parts = [HEAD, "## Options of every command", "", "They may be given before or after the command's name.", ""]
     parts += [*_option_lines(root_options(root)), ""]
     for command in commands(root):
         parts += [f"## {PROGRAM} {command.words}", "", command.help, ""]
@@ -99,7 +99,7 @@ def _entry(param: Any) -> OptionEntry:
     env = param.envvar or ()
     is_flag = getattr(param, "is_flag", False)
     default = param.default
-    # Only asked for a token normaliser, which the kit does not have.
+    # Only asked for a token normaliser, which kafkakit does not have.
     context: Any = typer.Context(typer.core.TyperCommand("reference"))
     shown = None if callable(default) or default in (None, False, (), []) or is_flag else str(default)
     return OptionEntry(

@@ -13,12 +13,8 @@ PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made wi
 
 
 def read_plan(plan_file: str) -> Plan:
-    """The plan of a file, `-` for stdin; raises `InputError` for one that makes no sense."""
-    from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan
-    from kafkakit.core.plan_rules import check_plan
+    """The plan in a file, `-` for stdin; raises `InputError` for one that is not sound."""
+    from kafkakit.core import plan_rules
     from kafkakit.wiring import read_input
 
-    source = "stdin" if plan_file == "-" else plan_file
-    plan = decode_plan(read_input(plan_file, PLAN_LIMIT_BYTES), source)
-    check_plan(plan, source)
-    return plan
+    return plan_rules.read_plan(plan_file, read_input)

@@ -55,7 +55,7 @@ class Consent:
         from kafkakit.core.errors import RefusedError
 
         if not (self.yes or self.dry_run or cli.input_allowed):
-            raise RefusedError("confirmation needed, and there is no terminal to ask on", hint="pass --yes")
+            raise RefusedError("confirmation needed, but no input is possible here", hint="pass --yes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
 
 class ClusterSession:
-    """What a command needs of one cluster; `read_only` gives clients that refuse to write."""
+    """What a command needs of one cluster; `read_only` gives clients that refuse to write; `groups_read_only` is
+    the same for consumer groups."""
 
-    def __init__(self, cli: CliContext, settings: Settings | None, stack: ExitStack, *, read_only: bool) -> None:
-        self.cli, self.read_only = cli, read_only
+    def __init__(
+        self, cli: CliContext, settings: Settings | None, stack: ExitStack, *, read_only: bool, groups_read_only: bool
+    ) -> None:
+        self.cli, self.read_only, self._groups_read_only = cli, read_only, groups_read_only
         self._settings, self._stack = settings, stack
 
     @cached_property
@@ -54,7 +57,7 @@ class ClusterSession:
         """The consumer groups of the cluster."""
         from kafkakit.wiring import open_groups
 
-        return self._stack.enter_context(closing(open_groups(self.settings, read_only=self.read_only)))
+        return self._stack.enter_context(closing(open_groups(self.settings, read_only=self._groups_read_only)))
 
     @cached_property
     def log(self) -> LogReader:
@@ -142,11 +145,15 @@ class ClusterSession:
 
 @contextmanager
 def open_session(
-    cli: CliContext, *, read_only: bool = False, settings: Settings | None = None
+    cli: CliContext, *, read_only: bool = False, edits_commits: bool = False, settings: Settings | None = None
 ) -> Iterator[ClusterSession]:
-    """A session on the cluster of the invocation, or of `settings`; every client is closed when it ends."""
+    """A session on the cluster of the invocation, or of `settings`; every client is closed when it ends.
+
+    With `edits_commits` commits of groups may be written even in a `read_only` session.
+    """
     with ExitStack() as stack:
-        yield ClusterSession(cli, settings, stack, read_only=read_only)
+        groups_read_only = read_only and not edits_commits
+        yield ClusterSession(cli, settings, stack, read_only=read_only, groups_read_only=groups_read_only)
 
 
 @contextmanager

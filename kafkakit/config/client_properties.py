@@ -1,4 +1,4 @@
-"""Kafka client properties (`--command-config`) translated to the kit's keys.
+"""Kafka client properties (`--command-config`) translated to kafkakit's keys.
 
 Both dialects are read: the Java client's (`sasl.jaas.config`, `ssl.truststore.*`, `ssl.keystore.*`)
 and librdkafka's (`sasl.username`, `ssl.ca.location`).
@@ -14,7 +14,7 @@ from kafkakit.config.merge import hostname_check
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError
 
-# Settings that are right in such a file and that the kit has no use for.
+# Settings that are right in such a file and that kafkakit has no use for.
 _UNUSED = frozenset(
     {
         "acks", "api.version.request", "auto.offset.reset", "bootstrap.controllers", "client.dns.lookup", "client.id",
@@ -46,7 +46,7 @@ class Translated:
 
 
 def translate_properties(properties: Iterable[Property], source: str) -> Translated:
-    """Translate a client's properties; `InputError` for what the kit cannot honour (JKS stores, Kerberos, OAuth)."""
+    """Translate a client's properties; `InputError` for what kafkakit cannot honour (JKS stores, Kerberos, OAuth)."""
     given = {item.name: item for item in properties}
     values: dict[str, tuple[str | Secret, int]] = {}
     warnings: list[str] = []
@@ -95,7 +95,7 @@ def _add_stores(given: dict[str, Property], values: dict[str, tuple[str | Secret
         if found != "PEM":
             raise InputError(
                 f"{source}:{location.line}",
-                f"{store}.location is a {found} store, which the kit's clients cannot read",
+                f"{store}.location is a {found} store, which kafkakit's clients cannot read",
                 hint=_store_hint(store),
             )
         for name in names:

@@ -101,7 +101,7 @@ def is_true(value: str) -> bool:
 
 
 def parse_overrides(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Read `-X key=value` items; keys may be the kit's or Kafka's property names.
+    """Read `-X key=value` items; keys may be kafkakit's or Kafka's property names.
 
     Raises `UsageError` for a missing `=`, an unknown key (the nearest is named) and for secrets, which
     do not belong on a command line.

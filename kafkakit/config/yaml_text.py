@@ -108,7 +108,7 @@ def _items(node: Node, source: str, where: str) -> Iterator[tuple[str, int, Node
     for key_node, value_node in node.value:
         name = _text(key_node, source, "a key")
         if name in seen:
-            raise InputError(_at(source, key_node), f"the key {name[:60]!r} stands twice")
+            raise InputError(_at(source, key_node), f"the key {name[:60]!r} is given twice")
         seen.add(name)
         yield name, key_node.start_mark.line + 1, value_node
 

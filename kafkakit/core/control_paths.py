@@ -16,7 +16,7 @@ def check_path(path: str) -> tuple[str, ...]:
     """
     parts = tuple(path.split("/"))
     if len(parts) > MAX_PARTS or not all(_PART.fullmatch(part) for part in parts):
-        raise UsageError(f"{path[:80]!r} is no path of a control store")
+        raise UsageError(f"{path[:80]!r} is not a path of a control store")
     return parts
 
 

@@ -1,4 +1,4 @@
-"""The kit's files as values: versioned envelopes, decoded with limits and printed the same everywhere.
+"""kafkakit's files as values: versioned envelopes, decoded with limits and printed the same everywhere.
 
 Every file is `{"kafkakit": {"kind": KIND, "schema": N}, ...}`. This module turns bytes into values and
 back; reading and writing files is `adapters/files.py`.
@@ -18,8 +18,8 @@ T = TypeVar("T")
 SNAPSHOT_KIND = "cluster-snapshot"
 PLAN_KIND = "plan"
 SCHEMA_VERSION = 1
-PLAN_LIMIT_BYTES = 512 * 2**20
-"""The largest plan file that is read to be carried out."""
+PLAN_LIMIT_BYTES = 2 << 30
+"""The largest plan file that is read."""
 
 
 class _Header(msgspec.Struct):
@@ -50,7 +50,7 @@ def decode_json(data: bytes, shape: type[T], source: str) -> T:
 
 
 def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
-    """Decode a kit file of the given kind; refuses other kinds and newer schemas with `InputError`."""
+    """Decode a kafkakit file of the given kind; refuses other kinds and newer schemas with `InputError`."""
     try:
         header = decode_json(data, _Envelope, source).kafkakit
     except InputError as error:
@@ -69,7 +69,7 @@ def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
 
 
 def encode_document(kind: str, value: object) -> bytes:
-    """Encode a value as a kit file: one line of JSON with the header first, and a final newline."""
+    """Encode a value as a kafkakit file: one line of JSON with the header first, and a final newline."""
     body: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
     return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **body})
 
@@ -90,7 +90,7 @@ def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:
 
 
 def decode_plan(data: bytes, source: str) -> Plan:
-    """Decode a `plan` file; shape only, `topicmappr.plan_rules.check_plan` checks the sense."""
+    """Decode a `plan` file; shape only, `plan_rules.check_plan` checks the sense."""
     return decode_document(data, PLAN_KIND, Plan, source)
 
 

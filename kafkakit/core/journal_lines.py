@@ -114,7 +114,7 @@ def replay_lines(
         try:
             state = fold(state, line)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            problem = f"journal line {line.seq + 1} makes no sense: a field of its kind is missing or wrong"
+            problem = f"journal line {line.seq + 1} is invalid: a field of its kind is missing or wrong"
             raise InputError(source, problem, hint=hint) from None
     return state
 

@@ -1,7 +1,7 @@
 """A lease as a document, and when it may be taken: who holds the right to act, and a token that only grows.
 
 Clocks of two hosts are never compared. A holder writes the document again, with `beats` one higher, more often than
-every `ttl_s`; somebody who wants the lease watches the document, and may take it when it has not changed for the
+every `ttl_s`; a process that wants the lease watches the document, and may take it when it has not changed for the
 holder's `ttl_s` by the watcher's own monotonic clock. The holder counts its time from before the write that it
 made last, and stops a `MARGIN` earlier. The write came before the watcher first saw its result, so the holder has
 stopped when the watcher's time is over, as long as the two clocks run at the same speed to within the margin.
@@ -75,7 +75,7 @@ class LeaseRecord:
     holder: Holder | None = None
 
     def __str__(self) -> str:
-        times = f"since {_minute(self.taken_at)}, last heard of at {_minute(self.renewed_at)} by its own clock"
+        times = f"since {_minute(self.taken_at)}, last renewed at {_minute(self.renewed_at)} by its own clock"
         return "no process" if self.holder is None else f"{self.holder}, {times}"
 
 
@@ -131,7 +131,7 @@ def decide(
     """May we take the lease?
 
     `record` is what `watching` saw last, None when the store holds nothing. `first` is what was seen first: any
-    change since then shows that somebody lives. `life` is what is known of the holder's process without watching.
+    change since then shows that its holder lives. `life` is what is known of the holder's process without watching.
     """
     if record is None or watching is None:
         return Take(1, None)
@@ -157,7 +157,7 @@ class Tenure:
     def is_held(self, now_s: float, now: datetime) -> bool:
         """Whether we may still act without asking the store.
 
-        The wall clock is asked too, ours against ours: a monotonic clock may stand still while a machine sleeps.
+        The wall clock is asked too, ours against ours: a monotonic clock may stop while a machine sleeps.
         """
         return self._age_s(now_s, now) < self.record.ttl_s * (1 - MARGIN)
 
@@ -178,7 +178,7 @@ def waiting_words(what: str, wait: Wait) -> str:
     """Why nothing happens for a while."""
     return (
         f"{what}: held by {wait.record}; waiting {format_duration(round(wait.seconds, 1))} at most to see whether it "
-        "still lives"
+        "is still alive"
     )
 
 

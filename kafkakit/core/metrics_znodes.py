@@ -112,5 +112,5 @@ def _number(text: str, what: str, source: str) -> int:
 
 def _bytes(value: float, what: str, source: str) -> int:
     if not 0 <= value <= MAX_BYTES:  # false for NaN too
-        raise InputError(source, f"{what} is {value:g}, which is no number of bytes")
+        raise InputError(source, f"{what} is {value:g}, which is not a number of bytes")
     return int(value)

@@ -1,4 +1,4 @@
-"""The nouns of the kit: frozen values that every layer shares.
+"""Frozen values that every layer shares.
 
 Bytes are `int`, times are timezone-aware UTC `datetime`, durations are seconds in names ending in `_s`.
 A `ClusterSnapshot` has exactly the shape of the `cluster-snapshot` file (see `documents.py`), so that

@@ -12,7 +12,7 @@ def parse_percent(text: str, flag: str, *, most: int = 100) -> Fraction:
     """Read `5%` as 1/20, exactly; `UsageError` naming the flag for anything else and above `most` percent."""
     match = _PERCENT.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"{flag}: {text[:40]!r} is not a part of a hundred", hint="write it like 5% or 2.5%")
+        raise UsageError(f"{flag}: {text[:40]!r} is not a percentage", hint="write it like 5% or 2.5%")
     hundredths = Fraction(str(match[1]))
     if hundredths > most:
         raise UsageError(f"{flag}: {text.strip()} is more than {most}%")

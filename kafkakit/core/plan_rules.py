@@ -4,9 +4,10 @@ The shape was checked by `documents.decode_plan`; here the parts of the plan are
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.cluster_id import cluster_id_problem
+from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import DirMove, Move, Plan, ScopeEntry, fingerprint_of
@@ -22,6 +23,17 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.in
 Named = ScopeEntry | Move | DirMove | PartitionAssignment | TopicPartition
 Scope = Mapping[str, Mapping[int, ScopeEntry]]
 """Scope entries by topic and partition number; two small keys cost less than 200,000 made-up pairs."""
+
+
+def read_plan(file: str, read: Callable[[str, int], bytes]) -> Plan:
+    """The plan in a file, or on stdin for `-`; `read` takes the name and the most bytes to read.
+
+    Raises `InputError` for a file that is not a plan, or not a sound one.
+    """
+    source = "stdin" if file == "-" else file
+    plan = decode_plan(read(file, PLAN_LIMIT_BYTES), source)
+    check_plan(plan, source)
+    return plan
 
 
 def check_plan(plan: Plan, source: str) -> None:

@@ -9,7 +9,7 @@ PACKAGES = ("kafka-python", "confluent-kafka", "kazoo", "ortools", "numpy", "typ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """Versions by name; None for a package that is not installed. Schemas are those of the kit's files."""
+    """Versions by name; None for a package that is not installed. Schemas are those of kafkakit's files."""
 
     kafkakit: str
     python: str
@@ -18,7 +18,7 @@ class Versions:
     schemas: Mapping[str, int]
 
     def rows(self) -> tuple[tuple[str, str | None], ...]:
-        """(name, version) of everything, the kit first."""
+        """(name, version) of everything, kafkakit first."""
         return (
             ("kafkakit", self.kafkakit),
             ("python", self.python),

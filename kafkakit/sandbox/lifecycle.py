@@ -83,7 +83,7 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
         )
     if dead:
         raise NodeFailedError(
-            f"sandbox {spec.name} runs, but not whole: {', '.join(record.node.label for record in dead)} is dead",
+            f"sandbox {spec.name} runs incompletely: {', '.join(record.node.label for record in dead)} is dead",
             hint=_revival_hint(spec.name, dead),
         )
     return state

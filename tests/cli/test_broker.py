@@ -271,7 +271,7 @@ def test_a_second_one_on_the_host_is_sent_away(desk: Desk) -> None:
     with FileLock(lock, "test", "a test"):
         ran = desk.run("drain", "1", "--yes")
     assert ran.code == 75
-    assert "another kafkakit is at work" in ran.stderr
+    assert "another kafkakit process is running" in ran.stderr
     with FileLock(desk.home.state / "locks" / "fake-cluster.lock", "test", "a test"):
         busy = desk.run("drain", "1", "--yes")
     assert busy.code == 75

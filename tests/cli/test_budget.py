@@ -50,7 +50,7 @@ def test_a_drain_stops_at_its_budget_and_says_how_to_go_on(home: Home) -> None:
     assert plan["request"]["max-moved-bytes"] == "1010B"
     assert plan["rules"]["later"] == [["orders", 0]]
     ran = home.run("topicmappr", "explain", "p.json", "orders/0")
-    assert "the budget of this plan had no room for it" in ran.stdout
+    assert "the budget of this plan did not cover it" in ran.stdout
 
 
 def test_json_tells_what_is_left(home: Home) -> None:
@@ -67,7 +67,7 @@ def test_json_tells_what_is_left(home: Home) -> None:
 def test_a_budget_of_nothing_is_an_empty_plan_that_says_so(home: Home) -> None:
     ran = run(home, SIZED, "drain", "--brokers", "1", "--max-moves", "0", "--plan", "p.json", "--exit-code")
     assert ran.code == 0
-    assert "3 of them cost more than the whole budget alone" in ran.stdout
+    assert "3 of them cost more than the whole budget," in ran.stdout
     assert plan_of(home)["moves"] == []
     assert "reassign apply" not in ran.stdout
 

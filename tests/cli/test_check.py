@@ -106,7 +106,7 @@ def test_the_profile_and_the_topics_stand_in_the_commands(home: Home) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--band", "5"), "--band: '5' is not a part of a hundred"),
+        (("--band", "5"), "--band: '5' is not a percentage"),
         (("--band", "101%"), "--band: 101% is more than 100%"),
         (("--leader-band", "-1%"), "--leader-band"),
         (("--max-disk-use", "nan%"), "--max-disk-use"),

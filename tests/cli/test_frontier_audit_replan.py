@@ -91,7 +91,7 @@ def test_the_formats_of_a_frontier_agree(home: Home) -> None:
         (("--bands", "5"), "--bands"),
         (("--bands", "5%", "--metric", "free-range"), "--metric"),
         (("--topics", "nope"), "no topic matches"),
-        (("--brokers", "77"), "not so broker"),
+        (("--brokers", "77"), "unlike broker"),
     ],
 )
 def test_a_frontier_refuses_requests_that_cannot_work(home: Home, flags: tuple[str, ...], words: str) -> None:

@@ -217,7 +217,7 @@ def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
     with FileLock(lock_path(desk.home.state, "fake-cluster"), "test", "a test"):
         ran = desk.run("apply", "--yes")
         assert (ran.code, ran.stdout) == (75, "")
-        assert "another kafkakit is at work: a test, since " in ran.stderr
+        assert "another kafkakit process is running: a test, since " in ran.stderr
         assert desk.run("verify").code == 1
         assert desk.run("status").code == 0
     assert desk.run("apply", "--yes").code == 0
@@ -346,7 +346,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     assert refused.code == 2
     assert f"hint: to continue it: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
     assert desk.run_without_plan("continue").stdout.startswith("no longer paused")
-    assert desk.run_without_plan("pause").stdout.startswith("paused: no run is at work")
+    assert desk.run_without_plan("pause").stdout.startswith("paused: no run is active")
     going = desk.run("continue")
     assert (going.code, going.stdout.splitlines()[-1]) == (
         0,

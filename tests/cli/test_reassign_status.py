@@ -112,7 +112,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert run["promised_seconds"] == pytest.approx(233, rel=0.01)  # brokers reach 86 % of a throttle
     assert run["promised_eta_seconds"] < run["promised_seconds"]
     assert run["doing"] == (
-        f"not finished, and no process is at work; resume with: kafkakit --profile p reassign resume {desk.path}"
+        f"not finished, and no process is running; resume with: kafkakit --profile p reassign resume {desk.path}"
     )
     text = desk.run("status", "--window", "10s").stdout
     assert f"run: apply of {desk.path}: 1 move in flight; not finished" in text
@@ -174,7 +174,7 @@ def test_stalled_copies_are_named_with_the_reason(desk: Desk) -> None:
         ("t", 3, "dead destination"),
     ]
     text = desk.run("status", "--window", "10s").stdout
-    assert "    broker 3 stands still: broker 3 is fenced; start it again, or undo the move\n" in text
+    assert "    broker 3 is stalled: broker 3 is fenced; start it again, or undo the move\n" in text
     desk.cluster.revive(3)
     desk.cluster.kill(1)
     assert [m["leader"] for m in desk.run("status", "--window", "0", "-o", "json").json["moves"]] == [None, 2]

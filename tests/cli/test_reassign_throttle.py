@@ -92,7 +92,7 @@ def test_a_run_that_does_not_answer_or_cannot_do_all_of_it(desk: Desk) -> None:
     with executor(desk, answers=False):
         silent = desk.run("throttle", "40MB", "--wait", "5s")
     assert (silent.code, silent.stdout) == (75, "")
-    assert "did not take the rates up within 5s" in silent.stderr
+    assert "did not apply the rates within 5s" in silent.stderr
     with executor(desk, refused="broker 3 is not alive and keeps the rate that it has"):
         partly = desk.run("throttle", "40MB", "-o", "json")
     assert partly.code == 1
@@ -104,7 +104,7 @@ def test_the_run_of_another_plan_is_not_changed(desk: Desk) -> None:
     with executor(desk) as taken:
         ran = desk.run("throttle", str(desk.path), "40MB")
     assert (ran.code, taken) == (2, [])
-    assert "the run at work is not one of this plan" in ran.stderr
+    assert "the active run is not one of this plan" in ran.stderr
 
 
 def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -> None:
@@ -158,7 +158,7 @@ def test_a_rate_that_somebody_else_set_since_stays(desk: Desk) -> None:
 def test_nothing_to_change_is_refused(desk: Desk) -> None:
     nobody = desk.run("throttle", "9MB")
     assert (nobody.code, nobody.stdout) == (2, "")
-    assert "no run is at work here, and no moves of an interrupted run are under way" in nobody.stderr
+    assert "no run is active here, and no moves of an interrupted run are under way" in nobody.stderr
     for words in (["same"], ["a", "b", "c"], ["fast"], ["9MB", "--throttle-broker", "3"], ["9MB", "--wait", "soon"]):
         ran = desk.run("throttle", *words)
         assert (ran.code, ran.stdout) == (2, "")

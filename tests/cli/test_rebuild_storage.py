@@ -96,7 +96,7 @@ def test_no_room_exits_4_and_says_where_how_much_is_short(capsys: pytest.Capture
     assert run(flags) == 4
     out, err = capsys.readouterr()
     assert "a p0: No additional brokers that meet Constraints" in out
-    assert "broker 1004 has most room, 200 GiB, 300 GiB short" in err
+    assert "broker 1004 has the most free space, 200 GiB, 300 GiB short" in err
     assert "Traceback" not in out + err
     assert run([*flags, "--ignore-warns"]) == 0
 

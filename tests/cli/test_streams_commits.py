@@ -62,6 +62,10 @@ class Desk:
         del settings
         return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
 
+    def open_read_only(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+        assert read_only, "edits write commits and change nothing else"
+        return self.open_admin(settings, read_only=True)
+
     def open_groups(self, settings: Any, *, read_only: bool = False) -> GroupAdmin:
         del settings
         return ReadOnlyGroups(self.groups) if read_only else self.groups
@@ -116,7 +120,7 @@ def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
         "  # done  . pending  x rejected  r retrying  (one offset each)\n"
         "\n"
         "  note: rejected-without-ledger: 1 rejected offset known to this\n"
-        "    commit alone: once the committed offset is past, nothing tells\n"
+        "    commit alone: once the committed offset is past, no record shows\n"
         "    that they were rejected\n"
         "    do: let the group keep a reject ledger or a dead letter lane\n"
         "        before it moves on\n"
@@ -398,7 +402,7 @@ def test_without_rights(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
             raise OperationFailedError("no right to read configurations")
 
         patched.setattr(desk.cluster, "broker_settings", refuse)
-        assert "no broker tells offset.metadata.max.bytes" in desk.run("limits").stdout
+        assert "no broker reports offset.metadata.max.bytes" in desk.run("limits").stdout
         assert desk.run("show", "pay", "-o", "json").json["limit_known"] is False
 
 
@@ -471,7 +475,7 @@ def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
     desk.groups.add_group("shared", kind=GroupType.SHARE)
     ran = desk.run("limits")
     assert ran.stdout.splitlines()[0] == (
-        "cluster fake-cluster: offset.metadata.max.bytes is 4,096 characters on all brokers that tell"
+        "cluster fake-cluster: offset.metadata.max.bytes is 4,096 characters on all brokers that report it"
     )
     rows = desk.run("limits", "-o", "tsv").stdout.splitlines()
     assert [row.split("\t")[0] for row in rows] == ["full", "pay", "empty"]
@@ -497,7 +501,7 @@ def test_watch_tells_changes_and_goes_on_without_the_cluster(desk: Desk) -> None
     ran = desk.run("watch", "pay", "--interval", "2s", "--count", "4")
     assert ran.code == 0
     assert ran.stderr.splitlines() == [
-        "warning: cannot connect to the fake cluster; what is shown was true at 2026-01-01T12:00:02.000Z; trying again",
+        "warning: cannot connect to the fake cluster; the figures shown are of 2026-01-01T12:00:02.000Z; trying again",
         "warning: the cluster answers again",
         "2026-01-01T12:00:10.000Z orders-0: became done: 10: 160-169",
     ]

@@ -26,7 +26,7 @@ P0 = ("--topic", "orders", "--partition", "0")
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk = Desk(tmp_path)
     desk.groups.add_topic("orders", 2)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_read_only)
     monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
     monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
     monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
@@ -64,7 +64,7 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
         "\n"
         "Together: 1 of 1 commit changes, at most 0 records delivered again, 1 offset not delivered any more.\n"
         f"Plan {plan[1]}.\n"
-        "Nothing is written yet. To apply just this plan:\n"
+        "Nothing is written yet. To apply exactly this plan:\n"
         "  kafkakit --profile p streams commits skip pay --offsets 60 --topic orders --partition 0 --apply "
         f"--expect {plan[1]}\n"
     )

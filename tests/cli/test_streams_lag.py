@@ -217,8 +217,8 @@ def test_watch_tells_changes_line_by_line_and_ends_after_a_count(fleet: Fleet, h
         (["once", "--clusters", "a,a"], "names a profile twice"),
         (["once", "--wait", "soon"], "not a duration"),
         (["once", "--skew", "-1s"], "not a duration"),
-        (["serve", "--listen", "nowhere"], "no address to listen on"),
-        (["serve", "--dogstatsd", "x"], "no address of an agent"),
+        (["serve", "--listen", "nowhere"], "not an address to listen on"),
+        (["serve", "--dogstatsd", "x"], "not the address of an agent"),
         (["check", "--crit-lag", "many"], "not a number of records"),
     ],
 )

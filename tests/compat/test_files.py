@@ -20,16 +20,17 @@ from kafkakit.core.documents import (
     encode_snapshot,
 )
 from kafkakit.core.errors import InputError
+from kafkakit.core.journal_lines import decode_lines, encode_line
 from kafkakit.core.lease import LEASE_KIND, Holder, decode_lease, encode_lease
+from kafkakit.execution.decide import journal as run_lines
 from kafkakit.execution.decide.control_request import (
     decode_answer,
     decode_control_request,
     encode_answer,
     encode_control_request,
 )
-from kafkakit.execution.decide.journal import decode_journal, encode_record
 from kafkakit.sandbox.decide import state as sandbox_state
-from kafkakit.streams.commits.decide.editing.journal import decode_edit_lines, encode_edit_line
+from kafkakit.streams.commits.decide.editing import journal as edit_lines
 from kafkakit.streams.lag.decide import saved_state
 from tests.compat.recorded import name_of, recorded
 
@@ -37,11 +38,13 @@ Rewrite = Callable[[bytes, str], bytes]
 
 
 def rewrite_journal(data: bytes, source: str) -> bytes:
-    return b"".join(encode_record(record) for record in decode_journal(data, source).records)
+    lines = decode_lines(data, source, run_lines.GRAMMAR).records
+    return b"".join(encode_line(line, run_lines.GRAMMAR) for line in lines)
 
 
 def rewrite_edit(data: bytes, source: str) -> bytes:
-    return b"".join(encode_edit_line(line) for line in decode_edit_lines(data, source).records)
+    lines = decode_lines(data, source, edit_lines.GRAMMAR).records
+    return b"".join(encode_line(line, edit_lines.GRAMMAR) for line in lines)
 
 
 REWRITES: dict[str, Rewrite] = {

@@ -8,9 +8,10 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.core.group_facts import CommittedOffset
+from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.document import read_commit, read_shown
-from kafkakit.streams.commits.decide.editing.journal import EditRecord, Verdict, decode_edit_lines, replay_lines
+from kafkakit.streams.commits.decide.editing.journal import GRAMMAR, EditRecord, Verdict, fold
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.dialects.registry import read_metadata
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
@@ -39,7 +40,7 @@ EDITS: dict[str, tuple[Offsets, Offsets, Verdict]] = {
 
 
 def edit_of(path: Path) -> EditRecord:
-    record = replay_lines(decode_edit_lines(path.read_bytes(), path.name).records, path.name)
+    record = replay_lines(decode_lines(path.read_bytes(), path.name, GRAMMAR).records, path.name, None, fold)
     assert record is not None
     return record
 

@@ -142,9 +142,9 @@ class ControlContract:
             "@value",
             "x" * 101,
         ):
-            with pytest.raises(UsageError, match="no path"):
+            with pytest.raises(UsageError, match="not a path"):
                 store.cas(path, b"x", None)
-            with pytest.raises(UsageError, match="no path"):
+            with pytest.raises(UsageError, match="not a path"):
                 store.get(path)
 
     def test_no_increment_is_lost(self, rig: Rig, store: ControlStore, folder: str) -> None:

@@ -337,7 +337,7 @@ def test_stop_says_what_still_runs_and_the_lock_keeps_others_out(
         until(admin.reassignments)
         second = kit(brokers, "apply", path, "--yes")
         assert second.returncode == 75
-        assert "another kafkakit is at work" in second.stderr
+        assert "another kafkakit process is running" in second.stderr
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code

@@ -71,7 +71,7 @@ def test_a_throttled_move_is_told_in_bytes_rate_and_time_and_a_dead_destination_
         brokers.kill(C)
         until(lambda: C not in alive(admin))
         dead = kit(brokers, "status", "--window", "0")
-        assert dead.stdout.count(f"broker {C} stands still: broker {C} is ") == 2
+        assert dead.stdout.count(f"broker {C} is stalled: broker {C} is ") == 2
         assert "or undo the move" in dead.stdout
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)

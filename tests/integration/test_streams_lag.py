@@ -156,11 +156,13 @@ def test_the_program_looks_at_clusters_of_two_versions_together(
     ran = program(cluster, "once", "both", "--clusters", names, "--by", "stream", "--wait", "120s")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[1].split()[:2] == ["both", "lag-both"]
-    ran = program(cluster, "check", "both", "--clusters", names, "--crit-lag", "5", "--nagios")
+    # On a slow machine the last commit is so long ago that the group counts as stopped.
+    limits = ("both", "--clusters", names, "--nagios", "--crit-status", "none", "--warn-status", "none")
+    ran = program(cluster, "check", *limits, "--crit-lag", "5")
     assert ran.returncode == 2, ran.stderr
     assert ran.stdout.startswith(f"LAG CRITICAL - {cluster.name} both lag-both: lag 7 is above 5 | ")
     old.kill(old.broker_ids[0])
-    ran = program(cluster, "check", "both", "--clusters", names, "--warn-lag", "5", "--nagios")
+    ran = program(cluster, "check", *limits, "--warn-lag", "5")
     assert ran.returncode == 3, ran.stderr
     assert ran.stdout.startswith(f"LAG UNKNOWN - {old.name}: ")
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_plan, encode_plan
 from kafkakit.core.errors import InputError, InterruptedRunError
-from kafkakit.core.journal_lines import FIRST_PREV, RecordKind, line_hash
+from kafkakit.core.journal_lines import FIRST_PREV, RecordKind, encode_line, line_hash
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.decide.goals import LIST_LIMIT
-from kafkakit.execution.decide.journal import Record, What, decode_journal, encode_record
+from kafkakit.execution.decide.journal import GRAMMAR, Record, What, decode_journal
 from kafkakit.execution.decide.journal_state import replay
 from kafkakit.execution.decide.throttle import pieces
 from tests.clusters.plans import make_plan
@@ -100,8 +100,9 @@ def test_any_journal_of_well_formed_lines_is_read_or_refused(rows: list[tuple[Re
     prev, text = FIRST_PREV, b""
     for seq, (kind, what, of, value) in enumerate(rows):
         body = value if isinstance(value, dict) else {"changes": value, "targets": value, "keys": value}
-        line = encode_record(
-            Record(seq=seq, time=datetime(2026, 1, 1, tzinfo=UTC), prev=prev, kind=kind, what=what, of=of, data=body)
+        line = encode_line(
+            Record(seq=seq, time=datetime(2026, 1, 1, tzinfo=UTC), prev=prev, kind=kind, what=what, of=of, data=body),
+            GRAMMAR,
         )
         prev, text = line_hash(line), text + line
     decoded = decode_journal(text, "j")

@@ -83,7 +83,7 @@ class FileControl:
             raise OperationFailedError(f"{file} cannot be read: {error.strerror}") from None
         header, newline, value = data.partition(b"\n")
         if not newline or not header.isdigit() or len(header) >= _HEADER_LIMIT_BYTES or len(value) > VALUE_LIMIT_BYTES:
-            raise InputError(str(file), "is no document of a control store", hint="move the file away")
+            raise InputError(str(file), "is not a control store document", hint="move the file away")
         return int(header), value
 
     def _leads_to_a_value(self, folder: Path) -> bool:

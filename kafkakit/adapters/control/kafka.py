@@ -208,7 +208,7 @@ class KafkaControl:
         end = time.monotonic() + self._answer_limit_s
         while not self._find_topic():
             if time.monotonic() > end:
-                raise TryLaterError(f"topic {TOPIC} was created but does not show yet")
+                raise TryLaterError(f"topic {TOPIC} was created but is not visible yet")
             time.sleep(_POLL_S)
 
     def _forget(self) -> None:

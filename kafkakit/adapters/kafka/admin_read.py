@@ -1,4 +1,4 @@
-"""Kafka's answers to reading requests, turned into the kit's values; nothing here sends anything."""
+"""Kafka's answers to reading requests, turned into kafkakit's values; nothing here sends anything."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Requests that change a cluster, built from the kit's values, and their answers, one per item."""
+"""Requests that change a cluster, built from kafkakit's values, and their answers, one per item."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Kafka's error codes and kafka-python's exceptions, as the kit's errors."""
+"""Kafka's error codes and kafka-python's exceptions, as kafkakit's errors."""
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError

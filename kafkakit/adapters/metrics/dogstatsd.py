@@ -15,7 +15,9 @@ class DogStatsd:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"{address[:60]!r} is no address of an agent", hint="write HOST:PORT, 127.0.0.1:8125 say")
+            raise UsageError(
+                f"{address[:60]!r} is not the address of an agent", hint="write HOST:PORT, 127.0.0.1:8125 say"
+            )
         try:
             family, kind, proto, _, target = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
         except OSError as error:

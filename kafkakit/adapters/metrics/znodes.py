@@ -102,7 +102,7 @@ def _time(milliseconds: int, source: str) -> datetime:
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (OverflowError, ValueError, OSError):
-        raise InputError(source, f"was changed at {milliseconds} ms, which is no date") from None
+        raise InputError(source, f"was changed at {milliseconds} ms, which is not a date") from None
 
 
 def _text(error: BaseException) -> str:

@@ -63,7 +63,7 @@ class MoveOff:
             self._reporter.warn(f"another operation on these brokers is not finished: {path}")
         if found is not None and found.stage is Stage.UNDOING:
             raise RefusedError(
-                f"the {found.kind} on record is being taken back", hint=f"finish that: {self._request.undo_of(found)}"
+                f"the {found.kind} on record is being undone", hint=f"finish that: {self._request.undo_of(found)}"
             )
         if found is None or not found.is_open:
             return self._plan(None, earlier=found)
@@ -72,9 +72,7 @@ class MoveOff:
     def _go_on(self, found: Operation) -> BrokerOutcome:
         place = found.next_leg
         if place is None:
-            self._reporter.say(
-                f"all plans of {self._records.path_of(found)} are carried out; looking whether they hold"
-            )
+            self._reporter.say(f"all plans of {self._records.path_of(found)} are carried out; checking the result")
             return self._plan(found)
         leg = found.legs[place]
         if not self._plans.begun(leg):
@@ -95,7 +93,7 @@ class MoveOff:
         return self._carry(found)
 
     def _replan(self, found: Operation, place: int) -> BrokerOutcome:
-        """Cancel what the plan at work has in flight, and plan the rest again."""
+        """Cancel what the present plan has in flight, and plan the rest again."""
         leg = found.legs[place]
         if self._request.dry_run:
             self._plans.run(found, leg, Direction.ABORT, dry_run=True)

@@ -89,7 +89,7 @@ class Records:
         return self.last_on(brokers) if name == "last" else self.named(Path(name))
 
     def named(self, path: Path) -> Operation:
-        """The record of a file that somebody named; it must be one of these, since its plans are beside it."""
+        """The record of a file named by an operator; it must be one of these, since its plans are beside it."""
         found = self.read(path)
         if path.resolve() != self.path_of(found).resolve():
             raise InputError(
@@ -103,7 +103,7 @@ class Records:
         """Read a record; raises `InputError` when it is missing, too large, or makes no sense."""
         try:
             if path.stat().st_size > LIMIT_BYTES:
-                raise InputError(str(path), f"is larger than {LIMIT_BYTES} bytes, this is no record of an operation")
+                raise InputError(str(path), f"is larger than {LIMIT_BYTES} bytes, this is not a record of an operation")
             data = path.read_bytes()
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None

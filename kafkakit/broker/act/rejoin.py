@@ -69,7 +69,7 @@ class Rejoin:
             self._sum = replace(self._sum, leaders_passed=len(held.due))
         last = self._look()
         if not problems and last.due:
-            problems = (f"preferred leaderships that are elsewhere again: {some(last.due)}",)
+            problems = (f"preferred leaderships on other brokers again: {some(last.due)}",)
         return self._told("incomplete" if problems else "done", last, problems)
 
     def _require_fitting(self, record: Operation) -> None:
@@ -91,7 +91,7 @@ class Rejoin:
         if record is None:
             return
         legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
-        self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be taken back")
+        self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be rolled back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
         forecast = self._request.dry_run or self._request.asks  # without a question the run itself prints it
         if forecast and last is not None and not now.absent:

@@ -74,7 +74,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
-        if record is not None and not consent.dry_run:  # its own command must not be at work on it
+        if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
         template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
         access = partial(open_access, cli, cluster_id=cluster_id)

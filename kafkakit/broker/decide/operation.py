@@ -134,15 +134,15 @@ def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:
 
 
 def encode_operation(operation: Operation) -> bytes:
-    """The record as a kit file."""
+    """The record as a kafkakit file."""
     return encode_document(OPERATION_KIND, operation)
 
 
 def decode_operation(data: bytes, source: str) -> Operation:
-    """Read a record; raises `InputError` for one that makes no sense: it may have been edited."""
+    """Read a record; raises `InputError` for one that is invalid: it may have been edited."""
     operation = decode_document(data, OPERATION_KIND, Operation, source)
     if problem := _problem(operation):
-        raise InputError(source, problem, hint="move the file away; the cluster itself tells what is left to do")
+        raise InputError(source, problem, hint="move the file away; the cluster itself shows what is left to do")
     return operation
 
 
@@ -153,7 +153,7 @@ def _problem(operation: Operation) -> str | None:
     if not operation.brokers or len(operation.brokers) > MOST_BROKERS:
         return f"names {len(operation.brokers)} brokers, expected 1 to {MOST_BROKERS}"
     if min(ids) < 0 or max(ids) >= 2**31 or len(set(ids)) != len(ids):
-        return "its brokers are no list of different broker ids"
+        return "its brokers are not a list of distinct broker ids"
     if (operation.onto is not None) != (operation.kind is Kind.REPLACE):
         return f"a {operation.kind} and its brokers do not fit together"
     if operation.number < 1 or len(operation.legs) > MOST_LEGS:

@@ -102,7 +102,7 @@ def _steps(
     if voters:
         steps += ["Take it out of the quorum (its directory id is in `describe --replication`):", quorum]
     elif not in_zookeeper and any(not settings.get(b, {}).get(ROLES) for b in ids):
-        steps += ["It tells no role (it is down?): make sure that CurrentVoters does not name it:", quorum]
+        steps += ["Its role is unknown (is it down?): make sure that CurrentVoters does not name it:", quorum]
     running = [known[b] for b in ids if b in known and known[b].is_alive]
     if running:
         where = some(f"{b.id} ({b.host})" if b.host else f"{b.id}" for b in running)

@@ -1,4 +1,4 @@
-"""The record of a fault of the kit itself: the traceback goes into a private file, never to the terminal."""
+"""The record of a fault of kafkakit itself: the traceback goes into a private file, never to the terminal."""
 
 import os
 import traceback

@@ -1,4 +1,4 @@
-"""Where the kit keeps configuration, state, caches and sockets: XDG's folders, or systemd's."""
+"""Where kafkakit keeps configuration, state, caches and sockets: XDG's folders, or systemd's."""
 
 import os
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ from kafkakit.config.security import Mechanism, Protocol, Secret, Security, prob
 from kafkakit.core.durations import parse_duration
 from kafkakit.core.errors import UsageError
 
-# Variables of the kit's tests.
+# Variables of kafkakit's tests.
 _FOREIGN_VARIABLES = frozenset({"KAFKAKIT_EXAMPLES", "KAFKAKIT_REQUIRE"})
 
 

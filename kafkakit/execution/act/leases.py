@@ -175,7 +175,7 @@ class Lease:
         try:
             self._give_back(tenure)
         except KafkakitError as error:
-            self._say(f"{self._what}: the lease could not be given back ({error.message}); it runs out by itself")
+            self._say(f"{self._what}: the lease could not be released ({error.message}); it expires by itself")
 
     def _decision(self) -> Take | Wait | Refuse:
         found = self._store.get(self._path)

@@ -93,7 +93,7 @@ class LogDirs:
         if closed:
             self._reporter.warn(f"the planned log dir is cordoned, the broker chooses one: {listed(closed)}")
         if short:
-            self._reporter.warn(f"no room in the planned log dir now, the broker chooses one: {listed(short)}")
+            self._reporter.warn(f"no free space in the planned log dir now, the broker chooses one: {listed(short)}")
         refused = self._send(assignments)
         if refused:
             names = [f"{r.topic}-{r.partition} on broker {r.broker} ({e})" for r, e in sorted(refused.items())]

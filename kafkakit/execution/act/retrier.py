@@ -32,7 +32,7 @@ def wait_until(clock: Clock, limit_s: float, is_so: Callable[[], bool], every_s:
 class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 
-    Every call that the kit makes may be repeated without harm. `retry_limit_s` limits the time from the
+    Every call that kafkakit makes may be repeated without harm. `retry_limit_s` limits the time from the
     first failure; then the last `TryLaterError` is raised.
     """
 

@@ -1,9 +1,9 @@
-"""The journal of a run: what its lines are about. Their form is `kafkakit.journals`', the file `store_journal.py`'s."""
+"""The journal of a run: what its lines are about; `core/journal_lines.py` gives their form."""
 
 from enum import StrEnum
 from typing import TypeAlias
 
-from kafkakit.core.journal_lines import Grammar, Line, LinesText, decode_lines, encode_line
+from kafkakit.core.journal_lines import Grammar, Line, LinesText, decode_lines
 
 HEADER = {"kind": "journal", "schema": 1}
 
@@ -33,11 +33,6 @@ JournalText: TypeAlias = LinesText[What]
 
 DAMAGED_HINT = "the journal was changed; check throttles with `kafkakit reassign status`, then move the file away"
 GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT)
-
-
-def encode_record(record: Record) -> bytes:
-    """One line with a final newline."""
-    return encode_line(record, GRAMMAR)
 
 
 def decode_journal(data: bytes, source: str) -> JournalText:

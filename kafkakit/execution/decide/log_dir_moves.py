@@ -103,7 +103,7 @@ def look_at_dirs(work: Sequence[DirWork], dirs: Dirs) -> DirLook:
 def _obstacle(item: DirWork, dirs: Dirs) -> str | None:
     answer = dirs.get(item.replica.broker)
     if answer is None or answer.error:
-        return f"broker {item.replica.broker} does not tell its log dirs"
+        return f"broker {item.replica.broker} does not report its log dirs"
     target = next((d for d in answer.log_dirs if d.path == item.target), None)
     if target is None:
         return f"broker {item.replica.broker} has no log dir {item.target}"

@@ -156,7 +156,7 @@ def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
     if step.key in live.running:
         return None
     wanted = expected_list(round_state, number)
-    if state.replicas != wanted:  # another order is another preferred leader: somebody wants that
+    if state.replicas != wanted:  # another order is another preferred leader: another process wants that
         return f"{step.key} was changed by another process: it is {ids(state.replicas)}, not {ids(wanted)}"
     return None
 

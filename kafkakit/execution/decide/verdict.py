@@ -11,7 +11,7 @@ NOT_ALIVE = "(not alive)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVerdict:
-    """One planned partition: where it stands, what is missing from its ISR, whether the first replica leads."""
+    """One planned partition: where it is, and what is missing from its ISR."""
 
     key: TopicPartition
     state: MoveState
@@ -19,7 +19,6 @@ class PartitionVerdict:
     replicas: tuple[int, ...]
     leader: int | None
     out_of_sync: tuple[int, ...] = ()
-    led_by_first: bool = True
 
     @property
     def complete(self) -> bool:
@@ -55,7 +54,6 @@ def judge(assessment: Assessment, *, undone: bool = False) -> tuple[PartitionVer
                 replicas=replicas,
                 leader=live.leader if live else None,
                 out_of_sync=tuple(b for b in replicas if b not in in_sync),
-                led_by_first=live is not None and live.leader == wanted[0],
             )
         )
     return tuple(found)

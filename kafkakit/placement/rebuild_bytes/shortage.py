@@ -28,9 +28,9 @@ def explain_shortage(
         more = f" (and {counted(len(found) - 1, 'more partition')} of it)" if len(found) > 1 else ""
         lines.append(f"topic {topic} p{task.problem.partitions[worst].key.partition}{more} {_why(task, worst, room)}")
     short = sum(task.reserve[i] * (len(task.rows[i]) - len(lists[i])) for i in missing)
-    tail = "no placement has room for more copies" if proven else "it is not proven that nothing more fits"
+    tail = "no placement fits more copies" if proven else "it is not proven that nothing more fits"
     factored = f" (sizes x {float(factor):g})" if factor != 1 else ""
-    lines.append(f"{format_bytes(short)}{factored} of copies have no room, {tail}")
+    lines.append(f"{format_bytes(short)}{factored} of copies do not fit, {tail}")
     return tuple(lines)
 
 
@@ -50,13 +50,13 @@ def _why(task: Task, i: int, room: Mapping[int, int]) -> str:
     name = f"needs {format_bytes(need)} a copy on {counted(partition.wanted, 'broker')}"
     if others[best] < need:
         return (
-            f"{name}; of those left broker {best} has most room, {format_bytes(others[best])}, "
+            f"{name}; of the others broker {best} has the most free space, {format_bytes(others[best])}, "
             f"{format_bytes(need - others[best])} short; free space there or add a broker"
         )
     enough = [b for b, left in others.items() if left >= need]
     shown = ", ".join(map(str, enough[:_NAMED])) + (", ..." if len(enough) > _NAMED else "")
     racks = ", ".join(sorted({task.problem.rack_of(b) or "none" for b in enough})[:_NAMED])
     return (
-        f"{name}; the brokers with that much room ({shown}) are in racks that the rule excludes ({racks}); "
+        f"{name}; the brokers with that much free space ({shown}) are in racks that the rule excludes ({racks}); "
         "free space in other racks or add a broker there"
     )

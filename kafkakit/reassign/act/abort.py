@@ -1,4 +1,4 @@
-"""`reassign abort`: let the run at work end, then cancel what it has in flight."""
+"""`reassign abort`: let the active run end, then cancel what it has in flight."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ def abort_plan(
     *,
     confirm_stop: Callable[[], bool],
 ) -> Outcome:
-    """Abort the plan; a run at work is requested to end first, once `confirm_stop` agreed, and waited for."""
+    """Abort the plan; an active run is requested to end first, once `confirm_stop` agreed, and waited for."""
     with ExitStack() as stack:
         access = access_or_busy(stack, open_access)
         if isinstance(access, TryLaterError):

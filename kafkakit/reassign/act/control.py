@@ -1,4 +1,4 @@
-"""Requesting from a run at work that it pauses, continues or ends."""
+"""Requesting from the active run that it pauses, continues or ends."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ class RunRequester:
         self._store, self.clock, self.state_dir, self.by, self.wait_s = store, clock, state_dir, by, wait_s
 
     def lease(self, cluster_id: str) -> LeaseRecord | None:
-        """The lease of the run on a cluster, None when none is at work."""
+        """The lease of the run on a cluster, None when none is active."""
         return held_lease(self._store(), cluster_id)
 
     def requests(self, cluster_id: str) -> ControlRequests:
@@ -39,7 +39,7 @@ class RunRequester:
         return ControlRequests(self._store(), self.clock, cluster_id)
 
     def plan_at_work(self, cluster_id: str, verb: str) -> str:
-        """The plan file of the run at work, else of the only unfinished one; `UsageError` when there is none."""
+        """The plan file of the active run, else of the only unfinished one; `UsageError` when there is none."""
         lease = self.lease(cluster_id)
         states = [read_run_state(f) for f in journal_files(self.state_dir, cluster_id)]
         plan, why = plan_meant(states, None if lease is None else lease.token)
@@ -52,7 +52,7 @@ class RunRequester:
     ) -> RequestResult:
         """Request it from the run of the plan and wait for its answer.
 
-        Raises `busy` when another run is at work or none, `TryLaterError` when no answer comes in time,
+        Raises `busy` when another run is active or none, `TryLaterError` when no answer comes in time,
         `OperationFailedError` when the run refuses.
         """
         journal, _ = plan_journal(plan, self.state_dir, self.clock)
@@ -84,7 +84,7 @@ def request_control(
     if answer is None:
         raise TryLaterError(
             f"the run did not answer within {format_duration(wait_s)}: {holder}",
-            hint="the request stays; it is taken up when the run looks again",
+            hint="the request stays and is applied at the run's next tick",
         )
     if answer.refused:
         raise OperationFailedError(f"the run refuses: {answer.refused}")
@@ -98,7 +98,7 @@ def request_control(
 def set_paused(
     plan: Plan, commands: Commands, open_access: OpenAccess, requester: RunRequester, *, paused: bool
 ) -> RequestResult:
-    """Request it from the run at work; where none is, mark the unfinished run.
+    """Request it from the active run; where none is, mark the unfinished run.
 
     Raises `RefusedError` when there is no unfinished run, and what `RunRequester.request` raises.
     """
@@ -111,7 +111,7 @@ def set_paused(
 
 
 def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> RequestResult:
-    """Mark an unfinished run as paused, or take the mark away, while no run is at work.
+    """Mark an unfinished run as paused, or take the mark away, while no run is active.
 
     Raises `RefusedError` when there is no such run.
     """
@@ -121,6 +121,6 @@ def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> Requ
     if state.paused != paused:
         journal.check(What.PAUSE if paused else What.CONTINUE, {"by": "no run at work"})
     if paused:
-        words = "paused: no run is at work, and none continues; what is on the cluster still moves"
+        words = "paused: no run is active; moves that are on the cluster continue"
         return RequestResult(words=words, next_commands=(commands.line("continue"),))
-    return RequestResult(words="no longer paused; no run is at work", next_commands=(commands.line("resume", "--yes"),))
+    return RequestResult(words="no longer paused; no run is active", next_commands=(commands.line("resume", "--yes"),))

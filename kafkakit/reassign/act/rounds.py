@@ -142,7 +142,9 @@ class RoundScheduler:
             again = self._schedule(freed, live, rates)
             chosen = [f"{k}" for k in sorted(schedule.stuck) if k not in again.stuck]
             if chosen:
-                self._reporter.warn(f"no room in the planned log dir now, another one is chosen: {listed(chosen)}")
+                self._reporter.warn(
+                    f"no free space in the planned log dir now, another one is chosen: {listed(chosen)}"
+                )
             scene, schedule = freed, again
         return RoundSchedule(goals=tuple(goals), inside=tuple(inside), scene=scene, schedule=schedule, rates=rates)
 
@@ -195,5 +197,5 @@ def _require_possible(round_schedule: RoundSchedule) -> None:
         raise InfeasibleError(
             f"{len(stuck)} of {counted(moves, 'move')} cannot be made in any order: {reasons[0]}",
             reasons=reasons if len(reasons) > 1 else (),
-            hint="free space or add a broker to make room, or allow more with --max-disk-use; else make a new plan",
+            hint="free space, add a broker, or allow more with --max-disk-use; else make a new plan",
         )

@@ -91,7 +91,7 @@ class Run:
         self._scheduler = RoundScheduler(parts, self._window)
         self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
-        self._direction = Direction.APPLY  # becomes an abort when somebody asks for that
+        self._direction = Direction.APPLY  # becomes an abort when a control request asks for that
 
     def carry_out(self, verb: str) -> Outcome:
         """One of `apply`, `rollback`, `resume` and `abort`."""

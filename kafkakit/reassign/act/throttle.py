@@ -1,4 +1,4 @@
-"""`reassign throttle`: request other rates from the run at work, or set them where none is."""
+"""`reassign throttle`: request other rates from the active run, or set them where none is."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -43,7 +43,7 @@ def change_throttle(
     *,
     journal: str | None,
 ) -> ThrottleResult:
-    """Request the rates from the run at work; where none is, set them for moves that an interrupted run left.
+    """Request the rates from the active run; where none is, set them for moves that an interrupted run left.
 
     `admin` reads only. `journal` is the one that the run must write, when a plan was named; None takes the cluster's
     only run. What could not be done is among the problems; `TryLaterError` when no answer comes in time.
@@ -67,7 +67,7 @@ def _request_rates(
     holder = str(lease.holder)
     states = {f.name: read_run_state(f) for f in journal_files(requester.state_dir, cluster.cluster_id)}
     if journal is not None and plan_of_run(states, lease.token) != journal:
-        raise RefusedError(f"the run at work is not one of this plan on this host: {holder}")
+        raise RefusedError(f"the active run is not one of this plan on this host: {holder}")
     requests = requester.requests(cluster.cluster_id)
     found = requests.read(lease.token)
     present = found.request.rates if found is not None and found.request.rates is not None else None
@@ -76,8 +76,8 @@ def _request_rates(
     answer = requests.wait_for_answer(lease.token, version, requester.wait_s)
     if answer is None:
         raise TryLaterError(
-            f"the run did not take the rates up within {format_duration(requester.wait_s)}: {holder}",
-            hint="the request stays; it is taken up when the run looks again",
+            f"the run did not apply the rates within {format_duration(requester.wait_s)}: {holder}",
+            hint="the request stays and is applied at the run's next tick",
         )
     problems = (answer.refused,) if answer.refused else ()
     return ThrottleResult(cluster_id=cluster.cluster_id, by=holder, rates=rates, problems=problems)

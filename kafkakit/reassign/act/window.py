@@ -78,7 +78,7 @@ class Window:
 
         Raises `OperationFailedError` when waiting has no end: what is in flight waits for a dead broker or has no
         source, makes no progress for the stall timeout, or a destination's log dir went offline. The moves stay on
-        the cluster then. Raises `AbortRequestedError` when somebody asks for that.
+        the cluster then. Raises `AbortRequestedError` when a control request asks for that.
         """
         self.rates = context.rates
         now = self._clock.monotonic()
@@ -170,7 +170,7 @@ class Window:
         return settle(round_state, done=[*arrived, *moved], dropped=failed, keys=away)
 
     def _resend(self, round_state: RoundState, inside: DirLook, memory: _Tick) -> None:
-        """Ask again for copies that stand still where they were: another move ended, or their broker came back."""
+        """Ask again for stalled copies: another move ended, or their broker came back."""
         for number, work in round_state.inside.items():
             if work in inside.idle:
                 memory.resent[number] = memory.resent.get(number, 0) + 1
@@ -228,7 +228,7 @@ class Window:
         words = self._sending.held_words()
         wait_limit_s = DEAD_GRACE_S if words else self._request.stall_timeout_s
         if now - memory.idle_since_s >= wait_limit_s:
-            lack = "there is no room on the disks they go to"
+            lack = "the disks of their targets lack free space"
             if self._sending.others:
                 lack = f"moves that are not ours ({listed([str(k) for k in self._sending.others])}) take their places"
             names = listed([str(round_state.schedule.steps[n].key) for n in round_state.waiting])

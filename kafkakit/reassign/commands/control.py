@@ -80,7 +80,7 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
             access,
             requester,
             cli.output,
-            confirm_stop=lambda: consent.confirm(cli, "Stop the run at work and cancel its moves?"),
+            confirm_stop=lambda: consent.confirm(cli, "Stop the active run and cancel its moves?"),
         )
     finish(cli, outcome_report(outcome))
 

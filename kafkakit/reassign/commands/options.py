@@ -38,8 +38,8 @@ class WatchOptions:
         typer.Option(
             "--window",
             metavar="DURATION",
-            help="Take rates over this long, 10s or more: throttled copies come in lumps. 12s for one look, 20s with "
-            "--watch. 0 looks once and gives no rates.",
+            help="Take rates over this long, 10s or more: throttled copies arrive in bursts. 12s for one look, 20s "
+            "with --watch. 0 reads once, without rates.",
             show_default=False,
         ),
     ] = None

@@ -46,7 +46,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
         raise UsageError("--metrics - is a format of its own, without -o", hint="name a file for the metrics")
     window_s, interval_s, metrics_file = options.window_s, options.interval_s, options.metrics_file
     if 0 < window_s < QUIET_S:
-        cli.output.warn(f"copies come in lumps under a throttle: rates over less than {QUIET_S:g} s mean little")
+        cli.output.warn(f"throttled copies arrive in bursts: rates over less than {QUIET_S:g} s mean little")
 
     def write_metrics(view: StatusView) -> None:
         if metrics_file is not None:

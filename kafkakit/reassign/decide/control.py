@@ -1,4 +1,4 @@
-"""What came of a request to a run at work, and which run is meant where no plan is named."""
+"""What came of a request to an active run, and which run is meant where no plan is named."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from kafkakit.execution.decide.precheck import listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestResult:
-    """What came of a request: a line for people, the run that took it (empty: none is at work), the next commands."""
+    """What came of a request: a line for people, the run that took it (empty: none is active), the next commands."""
 
     words: str
     run: str = ""

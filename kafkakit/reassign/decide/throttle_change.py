@@ -53,7 +53,7 @@ def choose_run(states: Mapping[str, RunState], live: Live, changing: Mapping[str
     found = [name for name, s in sorted(states.items()) if moves_sent(s, live) or changing.get(name)]
     if not found:
         raise RefusedError(
-            "no run is at work here, and no moves of an interrupted run are under way",
+            "no run is active here, and no moves of an interrupted run are under way",
             hint="give the rate to the next run: kafkakit reassign apply PLAN --throttle RATE",
         )
     if len(found) > 1:

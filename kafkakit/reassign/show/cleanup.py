@@ -78,9 +78,9 @@ def plan_words(found: Leftover, *, unthrottle_running: bool) -> list[str]:
         lines += _run_words(run)
         if run.running:
             lines.append(
-                "    they are lifted all the same, the moves continue at full speed"
+                "    they are removed anyway, the moves continue at full speed"
                 if unthrottle_running
-                else "    they stay; --unthrottle-running lifts them all the same"
+                else "    they stay; --unthrottle-running removes them anyway"
             )
     return lines
 

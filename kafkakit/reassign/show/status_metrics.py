@@ -51,14 +51,14 @@ def _copy_families(view: StatusView) -> list[MetricFamily]:
     return [
         gauge(
             "stalled_copies",
-            "New copies that stand still, by the likely reason.",
+            "Stalled new copies, by the likely reason.",
             *(((("reason", cause.value),), float(n)) for cause, n in stalls.items()),
         ),
         gauge("copy_missing_bytes", f"Bytes still to come, for the {TOP} copies that miss most.", *top),
-        single("other_copies", "New copies that have no series of their own.", len(rest)),
+        single("other_copies", "New copies without their own series.", len(rest)),
         single(
             "other_copies_missing_bytes",
-            "Bytes still to come for the copies that have no series of their own.",
+            "Bytes still to come for the copies without their own series.",
             sum(missing for missing, _, _ in rest),
         ),
         single("inside_broker_copies", "Copies on their way to another log dir of their broker.", len(view.inside)),
@@ -75,7 +75,7 @@ def _run_families(view: StatusView) -> list[MetricFamily]:
         found = (((("plan", r.plan_path), ("direction", r.direction)), value(r)) for r in view.runs[:MAX_RUNS])
         return gauge(name, about, *((labels, float(number)) for labels, number in found if number is not None))
 
-    promised = "Seconds left of the time promised before the first byte; negative once it is over."
+    promised = "Seconds left of the forecast made at the start; negative once it is over."
     return [
         each("run_working", "1 while the run's process holds the lease.", lambda r: r.working),
         each("run_paused", "1 while the run is paused.", lambda r: r.paused),
@@ -92,10 +92,10 @@ def _cluster_families(view: StatusView) -> list[MetricFamily]:
             single("partitions", "Partitions of the cluster.", health.partitions),
             single("under_replicated_partitions", "Partitions with too few copies in sync.", health.under_replicated),
             single("under_min_isr_partitions", "Partitions below min.insync.replicas.", health.under_min_isr),
-            single("offline_partitions", "Partitions without a living leader.", health.offline),
+            single("offline_partitions", "Partitions without a live leader.", health.offline),
             single("partitions_counted_timestamp_seconds", "When the partitions were counted.", health.at.timestamp()),
         ]
-    held = "1 while somebody may change the cluster."
+    held = "1 while a process holds the lease to change the cluster."
     seen = "When the cluster was last looked at; alert when it gets old."
     return [
         *counts,

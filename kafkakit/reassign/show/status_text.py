@@ -30,7 +30,7 @@ def status_report(view: StatusView, *, as_metrics: bool) -> Report:
 
 
 def render_status(view: StatusView, shown: int = SHOWN) -> str:
-    """The whole status; at most `shown` moves, those that stand still first."""
+    """The whole status; at most `shown` moves, stalled ones first."""
     lines = [_head(view)]
     for run in view.runs:
         lines += _run_lines(run)
@@ -52,7 +52,7 @@ def render_status(view: StatusView, shown: int = SHOWN) -> str:
 
 
 def render_screen(view: StatusView, shown: int = SHOWN) -> str:
-    """The status as a table to be replaced in place; one row a new copy, those that stand still first."""
+    """The status as a table to be replaced in place; one row a new copy, stalled ones first."""
     lines = [_head(view)]
     for run in view.runs:
         lines += _run_lines(run)
@@ -62,7 +62,7 @@ def render_screen(view: StatusView, shown: int = SHOWN) -> str:
         lines.append(text_table(("partition", "to", "copied", "of", "%", "rate", "left", "state"), rows[:shown]))
     if len(rows) > shown:
         lines.append(f"and {len(rows) - shown} more")
-    lines += [f"{_key(m)} on broker {c.broker} stands still: {_why(c)}" for m, c in view.stalled[:SHOWN_STALLS]]
+    lines += [f"{_key(m)} on broker {c.broker} is stalled: {_why(c)}" for m, c in view.stalled[:SHOWN_STALLS]]
     lines += _inside_lines(view.inside, SHOWN_STALLS)
     if view.health is not None:
         lines.append(_health_line(view.health, view))
@@ -149,7 +149,7 @@ def _move_lines(item: MoveView, *, several_runs: bool) -> list[str]:
         eta = eta_of(item.missing_bytes, item.bytes_per_s)
         line += f", {format_rough_time(eta)} left" if eta is not None else ""
     lines = [line + owner]
-    lines += [f"    broker {c.broker} stands still: {_why(c)}" for c in item.copies if c.stall is not None]
+    lines += [f"    broker {c.broker} is stalled: {_why(c)}" for c in item.copies if c.stall is not None]
     if len(item.copies) > 1:
         waits = [c for c in item.copies if c.state is not CopyState.STALLED]
         lines += [

@@ -31,7 +31,7 @@ def _text(result: ThrottleResult) -> str:
     what = "throttle" if not is_unlimited(result.rates) else "throttle lifted"
     lines = [f"{what}: {rate_words(result.rates)}" if what == "throttle" else what]
     if result.moves is None:
-        lines.append(f"taken up by {result.by}")
+        lines.append(f"applied by {result.by}")
     else:
         lines.append(f"set for {result.moves} moves in flight of {result.by}")
     if not is_unlimited(result.rates):

@@ -34,7 +34,7 @@ def topic_id_bytes(text: str) -> bytes:
     # Both decoders skip characters that are not theirs, so the length has the last word.
     if len(found) == TOPIC_ID_BYTES and (len(text) == 22 or len(plain) == 2 * TOPIC_ID_BYTES):
         return found
-    raise UsageError(f"{text!r} is no topic id", hint="give a UUID or the 22 characters that Kafka's tools print")
+    raise UsageError(f"{text!r} is not a topic id", hint="give a UUID or the 22 characters that Kafka's tools print")
 
 
 def topic_id_text(topic_id: bytes) -> str:

@@ -1,29 +1,18 @@
-"""The files of planning: plans that are read, and the maps, plans and pages that are written."""
+"""The maps, plans and pages that planning writes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kafkakit.core.documents import decode_plan, encode_plan
+from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import PartitionMap
 from kafkakit.core.plan import Plan
-from kafkakit.core.plan_rules import check_plan
 from kafkakit.topicmappr.act.places import MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.decide.map_files import SavedMap, SavedPlan, apply_command, map_files
 from kafkakit.topicmappr.show.page.page import report_page
 
 WriteFile = Callable[[Path, bytes], None]
-ReadInput = Callable[[str, int], bytes]
-PLAN_LIMIT_BYTES = 2 << 30
-
-
-def read_plan(file: str, read: ReadInput) -> Plan:
-    """The plan in a file, or on stdin for `-`; `InputError` for one that is not sound."""
-    source = "stdin" if file == "-" else file
-    plan = decode_plan(read(file, PLAN_LIMIT_BYTES), source)
-    check_plan(plan, source)
-    return plan
 
 
 def save_plan(

@@ -23,7 +23,7 @@ def explain(ctx: typer.Context, plan: PlanArgument, partition: PartitionArgument
     changed.
     """
     from kafkakit.cli.session import finish
-    from kafkakit.topicmappr.act.saving import read_plan
+    from kafkakit.core.plan_rules import read_plan
     from kafkakit.topicmappr.decide.explain.decision import explain as explain_partition
     from kafkakit.topicmappr.decide.explain.request import find_partition
     from kafkakit.topicmappr.show.explain import explain_report
@@ -59,7 +59,8 @@ def replan(
     """
     from kafkakit.cli.session import finish
     from kafkakit.core.percent import parse_percent
-    from kafkakit.topicmappr.act.saving import read_plan, save_plan
+    from kafkakit.core.plan_rules import read_plan
+    from kafkakit.topicmappr.act.saving import save_plan
     from kafkakit.topicmappr.decide.map_files import apply_command
     from kafkakit.topicmappr.decide.replan.decision import decide_replan
     from kafkakit.topicmappr.show.replan import replan_report

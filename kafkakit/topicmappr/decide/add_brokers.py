@@ -30,7 +30,7 @@ def decide_add_brokers(
     if absent:
         raise UsageError(
             f"broker(s) {', '.join(map(str, sorted(absent)))} are not live, so they cannot take replicas",
-            hint="start them first; kafkakit doctor shows who answers",
+            hint="start them first; kafkakit doctor shows which brokers answer",
         )
     return decide_rebalance(snapshot, beside_existing(request), facts, watch)
 

@@ -166,10 +166,7 @@ def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
     ]
     if left.beyond:
         what = "costs" if left.beyond == 1 else "cost"
-        notes.append(
-            f"{left.beyond} of them {what} more than the whole budget alone, "
-            "so that only a larger one will ever serve them"
-        )
+        notes.append(f"{left.beyond} of them {what} more than the whole budget, so only a larger one can cover them")
     return tuple(notes)
 
 

@@ -26,7 +26,7 @@ def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...]) -> Infeasi
     return InfeasibleError(
         f"no plan fits: {'; '.join(shortages)}",
         reasons=shortages if len(shortages) > 1 else (),
-        hint=f"{count} partition(s) would end with fewer replicas; --ignore-warns writes that plan all the same",
+        hint=f"{count} partition(s) would end with fewer replicas; --ignore-warns writes that plan anyway",
     )
 
 

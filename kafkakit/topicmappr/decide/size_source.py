@@ -179,7 +179,7 @@ def _refuse_unknown_disks(
     # kafka-kit's words; here only for brokers that the request touches.
     raise TryLaterError(
         f"Metrics not found for broker {_named(_ids(lacking))} (sizes from {facts.source})",
-        hint="brokers tell the size of their disks since Kafka 3.3; else collect it and use --sizes-from zookeeper",
+        hint="brokers report disk sizes since Kafka 3.3; otherwise collect them and use --sizes-from zookeeper",
     )
 
 
@@ -206,7 +206,7 @@ def _refuse_beyond_exact(snapshot: ClusterSnapshot, facts: StorageFacts, storage
         raise InputError(
             f"sizes from {facts.source}",
             f"copies and disks have {format_bytes(total)} together, and no more than {format_bytes(MOST_BYTES)} "
-            "can be reckoned with",
+            "can be handled",
         )
 
 

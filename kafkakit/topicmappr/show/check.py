@@ -44,5 +44,5 @@ def _lines(report: CheckReport) -> list[str]:
     )
     lines = [head, "", findings_text(report.findings).rstrip("\n")]
     if report.unchecked:
-        lines += ["", f"not checked, for want of data or of an option: {', '.join(report.unchecked)}"]
+        lines += ["", f"not checked, since data or an option is missing: {', '.join(report.unchecked)}"]
     return lines + [f"note: {note}" for note in report.notes]

@@ -147,7 +147,7 @@ def refusal(plan: Plan, reasons: tuple[str, ...], left_alone: int, *, what: str 
         )
     return OperationFailedError(
         f"no {what} written because of warnings: {'; '.join(plan.warnings)}",
-        hint="--ignore-warns writes it all the same",
+        hint="--ignore-warns writes it anyway",
     )
 
 

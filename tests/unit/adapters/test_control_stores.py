@@ -45,7 +45,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, data: bytes) -> None:
     store = FileControl(tmp_path, write_file)
     store.cas("a/b", b"one", None)
     (tmp_path / "a/b/@value").write_bytes(data)
-    with pytest.raises(InputError, match="@value: is no document of a control store"):
+    with pytest.raises(InputError, match="@value: is not a control store document"):
         store.get("a/b")
 
 

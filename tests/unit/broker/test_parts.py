@@ -96,7 +96,7 @@ def test_a_dead_broker_asks_for_a_look_at_the_quorum_and_zookeeper_needs_no_unre
     cluster.kill(4)
     dead = safety_of(cluster, {2: {"process.roles": "broker"}}, 4)
     assert dead.steps[:2] == (
-        "It tells no role (it is down?): make sure that CurrentVoters does not name it:",
+        "Its role is unknown (is it down?): make sure that CurrentVoters does not name it:",
         "bin/kafka-metadata-quorum.sh --bootstrap-server h:1,h:2 describe --status",
     )
     assert not any(step.startswith("Stop") for step in dead.steps)

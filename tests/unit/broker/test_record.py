@@ -74,9 +74,9 @@ def test_a_record_survives_its_file_and_fits_its_schema() -> None:
         ({"cluster_id": "../etc"}, "not a Kafka cluster id"),
         ({"brokers": []}, "names 0 brokers"),
         ({"brokers": list(range(101))}, "names 101 brokers"),
-        ({"brokers": [1, 1]}, "no list of different broker ids"),
-        ({"brokers": [-1]}, "no list of different broker ids"),
-        ({"brokers": [2**31]}, "no list of different broker ids"),
+        ({"brokers": [1, 1]}, "not a list of distinct broker ids"),
+        ({"brokers": [-1]}, "not a list of distinct broker ids"),
+        ({"brokers": [2**31]}, "not a list of distinct broker ids"),
         ({"onto": 4}, "do not fit together"),
         ({"kind": "replace"}, "do not fit together"),
         ({"kind": "explode"}, "Invalid enum value"),
@@ -180,7 +180,7 @@ def test_a_missing_or_huge_record_is_an_input_error(records: Records, tmp_path: 
     huge = tmp_path / "huge.json"
     with huge.open("wb") as file:
         file.truncate((1 << 20) + 1)
-    with pytest.raises(InputError, match="is no record"):
+    with pytest.raises(InputError, match="is not a record"):
         records.read(huge)
     with pytest.raises(InputError):
         records.read(tmp_path)

@@ -135,7 +135,7 @@ def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
     with pytest.raises(Killed):
         bench.rejoin(1, record=record)
     bench.revived()
-    with pytest.raises(RefusedError, match="being taken back") as refused:
+    with pytest.raises(RefusedError, match="being undone") as refused:
         bench.drain(1)
     assert refused.value.hint == "finish that: kafkakit broker rejoin --restore drain-1.1"
 

@@ -86,7 +86,7 @@ def test_a_living_holder_on_this_host_is_named_at_once(bench: Bench) -> None:
     assert caught.value.exit_code is ExitCode.TRY_LATER
     assert caught.value.message == (
         "cluster c1: held by process 7 of ann on near (kafkakit reassign apply p.json), "
-        "since 2026-01-01 00:00:00Z, last heard of at 2026-01-01 00:00:00Z by its own clock"
+        "since 2026-01-01 00:00:00Z, last renewed at 2026-01-01 00:00:00Z by its own clock"
     )
     assert caught.value.hint
     assert bench.clock.elapsed == 0
@@ -264,7 +264,7 @@ def test_giving_back_never_fails(bench: Bench) -> None:
     bench.store.away = True
     lease.release()
     lease.release()
-    assert "could not be given back (the control store is away)" in bench.lines[0]
+    assert "could not be released (the control store is away)" in bench.lines[0]
     bench.store.away = False
     with pytest.raises(LeaseLostError):
         lease.require_held()

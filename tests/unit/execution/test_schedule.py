@@ -175,7 +175,7 @@ def test_a_swap_without_a_spare_is_stuck_with_what_lacks() -> None:
     assert not found.steps
     assert found.stuck[TopicPartition("t", 0)] == (
         "2:/a lacks 3.73 GiB under its limit for a copy of 9.31 GiB; "
-        "moving a copy that the plan does not name might make room"
+        "moving a copy that the plan does not name might free space"
     )
 
 
@@ -330,7 +330,7 @@ def test_unknown_disks_are_not_limited_and_named() -> None:
     found = plan([task(0, (1,), (2,), 10**15), task(1, (1,), (9,), 0)], [disk(1, 0), blind])
     assert not found.stuck
     assert found.notes == (
-        "2 brokers told no disk sizes, their dirs are not limited: 2, 9",
+        "2 brokers reported no disk sizes, their dirs are not limited: 2, 9",
         "1 partition of unknown or no size: copies are taken to bring no bytes",
     )
 

@@ -1,6 +1,5 @@
 """What may be sent now, what throttle is too low, and how a schedule is told."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +11,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.schedule.catch_up import catch_up
 from kafkakit.execution.decide.schedule.efficiency import throttle_share
 from kafkakit.execution.decide.schedule.window import Standing, startable
-from kafkakit.execution.decide.schedule.words import eta_line, format_span, schedule_data, schedule_lines, step_words
+from kafkakit.execution.decide.schedule.words import eta_line, format_span, schedule_lines, step_words
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
     Limits,
@@ -211,12 +210,3 @@ def test_a_schedule_in_words() -> None:
     ]
     assert step_words(told().steps[2]).endswith("t-2 to [3,1] (nothing to copy)")
     assert step_words(told().steps[3]).endswith("t-3 on broker 1 from /a to /b (1 MiB)")
-
-
-def test_a_schedule_as_data() -> None:
-    data = json.loads(json.dumps(schedule_data(told(), shown=1)))
-    assert (data["makespan_s"], data["bound_s"], data["steps_total"], data["detours"]) == (11_520, 11_100, 4, 1)
-    assert data["bottleneck"] == {"broker": 7, "direction": "into", "bytes": 1 << 40, "bytes_per_s": 40e6}
-    assert len(data["steps"]) == 1
-    assert data["steps"][0]["adding"] == [{"broker": 5, "log_dir": "/a"}]
-    assert data["stuck"] == [{"partition": "t-9", "reason": "2:/a is closed"}]

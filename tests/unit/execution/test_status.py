@@ -91,7 +91,7 @@ def test_a_long_watch_remembers_no_more_than_it_needs() -> None:
         ({"destination_answers": False}, Cause.SILENT_DESTINATION, "broker 3 counts as alive but does not answer"),
         ({"leader": None, "could_lead": (1, 2)}, Cause.NO_LEADER, "no live broker leads the partition"),
         ({"offline_dirs": ("/d",)}, Cause.DIR_OFFLINE, "log dir /d of broker 3 is offline"),
-        ({"room_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has room for 9.54 MiB, 47.7 MiB are to come"),
+        ({"room_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has 9.54 MiB free, 47.7 MiB are to come"),
         ({"limits": (replace(IN, rate=0),)}, Cause.ZERO_RATE, "the throttle of broker 3 for receiving is 0"),
         (
             {"limits": (replace(OUT, ingest_bytes_per_s=3 * MB),), "nearing": False},
@@ -223,18 +223,18 @@ def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
     [
         ({}, lease(7), [flight(0, (3, 2), 5)], "copies"),
         ({"paused": True}, lease(7), [flight(0, (3, 2), 5)], "paused: starts nothing new, what is in flight continues"),
-        ({"paused": True}, None, [], "paused, and no process is at work; resume with: RESUME"),
-        ({}, lease(8), [], "not finished, and no process is at work; resume with: RESUME"),
-        ({}, lease(7, Life.GONE), [], "not finished, and no process is at work; resume with: RESUME"),
-        ({}, lease(7, free=True), [], "not finished, and no process is at work; resume with: RESUME"),
+        ({"paused": True}, None, [], "paused, and no process is running; resume with: RESUME"),
+        ({}, lease(8), [], "not finished, and no process is running; resume with: RESUME"),
+        ({}, lease(7, Life.GONE), [], "not finished, and no process is running; resume with: RESUME"),
+        ({}, lease(7, free=True), [], "not finished, and no process is running; resume with: RESUME"),
         (
             {},
             lease(7),
             [],
-            "nothing is in flight: it elects leaders, or waits for sync, for room, or for moves of others",
+            "nothing is in flight: it elects leaders, or waits for in-sync replicas, free space, or other moves",
         ),
         ({}, lease(7), [flight(0, (3, 2), 5, held_up=(3,), stalled=True)], "waits for broker 3"),
-        ({}, lease(7), [flight(0, (3, 2), 5, stalled=True)], "waits: all its moves stand still"),
+        ({}, lease(7), [flight(0, (3, 2), 5, stalled=True)], "waits: all its moves are stalled"),
         ({"unsettled": False}, None, [flight(0, (3, 2), 5)], "ended, its moves continue"),
     ],
 )

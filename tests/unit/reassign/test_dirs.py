@@ -102,7 +102,9 @@ def test_a_dir_without_room_gets_no_copy() -> None:
     bench.cluster.add_topic("full", {0: (3,)}, size_bytes=100 * MB)
     bench.cluster.topics["full"].partitions[0].dirs[3] = dir_of(3, 2)
     assert bench.apply().ok
-    assert any("no room in the planned log dir now, another one is chosen: t-0" in w for w in bench.reporter.warned)
+    assert any(
+        "no free space in the planned log dir now, another one is chosen: t-0" in w for w in bench.reporter.warned
+    )
     assert not bench.cluster.wishes
     assert bench.cluster.topics["t"].partitions[0].dirs[3] in (dir_of(3, 0), dir_of(3, 1))
 
@@ -170,7 +172,7 @@ def test_a_run_without_its_broker_tells_so() -> None:
     plan: Plan = replace(make_plan(cluster, {}, topics=["t"]), dir_moves=(inside(cluster),))
     cluster.kill(1)
     outcome = Bench(cluster, plan).apply()
-    assert any("broker 1 does not tell its log dirs" in p for p in outcome.problems)
+    assert any("broker 1 does not report its log dirs" in p for p in outcome.problems)
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def test_the_notes_say_what_is_left_and_how_to_go_on() -> None:
     )
     first, second = budget_notes(budget, serve([wish(0, 1, 9999)], budget))
     assert "1 partition for later" in first
-    assert second.startswith("1 of them costs more than the whole budget alone")
+    assert second.startswith("1 of them costs more than the whole budget,")
     assert budget_notes(budget, serve([wish(0, 1, 1)], budget)) == ()
 
 
@@ -263,6 +263,6 @@ def test_explain_says_what_waits() -> None:
     plan = decide_drain(snapshot, drain(Budget(max_moves=1), max_moves="1")).plan
     found = explain(plan, TopicPartition("t", 1))
     assert found.whole == (
-        "the budget of this plan had no room for it: the same command continues with it in another run",
+        "the budget of this plan did not cover it: the same command continues with it in another run",
     )
     assert {reason.kind for reason in found.others} == {"later"}

@@ -104,7 +104,7 @@ def test_a_copy_without_room_gets_no_dir_and_a_warning() -> None:
     found = arriving([60, 10], disk("/a", 100, 50), disk("/b", 100, 40))
     assert found.dirs == {1: {2: "/a"}}
     assert found.warnings == (
-        "broker 2: no log dir has room for t-0 (60 B) (the roomiest takes 50 B); no dir is named for them, the broker "
+        "broker 2: no log dir has space for t-0 (60 B) (the most is 50 B); no dir is named for them, the broker "
         "will choose one",
     )
 
@@ -115,7 +115,7 @@ def test_room_that_others_leave_is_used_only_when_needed_and_said() -> None:
     found = plan(snapshot, [(1,), (2,)])
     assert found.dirs == {1: {2: "/a"}}
     assert found.notes == (
-        "broker 2: new copies fit only once others have left: /a gets 40 B and has room for 10 B now; apply in small "
+        "broker 2: new copies fit only once others have left: /a gets 40 B and has space for 10 B now; apply in small "
         "batches",
     )
 

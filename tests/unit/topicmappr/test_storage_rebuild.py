@@ -120,7 +120,7 @@ def test_what_has_no_room_is_named_with_how_much_is_short() -> None:
     decided = decide(EXAMPLE, "1002,1003,1004", partition_size_factor=Fraction(50))
     assert decided.unplaced == (1, 0, 1)
     assert any("500 GiB" in line and "300 GiB short" in line for line in decided.shortages)
-    assert any("750 GiB (sizes x 50)" in line and "no placement has room" in line for line in decided.shortages)
+    assert any("750 GiB (sizes x 50)" in line and "no placement fits" in line for line in decided.shortages)
     assert "a p0: No additional brokers that meet Constraints" in decided.plan.warnings
 
 

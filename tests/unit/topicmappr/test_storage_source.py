@@ -171,7 +171,7 @@ def test_more_bytes_than_can_be_summed_are_refused() -> None:
     brokers = (Broker(id=1, storage_free_bytes=1 << 58), Broker(id=2, storage_free_bytes=0))
     parts = [Partition(partition=i, replicas=(1, 2), size_bytes=1 << 55) for i in range(6)]
     assert storage_of(cluster(*parts[:2], brokers=brokers)).partition_bytes[T1] == 1 << 55
-    with pytest.raises(InputError, match="no more than 512 PiB can be reckoned with"):
+    with pytest.raises(InputError, match="no more than 512 PiB can be handled"):
         storage_of(cluster(*parts, brokers=brokers))
 
 

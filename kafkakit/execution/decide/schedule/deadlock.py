@@ -1,8 +1,8 @@
 """Nothing moves and nothing will: which one request breaks the knot at the least cost, and why none does.
 
-All that is left waits for room. First choice: one new copy of a task that asks for several. Else a copy leaves a
+All that is left waits for free space. First choice: one new copy of a task that asks for several. Else a copy leaves a
 full dir for a spare place, in its own broker or over another one, and continues to its target later. Its bytes are
-copied twice, so the smallest copy whose room lets another task go is taken.
+copied twice, so the smallest copy whose space lets another task go is taken.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ def break_knot(
 ) -> tuple[int, Leg] | None:
     """The request to send now, with its job; None when no request helps. O(blocked jobs x their copies)."""
     blocked = [int(i) for i in state.waiting.nonzero()[0]]
-    wanted = _wanted_room(state, blocked)
+    wanted = _wanted_bytes(state, blocked)
     single = _single_copy(state, blocked, wanted)
     if single is not None:
         return single
@@ -55,7 +55,7 @@ def loosen_knot(
     """
     if not spares and not state.space.others(slot):
         return None
-    wanted = _wanted_room(state, state.rows_wanting({slot}))
+    wanted = _wanted_bytes(state, state.rows_wanting({slot}))
     if slot not in wanted:
         return None
     rows = [i for i in state.rows_leaving(slot) if not (state.jobs[i].unbreakable or state.jobs[i].detoured)]
@@ -78,32 +78,32 @@ def why_stuck(state: ScheduleState, index: int) -> str:
     weight = state.weight_of(index)
     lacks = []
     for broker, slot in zip(leg.adds, state.slots_of(index, leg), strict=True):
-        room = float(space.room[slot])
-        if room >= weight:
+        free_bytes = float(space.free[slot])
+        if free_bytes >= weight:
             continue
         place = space.place(space.settle(slot), broker, leg.to_dir or job.wanted.get(broker))
         name = f"{broker}:{place.log_dir}" if place.log_dir else f"the disk of broker {broker}"
-        if room == -float("inf"):
+        if free_bytes == -float("inf"):
             lacks.append(f"{name} is closed")
         else:
             grown = " with what it grows by meanwhile" if weight > job.size else ""
             lacks.append(
-                f"{name} lacks {format_bytes(int(weight - room))} under its limit for a copy of "
+                f"{name} lacks {format_bytes(int(weight - free_bytes))} under its limit for a copy of "
                 f"{format_bytes(int(weight))}{grown}"
             )
     if not lacks:
         return "its partition has another change that cannot be made"
     words = "; ".join(lacks)
-    return words if "is closed" in words else f"{words}; moving a copy that the plan does not name might make room"
+    return words if "is closed" in words else f"{words}; moving a copy that the plan does not name might free space"
 
 
-def _wanted_room(state: ScheduleState, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
+def _wanted_bytes(state: ScheduleState, blocked: list[int]) -> dict[int, list[tuple[int, float]]]:
     """The jobs that wait for each full dir, with what their copy needs there."""
     wanted: dict[int, list[tuple[int, float]]] = {}
     for index in blocked:
         weight = state.weight_of(index)
         for choices in map(state.space.choices, state.slots_of(index, state.legs[index])):
-            if all(slot < state.space.anywhere and state.space.room[slot] < weight for slot in choices):
+            if all(slot < state.space.anywhere and state.space.free[slot] < weight for slot in choices):
                 for slot in choices:
                     wanted.setdefault(slot, []).append((index, weight))
     return wanted
@@ -112,7 +112,7 @@ def _wanted_room(state: ScheduleState, blocked: list[int]) -> dict[int, list[tup
 def _single_copy(
     state: ScheduleState, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
 ) -> tuple[int, Leg] | None:
-    """One new copy of the smallest job that asks for several and has room for one."""
+    """One new copy of the smallest job that asks for several and has space for one."""
     space = state.space
     for index in sorted(blocked, key=lambda i: (state.weight_of(i), i)):
         job, leg = state.jobs[index], state.legs[index]
@@ -124,9 +124,9 @@ def _single_copy(
             return float(slot in wanted)
 
         for broker, slot in zip(leg.adds, state.slots_of(index, leg), strict=True):
-            if space.room[slot] >= state.weight_of(index):
+            if space.free[slot] >= state.weight_of(index):
                 full = _names(state, [s for s in state.slots_of(index, leg) if s != slot])
-                why = f"{full} has no room yet: the copy on broker {broker} goes first"
+                why = f"{full} has no free space yet: the copy on broker {broker} goes first"
                 return index, job.part_leg(broker, pressed, why)
     return None
 
@@ -153,7 +153,7 @@ def _unlocks(state: ScheduleState, copy: _Copy, wanted: Mapping[int, list[tuple[
         if index == copy.job:
             continue
         ways = [space.choices(s) for s in state.slots_of(index, state.legs[index])]
-        if all(any(space.room[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in way) for way in ways):
+        if all(any(space.free[s] + (copy.weight if s == copy.slot else 0.0) >= weight for s in way) for way in ways):
             return True
     return False
 
@@ -161,10 +161,10 @@ def _unlocks(state: ScheduleState, copy: _Copy, wanted: Mapping[int, list[tuple[
 def _inside(state: ScheduleState, copy: _Copy) -> Leg | None:
     """To another dir of the same broker: costs no network."""
     job, space = state.jobs[copy.job], state.space
-    fits = [n for n in space.others(copy.slot) if space.room[n] >= copy.weight and _dir(state, n) != job.dir_target]
+    fits = [n for n in space.others(copy.slot) if space.free[n] >= copy.weight and _dir(state, n) != job.dir_target]
     if not fits:
         return None
-    best = max(fits, key=lambda n: (space.room[n], -n))
+    best = max(fits, key=lambda n: (space.free[n], -n))
     why = f"{_knot(state, copy)}; {job.key} goes to {_dir(state, best)} of broker {copy.broker} first"
     return job.inside_leg(copy.broker, _dir(state, best), why)
 
@@ -179,12 +179,12 @@ def _over_spare(
     least = min(_racks(job.current, racks), _racks(job.target, racks))
     best: tuple[float, int] | None = None
     for spare in sorted(spares):
-        room = float(space.room[space.slot_for(spare, None)])
-        if spare in job.current or spare in job.target or room < copy.weight:
+        free_bytes = float(space.free[space.slot_for(spare, None)])
+        if spare in job.current or spare in job.target or free_bytes < copy.weight:
             continue
         after = tuple(spare if b == copy.broker else b for b in job.current)
-        if _racks(after, racks) >= least and (best is None or room > best[0]):
-            best = (room, spare)
+        if _racks(after, racks) >= least and (best is None or free_bytes > best[0]):
+            best = (free_bytes, spare)
     if best is None:
         return None
     why = f"{_knot(state, copy)}; {job.key} goes over broker {best[1]} first"

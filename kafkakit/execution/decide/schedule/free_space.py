@@ -1,4 +1,4 @@
-"""Room in log dirs: what is promised to copies on their way, and what comes back when old copies are deleted.
+"""Free space in log dirs: what is promised to copies on their way, and what comes back when old copies are deleted.
 
 Every copy is booked with what it will have grown to at the end of the run (`horizon_s`). So a dir that is within
 its limit in this book is within it at every moment until then.
@@ -10,9 +10,9 @@ from kafkakit.execution.decide.schedule.work import Disk, Limits, Place
 
 
 class FreeSpace:
-    """Room by slot number: the dirs first, then `anywhere` (never limited), then one for each broker's best open dir.
+    """Free space by slot: the dirs first, then `anywhere` (never limited), then one for each broker's best open dir.
 
-    `room` is an array of bytes, infinite where nothing is known; a closed dir has none (minus infinity).
+    `free` is an array of bytes, infinite where nothing is known; a closed dir has none (minus infinity).
     """
 
     def __init__(self, disks: Sequence[Disk], brokers: Sequence[int], limits: Limits, horizon_s: float) -> None:
@@ -29,8 +29,8 @@ class FreeSpace:
             self._of_broker[disk.place.broker].append(n)
         self._growth = [d.growth_bytes_per_s for d in self.disks]
         self.limit = [_limit(d, limits) for d in self.disks]
-        room = [self._room_at_start(n, d) for n, d in enumerate(self.disks)]
-        self.room: np.ndarray = np.array([*room, float("inf"), *[0.0] * len(brokers)])
+        free_bytes = [self._free_at_start(n, d) for n, d in enumerate(self.disks)]
+        self.free: np.ndarray = np.array([*free_bytes, float("inf"), *[0.0] * len(brokers)])
         for broker in brokers:
             self._refresh(broker)
 
@@ -53,18 +53,18 @@ class FreeSpace:
         return slot if slot < self.anywhere else None
 
     def settle(self, slot: int) -> int:
-        """The dir behind a slot: for a broker's best one the open dir with most room (the first of equals)."""
+        """The dir behind a slot: for a broker's best one the open dir with most free space (the first of equals)."""
         if slot <= self.anywhere:
             return slot
         own = self._of_broker[self._brokers[slot - self.anywhere - 1]]
-        return max(own, key=lambda n: (self.room[n], -n))
+        return max(own, key=lambda n: (self.free[n], -n))
 
     def choices(self, slot: int) -> list[int]:
         """The dirs that a slot may come to stand for: for a broker's best one all of its open dirs."""
         if slot <= self.anywhere:
             return [slot]
         own = self._of_broker[self._brokers[slot - self.anywhere - 1]]
-        return [n for n in own if self.room[n] > -float("inf")]
+        return [n for n in own if self.free[n] > -float("inf")]
 
     def place(self, slot: int, broker: int, log_dir: str | None) -> Place:
         """The log dir of a slot, named as far as it is known."""
@@ -75,9 +75,9 @@ class FreeSpace:
         return [n for n in self._of_broker[self.disks[slot].place.broker] if n != slot]
 
     def take(self, slot: int, size: float, ingest: float) -> None:
-        """Promise room to a new copy."""
+        """Promise space to a new copy."""
         if slot < self.anywhere:
-            self.room[slot] -= self.weight(size, ingest)
+            self.free[slot] -= self.weight(size, ingest)
             self._growth[slot] += ingest
             self._refresh(self.disks[slot].place.broker)
 
@@ -86,10 +86,10 @@ class FreeSpace:
         if slot < self.anywhere:
             ingest = min(ingest, self._growth[slot])
             self._growth[slot] -= ingest
-            self.room[slot] += self.weight(size, ingest)
+            self.free[slot] += self.weight(size, ingest)
             self._refresh(self.disks[slot].place.broker)
 
-    def _room_at_start(self, slot: int, disk: Disk) -> float:
+    def _free_at_start(self, slot: int, disk: Disk) -> float:
         if disk.closed:
             return -float("inf")
         used = (disk.total_bytes or 0) - (disk.usable_bytes or 0)
@@ -97,7 +97,7 @@ class FreeSpace:
 
     def _refresh(self, broker: int) -> None:
         own = self._of_broker[broker]
-        self.room[self._best[broker]] = max((self.room[n] for n in own), default=float("inf"))
+        self.free[self._best[broker]] = max((self.free[n] for n in own), default=float("inf"))
 
 
 def _limit(disk: Disk, limits: Limits) -> float:

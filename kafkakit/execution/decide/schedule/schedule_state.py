@@ -35,8 +35,8 @@ class ScheduleState:
         self._slot = np.full((width, count), space.anywhere)
         self._weight = np.zeros(count)
         self._frees = np.full(count, space.anywhere)
-        self._asked = np.zeros(len(space.room))
-        self._slot_rate = np.ones(len(space.room))
+        self._asked = np.zeros(len(space.free))
+        self._slot_rate = np.ones(len(space.free))
         for slot, disk in enumerate(space.disks):
             self._slot_rate[slot] = max(1.0, ends.rate[ends.into(disk.place.broker)])
         self._urgent = np.array([j.urgent for j in jobs], dtype=bool)
@@ -93,11 +93,11 @@ class ScheduleState:
 
     def startable(self, rows: "np.ndarray") -> "np.ndarray":
         """Those of the rows that could start now, each by itself; the order stays."""
-        used, room, free = self._used, self.space.room, self._used < self._limit
+        used, free_bytes, free = self._used, self.space.free, self._used < self._limit
         rows = rows[self.waiting.take(rows)]
         for sinks, slots in zip(self._sink, self._slot, strict=True):  # the first test leaves few for the others
             rows = rows[free.take(sinks.take(rows))]
-            rows = rows[room.take(slots.take(rows)) >= self._weight.take(rows)]
+            rows = rows[free_bytes.take(slots.take(rows)) >= self._weight.take(rows)]
         source = self._source.take(rows)
         requested = used.take(source)
         found: np.ndarray = rows[(requested + self._copies.take(rows) <= self._limit.take(source)) | (requested == 0)]
@@ -123,15 +123,15 @@ class ScheduleState:
         used = self._used[source]
         if used and used + count > self._limit[source]:
             return False
-        weight, room = self._weight[index], self.space.room
+        weight, free_bytes = self._weight[index], self.space.free
         return all(
             self._used[self._sink[n, index]] < self._limit[self._sink[n, index]]
-            and room[self._slot[n, index]] >= weight
+            and free_bytes[self._slot[n, index]] >= weight
             for n in range(count)
         )
 
     def has_places(self, index: int, leg: Leg) -> bool:
-        """True when the brokers may carry one more request, room aside."""
+        """True when the brokers may carry one more request, free space aside."""
         source, sinks = self._ends_of(self.jobs[index], leg)
         used, limit = self._used, self._limit
         alone = not used[source] or used[source] + len(sinks) <= limit[source]
@@ -144,7 +144,7 @@ class ScheduleState:
         self.load[self._ends.nowhere] = 0.0
 
     def idle_and_full(self) -> list[int]:
-        """Dirs without room for copies that wait for it, of brokers that carry nothing now though they are among
+        """Dirs without space for copies that wait for it, of brokers that carry nothing now though they are among
         those with most left; the most pressing first.
         """
         import numpy as np
@@ -155,7 +155,7 @@ class ScheduleState:
         if not idle.any():
             return []
         rows = np.flatnonzero(self.waiting)
-        lacking = [s[self.space.room.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
+        lacking = [s[self.space.free.take(s) < self._weight.take(rows)] for s in self._slot[:, rows]]
         found = []
         for slot in {n for s in np.unique(np.concatenate(lacking)).tolist() for n in self.space.choices(s)}:
             end = self._ends.out(self.space.disks[slot].place.broker)
@@ -164,11 +164,11 @@ class ScheduleState:
         return [slot for _, slot in sorted(found)]
 
     def open_spares(self, brokers: Collection[int]) -> list[int]:
-        """The brokers that may take in one copy more now, and have room for the smallest that waits at least."""
+        """The brokers that may take in one copy more now, and have space for the smallest that waits at least."""
         least = float(self._weight[self.waiting].min(initial=float("inf")))
-        into, room, slot_for = self._ends.into, self.space.room, self.space.slot_for
+        into, free_bytes, slot_for = self._ends.into, self.space.free, self.space.slot_for
         free = self._used < self._limit
-        return [b for b in sorted(brokers) if free[into(b)] and room[slot_for(b, None)] >= least]
+        return [b for b in sorted(brokers) if free[into(b)] and free_bytes[slot_for(b, None)] >= least]
 
     def rows_leaving(self, slot: int) -> list[int]:
         """The waiting jobs that give up a copy in a dir."""
@@ -176,12 +176,12 @@ class ScheduleState:
         return found
 
     def rows_wanting(self, slots: Set[int]) -> list[int]:
-        """The waiting jobs that may want room in one of these dirs."""
+        """The waiting jobs that may want space in one of these dirs."""
         import numpy as np
 
         requested = [n for n in range(self.space.anywhere) if n in slots]
         requested += [
-            s for s in range(self.space.anywhere + 1, len(self.space.room)) if slots & set(self.space.choices(s))
+            s for s in range(self.space.anywhere + 1, len(self.space.free)) if slots & set(self.space.choices(s))
         ]
         found: list[int] = (self.waiting & np.isin(self._slot, requested).any(axis=0)).nonzero()[0].tolist()
         return found
@@ -191,7 +191,7 @@ class ScheduleState:
         return int(self._frees[index])
 
     def pressing(self, rows: "np.ndarray") -> "np.ndarray":
-        """Sort keys, least first: seconds of the busier end, and of what waits for room that it frees; urgent ones
+        """Sort keys, least first: seconds of the busier end, and of what waits for space that it frees; urgent ones
         before all. Then the seconds of the other end, and the copy's bytes. One line of the answer for each key.
         """
         import numpy as np
@@ -205,10 +205,10 @@ class ScheduleState:
         return np.stack([first, -np.minimum(at, to), -self._weight[rows]])
 
     def _waited_for(self) -> "np.ndarray":
-        """Seconds of copies that find no room in a dir as it is, by slot."""
+        """Seconds of copies that find no space in a dir as it is, by slot."""
         import numpy as np
 
-        lacking = np.maximum(self._asked - np.maximum(self.space.room, 0.0), 0.0)
+        lacking = np.maximum(self._asked - np.maximum(self.space.free, 0.0), 0.0)
         short: np.ndarray = lacking / self._slot_rate
         short[self.space.anywhere :] = 0.0
         return short

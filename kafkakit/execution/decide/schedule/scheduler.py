@@ -78,7 +78,7 @@ def plan_schedule(
 
     Copies on their way share what their leader sends and what their broker takes in. Running tasks are in flight at
     the start, urgent ones go first, then those whose busiest end has most left. A new copy books its whole size and
-    its log's growth from its start, an old one until it is deleted. Where all that is left waits for room, the
+    its log's growth from its start, an old one until it is deleted. Where all that is left waits for space, the
     cheapest request that helps is added: one replica at a time, another dir of the broker, or a detour over one of
     `spares` (None: any broker in `disks`) that keeps the copies in as many of `racks`. The same is done for full dirs
     of brokers that idle while the others work, up to a tenth of all bytes. What no order serves is `stuck`. Pure and
@@ -217,17 +217,17 @@ def _attempt(
 
 def _notes(world: _World, *, late: bool, many: bool) -> tuple[str, ...]:
     notes = []
-    blind = sorted({d.place.broker for d in world.disks if d.total_bytes is None or d.usable_bytes is None})
+    silent = sorted({d.place.broker for d in world.disks if d.total_bytes is None or d.usable_bytes is None})
     known = {d.place.broker for d in world.disks}
-    blind += sorted({b for t in world.tasks for b in t.adding} - known)
-    if blind:
-        shown = ", ".join(map(str, blind[:10])) + (" ..." if len(blind) > 10 else "")
-        notes.append(f"{counted(len(blind), 'broker')} told no disk sizes, their dirs are not limited: {shown}")
+    silent += sorted({b for t in world.tasks for b in t.adding} - known)
+    if silent:
+        shown = ", ".join(map(str, silent[:10])) + (" ..." if len(silent) > 10 else "")
+        notes.append(f"{counted(len(silent), 'broker')} reported no disk sizes, their dirs are not limited: {shown}")
     unsized = sum(1 for t in world.tasks if t.adding and not t.size_bytes)
     if unsized:
         notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to bring no bytes")
     if many:
         notes.append("the number of requests, and not their bytes, is what takes the time")
     if late:
-        notes.append("logs grow for longer than was booked: room in log dirs may run short near the end")
+        notes.append("logs grow for longer than was booked: log dirs may run short of free space near the end")
     return tuple(notes)

@@ -26,16 +26,16 @@ def startable(
 ) -> tuple[int, ...]:
     """Indexes of the steps to send now, in schedule order; O(steps not finished).
 
-    A step may go when the step before it of its partition is finished, the limits on copies at a time leave room, and
+    A step may go when the step before it of its partition is finished, the limits on copies at a time allow it, and
     each dir it arrives in has its bytes free below `limits.limit_of` (`totals` are the dirs' sizes; a dir without a
     known size or use is not limited). No step overtakes an earlier one that arrives in the same dir; a step that
     waits for places at its leader or brokers keeps them from later ones, so that big ones are not starved.
 
     Why a run never hangs: look at the first step that is not sent. Every earlier one is sent and ends; then nothing
     of them is on its way, and their old copies are deleted in time. In the schedule's own account the same steps had
-    at least been started when this one was, and a step that ends only makes room. Later steps that were sent already
-    cannot have taken room in its dirs, for they would have overtaken it there; elsewhere they do not matter. So the
-    room that the schedule counted on is there, nothing else uses its places, and it goes. What brokers take in beyond
+    at least been started when this one was, and a step that ends only frees space. Later steps that were sent already
+    cannot have taken space in its dirs, for they would have overtaken it there; elsewhere they do not matter. So the
+    space that the schedule counted on is there, nothing else uses its places, and it goes. What brokers take in beyond
     the prediction can still keep it waiting: that is a full disk, and the caller's to tell.
     """
     gate = _Gate(schedule, standing, limits, totals)
@@ -89,14 +89,14 @@ class _Gate:
         """Let no later step take the turn of this one, nor places that it waits for."""
         behind = not self._blocked.isdisjoint(step.adding)
         self._blocked.update(step.adding)
-        if not behind and self._ready(step) and all(self._has_room(p, step.size_bytes) for p in step.adding):
+        if not behind and self._ready(step) and all(self._has_space(p, step.size_bytes) for p in step.adding):
             self._kept.update(end for end in _ends(step) if not self._has_slot(end, _ends(step)[end]))
 
     def passes(self, step: Step) -> bool:
         """True when nothing is in the way of a step."""
         if not self._blocked.isdisjoint(step.adding) or not self._ready(step):
             return False
-        if not all(self._has_room(p, step.size_bytes) for p in step.adding):
+        if not all(self._has_space(p, step.size_bytes) for p in step.adding):
             return False
         return all(end not in self._kept and self._has_slot(end, need) for end, need in _ends(step).items())
 
@@ -109,7 +109,7 @@ class _Gate:
         # One that asks for more than there is goes alone.
         return used + need <= most[end[0]] or not used
 
-    def _has_room(self, place: Place, size: int) -> bool:
+    def _has_space(self, place: Place, size: int) -> bool:
         total, usable = self._totals.get(place), self._standing.usable.get(place)
         if total is None or usable is None:
             return True

@@ -1,8 +1,5 @@
-"""A schedule in words and as plain data: how long, why not faster, and what goes round."""
+"""A schedule in words: how long, why not faster, and what goes round."""
 
-from collections.abc import Mapping, Sequence
-
-from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes, format_rate
 from kafkakit.execution.decide.schedule.work import Bottleneck, Place, Schedule, Step, StepKind
 
@@ -71,58 +68,6 @@ def step_words(step: Step) -> str:
     kind = "" if step.kind is StepKind.MOVE else f", {step.kind.value}"
     under_way = ", under way" if step.running else ""
     return f"{when}: {what} ({size} from {step.leader} to {copies}{kind}{under_way})"
-
-
-def schedule_data(schedule: Schedule, *, shown: int | None = None) -> dict[str, object]:
-    """The schedule as plain data for JSON and YAML; `shown` cuts the steps (None: all of them)."""
-    return {
-        "makespan_s": round(schedule.makespan_s, 1),
-        "bound_s": round(schedule.bound_s, 1),
-        "bottleneck": _bottleneck_data(schedule.bottleneck),
-        "steps_total": len(schedule.steps),
-        "detours": len(schedule.detours),
-        "steps": [_step_data(n, s) for n, s in enumerate(schedule.steps[:shown])],
-        "stuck": _stuck_data(schedule.stuck),
-        "notes": list(schedule.notes),
-    }
-
-
-def _bottleneck_data(found: Bottleneck | None) -> dict[str, object] | None:
-    if found is None:
-        return None
-    return {
-        "broker": found.broker,
-        "direction": found.direction,
-        "bytes": found.bytes,
-        "bytes_per_s": round(found.bytes_per_s, 1),
-    }
-
-
-def _step_data(index: int, step: Step) -> dict[str, object]:
-    return {
-        "step": index,
-        "topic": step.key.topic,
-        "partition": step.key.partition,
-        "kind": step.kind.value,
-        "target": list(step.target),
-        "leader": step.leader,
-        "adding": _places_data(step.adding),
-        "removing": _places_data(step.removing),
-        "size_bytes": step.size_bytes,
-        "start_s": round(step.start_s, 1),
-        "end_s": round(step.end_s, 1),
-        "running": step.running,
-        "after": step.after,
-        "why": step.why,
-    }
-
-
-def _places_data(places: Sequence[Place]) -> list[dict[str, object]]:
-    return [{"broker": p.broker, "log_dir": p.log_dir or None} for p in places]
-
-
-def _stuck_data(stuck: Mapping[TopicPartition, str]) -> list[dict[str, str]]:
-    return [{"partition": str(key), "reason": reason} for key, reason in stuck.items()]
 
 
 def _place(place: Place) -> str:

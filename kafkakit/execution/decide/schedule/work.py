@@ -135,7 +135,7 @@ class Speeds:
     throttle that brokers really reach (`efficiency`; see `schedule/efficiency.py`).
 
     The controller ends `steps_per_s` reassignments a second (measured with empty partitions on 4.1). A step keeps its
-    places for `step_s` beside its copying: until the new copies fetch, are back in the ISR, and somebody looks.
+    places for `step_s` beside its copying: until the new copies fetch, are back in the ISR, and the next look finds it.
     """
 
     line_bytes_per_s: float = 200e6

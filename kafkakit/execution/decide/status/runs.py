@@ -154,13 +154,13 @@ def _doing(state: RunState, flights: Sequence[RunningMove], resume: str, *, work
             return "ended, its moves continue"
         return "ended, and left throttles: kafkakit reassign cleanup takes them away"
     if not working:
-        where = "paused, and no process is at work" if state.paused else "not finished, and no process is at work"
+        where = "paused, and no process is running" if state.paused else "not finished, and no process is running"
         return f"{where}; resume with: {resume}"
     if state.paused:
         return "paused: starts nothing new" + (", what is in flight continues" if flights else "")
     if not flights:
-        return "nothing is in flight: it elects leaders, or waits for sync, for room, or for moves of others"
+        return "nothing is in flight: it elects leaders, or waits for in-sync replicas, free space, or other moves"
     brokers = sorted({b for f in flights for b in f.held_up})
     if all(f.stalled for f in flights):
-        return f"waits for broker {', '.join(map(str, brokers))}" if brokers else "waits: all its moves stand still"
+        return f"waits for broker {', '.join(map(str, brokers))}" if brokers else "waits: all its moves are stalled"
     return "copies"

@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """A copy that stands still: why, and what to do, both for people."""
+    """A copy that is stalled: why, and what to do, both for people."""
 
     cause: Cause
     words: str
@@ -94,7 +94,7 @@ class CopyFacts:
 
 
 def stall_of(facts: CopyFacts) -> Stall | None:
-    """The likely reason why a copy stands still; None while it grows, or while its silence is still normal."""
+    """The likely reason why a copy is stalled; None while it grows, or while its silence is still normal."""
     certain = _certain(facts)
     if certain is not None:
         return certain
@@ -124,7 +124,7 @@ def _certain(facts: CopyFacts) -> Stall | None:
         return Stall(
             cause=Cause.SILENT_DESTINATION,
             words=f"{at} counts as alive but does not answer",
-            advice="look whether its process hangs, and restart it",
+            advice="check whether its process hangs, and restart it",
         )
     if facts.leader is None:
         back = f"bring back broker {' or '.join(map(str, facts.could_lead))}" if facts.could_lead else "bring back one"
@@ -148,7 +148,7 @@ def _full(facts: CopyFacts) -> Stall | None:
         return None
     return Stall(
         cause=Cause.DIR_FULL,
-        words=f"log dir {facts.log_dir} of broker {facts.broker} has room for {format_bytes(room)}, "
+        words=f"log dir {facts.log_dir} of broker {facts.broker} has {format_bytes(room)} free, "
         f"{format_bytes(missing)} are to come",
         advice="free space there, or undo the move before the dir goes offline",
     )
@@ -184,14 +184,14 @@ def _silent_leader(facts: CopyFacts) -> Stall | None:
     return Stall(
         cause=Cause.SILENT_LEADER,
         words=f"broker {facts.leader}, which leads the partition, does not answer",
-        advice="look whether its process hangs, and restart it: another one then leads",
+        advice="check whether its process hangs, and restart it: another replica then leads",
     )
 
 
 def _unknown(facts: CopyFacts, quiet_s: float) -> Stall:
     return Stall(
         cause=Cause.UNKNOWN,
-        words=f"no byte came for {format_rough_time(quiet_s)}, for no reason that shows from outside",
+        words=f"no byte came for {format_rough_time(quiet_s)}, for no reason that is visible from outside",
         advice=f"read the log of broker {facts.broker} for its fetcher from broker {facts.leader}",
     )
 

@@ -78,7 +78,7 @@ class MoveView:
 
     @property
     def stalled(self) -> bool:
-        """True when none of its copies makes progress and one stands still."""
+        """True when none of its copies makes progress and one is stalled."""
         states = {c.state for c in self.copies}
         return CopyState.STALLED in states and states <= {CopyState.STALLED, CopyState.IN_SYNC}
 
@@ -121,7 +121,7 @@ class StatusView:
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing moves between brokers or inside them, and no run is at work."""
+        """True when nothing moves between brokers or inside them, and no run is active."""
         return not self.moves and not self.inside and not any(r.working for r in self.runs)
 
     @property
@@ -142,7 +142,7 @@ class StatusView:
 
     @property
     def stalled(self) -> tuple[tuple[MoveView, CopyView], ...]:
-        """The copies that stand still, with their moves."""
+        """The stalled copies, with their moves."""
         return tuple((m, c) for m in self.moves for c in m.copies if c.state is CopyState.STALLED)
 
 

@@ -17,7 +17,7 @@ _FAULT = re.compile(r"([0-9]{1,9})@(.+)")
 
 class Order(StrEnum):
     """What decides which move starts when: the disk-safe schedule, the plan's order under the same limits on copies in
-    flight but blind to disks, or everything at the start."""
+    flight but without regard to disks, or everything at the start."""
 
     SCHEDULE = "schedule"
     PLAN = "plan"

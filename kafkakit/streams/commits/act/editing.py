@@ -49,7 +49,7 @@ class Editor:
             if journal.record is None or not journal.record.is_open:
                 raise  # nothing was written
             raise OperationFailedError(
-                f"the edit may be written or not: {error.message}", hint=self._ways_on(journal.name)
+                f"it is unknown whether the edit was written: {error.message}", hint=self._ways_on(journal.name)
             ) from None
 
     def _carry_out(self, plan: EditPlan, edits: Sequence[PartitionEdit], journal: EditJournal) -> EditOutcome:
@@ -134,7 +134,7 @@ class Editor:
             now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))
         except TryLaterError as error:
             raise TryLaterError(
-                f"the edit may be written or not: {error.message}", hint=self._ways_on(journal)
+                f"it is unknown whether the edit was written: {error.message}", hint=self._ways_on(journal)
             ) from None
         return {edit.partition: _standing(edit, now.get(edit.partition)) for edit in edits}
 
@@ -178,11 +178,11 @@ def _result(
     if standing is CommitStanding.NEW:
         return PartitionResult(partition=key, standing=standing)
     if standing is CommitStanding.OTHER:
-        problem = "another process's commit stands"
+        problem = "another process's commit is there"
     elif _may_come(answers.get(key)):
         problem = f"not written so far, and may still come: {answers[key]}"
     elif key in answers:
-        problem = f"not written: {answers[key] or 'accepted, and yet the old commit stands'}"
+        problem = f"not written: {answers[key] or 'accepted, but the old commit is still there'}"
     else:
         problem = f"not written: {refusal.message if refusal else 'no answer'}"
     return PartitionResult(partition=key, standing=standing, problem=problem)

@@ -71,7 +71,7 @@ def watch_group(
                 before, now = now, look()
             except TryLaterError as error:
                 if not is_away:
-                    reporter.warn(f"{error.message}; what is shown was true at {utc_text(now.at_ms)}; trying again")
+                    reporter.warn(f"{error.message}; the figures shown are of {utc_text(now.at_ms)}; trying again")
                 is_away = True
                 continue
             if is_away:

@@ -148,7 +148,7 @@ class EditConsent:
         from kafkakit.core.errors import RefusedError, UsageError
 
         if self.apply and not self.yes and not is_answerable:
-            raise RefusedError("confirmation needed, and nobody can be asked here", hint="pass --yes")
+            raise RefusedError("confirmation needed, but no input is possible here", hint="pass --yes")
         if not self.apply and self.yes:
             raise UsageError("--yes does nothing without --apply", hint="add --apply to carry the plan out")
 

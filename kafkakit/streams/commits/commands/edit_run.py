@@ -36,7 +36,7 @@ def edit(
 
     cli = cli_context(ctx)
     consent.check(is_answerable=cli.input_allowed)
-    with session.open_session(cli, read_only=not consent.apply) as opened:
+    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         lock_group(ctx, opened, group, consent)
         plan = cluster.plan(group, scope, request, words)

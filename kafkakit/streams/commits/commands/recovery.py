@@ -37,7 +37,7 @@ def undo(
 
     cli = cli_context(ctx)
     consent.check(is_answerable=cli.input_allowed)
-    with session.open_session(cli, read_only=not consent.apply) as opened:
+    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_undo(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
@@ -71,7 +71,7 @@ def finish(
 
     cli = cli_context(ctx)
     consent.check(is_answerable=cli.input_allowed)
-    with session.open_session(cli, read_only=not consent.apply) as opened:
+    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_finish(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)

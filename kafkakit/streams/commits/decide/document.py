@@ -9,7 +9,6 @@ from kafkakit.streams.formats.commit import (
     CommitState,
     Mark,
     MarkState,
-    Problem,
     ReplayWindow,
     RouteMark,
     Spill,
@@ -88,8 +87,6 @@ class CommitDocument:
     identity: IdentityDocument | None = None
     topic: str | None = None
     partition: int | None = None
-    problem: Problem | None = None
-    chars: int | None = None
     stream_time_ms: int | None = None
     processor: Mapping[str, int] = field(default_factory=dict)
 

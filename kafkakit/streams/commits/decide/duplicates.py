@@ -69,7 +69,7 @@ def _forgotten(facts: CommitFacts, why: list[str]) -> tuple[int, int]:
         )
         return 0, _at_most(facts)
     if state.forgotten:
-        why.append(f"{amount(state.forgotten, 'acknowledgement')} given up so that the payload would fit")
+        why.append(f"{amount(state.forgotten, 'acknowledgement')} dropped so that the payload fits")
         return state.forgotten, state.forgotten
     most = _at_most(facts)
     why.append(f"the payload was coarsened to fit: of the {most:,} offsets that look pending, 1 or more are done")

@@ -88,7 +88,7 @@ def _what(facts: CommitFacts, at: int, standing: OffsetStanding) -> str:
     if standing is OffsetStanding.DONE:
         if at < state.base:
             return f"Offset {at} is done: it lies below the committed offset {state.base}."
-        return f"Offset {at} is done, out of order: the metadata says so, while {state.base} is not done yet."
+        return f"Offset {at} is done, out of order, by the metadata; {state.base} is not done yet."
     if standing is OffsetStanding.PENDING:
         return _why_pending(state, at)
     if standing is OffsetStanding.UNTOUCHED:
@@ -121,7 +121,7 @@ def _what_is_marked(state: CommitState, at: int, standing: OffsetStanding) -> st
         return f"Offset {at} was skipped by an operator: it counts as done."
     if standing is OffsetStanding.DEFERRED:
         wait = format_rough_time(wait_s)
-        return f"Offset {at} is pending: the member put it off for {wait} after the oldest record."
+        return f"Offset {at} is pending: the member deferred it for {wait} after the oldest record."
     return f"Offset {at} is pending: it was tried {counted} and failed, and will be tried again."
 
 

@@ -55,7 +55,7 @@ def encode_document(
     if not encoded.fits or chars > limit_chars:
         raise InfeasibleError(
             f"no {dialect.noun} holds this state in {limit_chars} characters",
-            hint="raise --limit, or close holes first",
+            hint="raise --limit, or complete pending records first",
         )
     return EncodedCommit(
         metadata=encoded.text,

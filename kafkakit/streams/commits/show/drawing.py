@@ -31,11 +31,10 @@ ASCII = DrawingStyle(done="#", most="+", half="+", little="+", pending=".")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Rows to print, what the characters in them mean, and how many offsets one character stands for."""
+    """Rows to print, and what the characters in them mean."""
 
     rows: tuple[str, ...]
     legend: str
-    offsets_per_cell: int
 
 
 def draw(state: CommitState, *, width: int, style: DrawingStyle = BLOCKS, lossy: bool = False) -> Drawing | None:
@@ -65,7 +64,7 @@ def draw(state: CommitState, *, width: int, style: DrawingStyle = BLOCKS, lossy:
         for i in range(cells)
     )
     rows = tuple(f"  {base + at * per_cell:>{label}} {text[at : at + columns]}" for at in range(0, cells, columns))
-    return Drawing(rows=rows, legend=_legend(text, per_cell, style), offsets_per_cell=per_cell)
+    return Drawing(rows=rows, legend=_legend(text, per_cell, style))
 
 
 def _runs(state: CommitState, kind: MarkState) -> Iterable[Range]:

@@ -34,7 +34,7 @@ def render_plan(plan: EditPlan, next_command: str = "") -> str:
         lines.append(f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
     lines += ["", *_sum_lines(plan)]
     if plan.changes and next_command:
-        lines += ["Nothing is written yet. To apply just this plan:", f"  {printable(next_command)}"]
+        lines += ["Nothing is written yet. To apply exactly this plan:", f"  {printable(next_command)}"]
     return "\n".join(lines)
 
 
@@ -48,13 +48,13 @@ def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
     lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
     after = {edit.partition: edit.after for edit in plan.edits}
     for result in outcome.results[:MOST_SHOWN]:
-        stands = result.problem or f"{_commit_words(after[result.partition])} stands"
+        stands = result.problem or f"{_commit_words(after[result.partition])} is committed"
         lines.append(f"  {printable(str(result.partition))}: {stands}")
     if len(outcome.results) > MOST_SHOWN:
         lines.append(f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
     lines.append(f"Journal: {outcome.journal}")
     if undo:
-        lines += ["To take it back:", f"  {printable(undo)}"]
+        lines += ["To undo it:", f"  {printable(undo)}"]
     return "\n".join(lines)
 
 

@@ -41,7 +41,7 @@ def limits_text(limits: Limits, cluster_id: str, groups: Sequence[Headroom], unr
     """The limit, where brokers differ, then the groups, fullest first."""
     lines = [f"cluster {cluster_id}: {_limit_words(limits)}"]
     if limits.unknown:
-        lines.append(f"brokers that did not tell: {', '.join(map(str, limits.unknown))}")
+        lines.append(f"brokers that did not report it: {', '.join(map(str, limits.unknown))}")
     if groups:
         lines += ["", text_table(_SHOWN, [_shown(headroom) for headroom in groups])]
     else:
@@ -84,9 +84,9 @@ def limits_data(
 
 def _limit_words(limits: Limits) -> str:
     if not limits.is_known:
-        return f"no broker tells {LIMIT_KEY}; Kafka's default of {limits.strictest:,} characters is taken"
+        return f"no broker reports {LIMIT_KEY}; Kafka's default of {limits.strictest:,} characters is taken"
     if not limits.is_mixed:
-        return f"{LIMIT_KEY} is {limits.strictest:,} characters on all brokers that tell"
+        return f"{LIMIT_KEY} is {limits.strictest:,} characters on all brokers that report it"
     words = ", ".join(f"{limit:,} on broker {broker}" for broker, limit in limits.of_broker.items())
     return f"{LIMIT_KEY} DIFFERS: {words}; {limits.strictest:,} is what holds for sure"
 

@@ -55,7 +55,7 @@ class OwnerSearch:
 
     @property
     def by_chance(self) -> float:
-        """Owners that a payload of somebody unknown would be given by chance."""
+        """Owners that a payload of an unknown writer would be given by chance."""
         return self.partitions * self.groups / 2**32
 
 

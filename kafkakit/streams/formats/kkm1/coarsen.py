@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kafkakit.streams.formats.kkm1.packing import FEW_BYTES
 from kafkakit.streams.formats.kkm1.varint import uvarint_size
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
@@ -81,11 +82,10 @@ def ranges_size(base: int, starts: "Longs", ends: "Longs") -> int:
     pending = starts - np.concatenate((np.array([base], dtype=np.int64), ends[:-1]))
     done = ends - starts
     span = int(ends[-1]) - base
-    data = min(
-        _varint_bytes(pending) + _varint_bytes(done),
-        2 + uvarint_size(2 * len(starts)) + (_rice_bits(pending) + _rice_bits(done) + 7) // 8,
-        (span + 7) // 8,
-    )
+    data = _varint_bytes(pending) + _varint_bytes(done)
+    if data > FEW_BYTES:  # as `pack_smallest` does it
+        rice = 2 + uvarint_size(2 * len(starts)) + (_rice_bits(pending) + _rice_bits(done) + 7) // 8
+        data = min(data, rice, (span + 7) // 8)
     inner = uvarint_size(base) + uvarint_size(span) + 1 + data
     return 1 + uvarint_size(inner) + inner
 

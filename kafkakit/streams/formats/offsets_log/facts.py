@@ -142,8 +142,6 @@ class FeedFacts:
     unreadable_batches: int = 0
     first_reason: str = ""
     keys_left_out: int = 0
-    committed_transactions: int = 0
-    aborted_transactions: int = 0
     dropped_commits: int = 0
     held_back: int = 0
     open_transactions: tuple[OpenTransaction, ...] = ()

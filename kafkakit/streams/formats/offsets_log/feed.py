@@ -82,8 +82,6 @@ class OffsetsFeed:
             unreadable_batches=tally.unreadable_batches,
             first_reason=tally.first_reason,
             keys_left_out=tally.keys_left_out,
-            committed_transactions=tally.committed,
-            aborted_transactions=tally.aborted,
             dropped_commits=tally.dropped,
             held_back=self._transactions.held,
             open_transactions=self._transactions.listed(),
@@ -155,8 +153,6 @@ class OffsetsFeed:
         if batches := _transactional(piece, heads, rows, markers):
             fate = np.full(piece.last - piece.first, OWN, np.int64)
             settled = self._transactions.settle(batches, fate)
-            tally.committed += settled.committed
-            tally.aborted += settled.aborted
             tally.dropped += settled.dropped
             fates = fate[commits.batch]
             for row in np.flatnonzero(fates <= DROPPED).tolist():

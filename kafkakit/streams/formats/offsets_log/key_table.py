@@ -161,7 +161,7 @@ class Names:
         return len(self._names)
 
     def number_of(self, name: str) -> int | None:
-        """The number of a string that somebody holds."""
+        """The number of a string that is held."""
         return self._numbers.get(name)
 
     def hold(self, name: str) -> int:

@@ -118,13 +118,3 @@ OFFSET_KEY = b"\x00\x01"
 def offset_key(key: bytes) -> bytes:
     """A key of an offset as type 1 has it: type 0 has the same fields, and names the same offset."""
     return key if key[:2] == OFFSET_KEY else OFFSET_KEY + key[2:]
-
-
-def coordinator_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that holds a group: abs of Java's string hash, its minimum as 0."""
-    value = 0
-    units = group.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    signed = value - (1 << 32) if value >= 1 << 31 else value
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

@@ -21,8 +21,6 @@ class Tally:
     unreadable_batches: int = 0
     first_reason: str = ""
     keys_left_out: int = 0
-    committed: int = 0
-    aborted: int = 0
     dropped: int = 0
 
     def count_types(self, numbers: "NDArray[np.int64]") -> None:

@@ -1,6 +1,6 @@
 """Transactional commits between their records and their markers: held back, then let through or dropped.
 
-A monitor that reads committed data only is blind behind the first open transaction of a partition; this one reads
+A monitor that reads committed data only misses what is behind the first open transaction of a partition; this one reads
 everything and holds back just the commits of that transaction.
 """
 
@@ -117,10 +117,8 @@ class Transactions:
         del self._open[batch.producer_id]
         if batch.commits:
             found.released += [row.seen_from(batch.offset) for row in rows]
-            found.committed += 1
         else:
             found.dropped += dropped
-            found.aborted += 1
 
     def _forget(self, opened: Opened) -> int:
         count = len(opened.rows)
@@ -176,8 +174,6 @@ class Settled:
 
     released: list[Held] = field(default_factory=list)
     dropped: int = 0
-    committed: int = 0
-    aborted: int = 0
 
 
 def _groups(keys: Iterable[bytes]) -> tuple[str, ...]:

@@ -109,9 +109,9 @@ class ClusterShares:
         except KafkakitError as error:
             if not self._store_was_away:
                 what = "does not answer" if isinstance(error, TryLaterError) else "cannot be used"
-                self._warn(f"the control store {what} ({error.message}); clusters are neither taken nor given")
+                self._warn(f"the control store {what} ({error.message}); clusters are neither taken over nor released")
             self._store_was_away = True
-        # What was taken before a fault is ours: no other instance carries it.
+        # What was taken before a fault is ours: no other instance monitors it.
         return ShareChanges(taken=tuple(sorted(self._held - before)), lost=tuple(lost))
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class ClusterShares:
         for cluster_id in sorted(self._held):
             if cluster_id not in reached:
                 self._leases[cluster_id].release()
-                lost.append((cluster_id, "it cannot be reached from here"))
+                lost.append((cluster_id, "it cannot be reached from this host"))
                 self._held.discard(cluster_id)
                 continue
             try:
@@ -209,7 +209,7 @@ class ClusterShares:
                 self._unreadable.discard(cluster_id)
             except InputError as error:
                 if cluster_id not in self._unreadable:
-                    self._warn(f"the lease of cluster {cluster_id} cannot be read ({error.message}); it is not carried")
+                    self._warn(f"the lease of {cluster_id} cannot be read ({error.message}); it is not monitored")
                 self._unreadable.add(cluster_id)
 
     def _give(self, reached: Collection[str]) -> list[tuple[str, str]]:
@@ -222,7 +222,7 @@ class ClusterShares:
         self._leases[cluster_id].release()
         self._held.discard(cluster_id)
         self._settled_s = self._clock.monotonic()
-        return [(cluster_id, "handed to an instance that carries fewer")]
+        return [(cluster_id, "handed over to an instance that monitors fewer")]
 
     def _lease(self, cluster_id: str) -> Lease:
         if cluster_id not in self._leases:

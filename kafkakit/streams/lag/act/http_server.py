@@ -25,7 +25,9 @@ def parse_listen(text: str) -> tuple[str, int]:
     """The host and port of `HOST:PORT`, `[V6]:PORT` or `:PORT` (loopback); `UsageError` for anything else."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"{text[:60]!r} is no address to listen on", hint="write HOST:PORT, such as 127.0.0.1:9105")
+        raise UsageError(
+            f"{text[:60]!r} is not an address to listen on", hint="write HOST:PORT, such as 127.0.0.1:9105"
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -84,7 +86,7 @@ class LagServer:
         return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
     def close(self) -> None:
-        """Stop answering; requests at work get a moment to end."""
+        """Stop answering; requests in progress get a moment to end."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=2.0)

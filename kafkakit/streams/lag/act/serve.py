@@ -21,7 +21,7 @@ FRESH_S = 1.0
 
 
 class LagService:
-    """Watchers of all clusters, and the leases that decide which of them this instance carries. `report` gets a line
+    """Watchers of all clusters, and the leases that decide which of them this instance monitors. `report` gets a line
     for each change."""
 
     def __init__(self, fleet: Fleet, shares: ClusterShares, clock: Clock, report: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class LagService:
         self._records_before = 0
 
     def start(self) -> None:
-        """Connect to all clusters; none is carried before its lease is taken."""
+        """Connect to all clusters; none is monitored before its lease is taken."""
         self._fleet.start(carrying=False)
 
     def published(self) -> Published:
@@ -57,7 +57,7 @@ class LagService:
         )
 
     def is_healthy(self) -> bool:
-        """True while every watcher's thread runs and every cluster that is carried answers."""
+        """True while every watcher's thread runs and every monitored cluster answers."""
         return not any(w.is_over or (self._is_ours(w) and w.error is not None) for w in self._fleet.watchers)
 
     def tick(self) -> None:
@@ -70,12 +70,12 @@ class LagService:
         changes = self._shares.tick(by_id)
         for cluster_id in changes.taken:
             by_id[cluster_id].carry.set()
-            self._report(f"{by_id[cluster_id].name}: carried by this instance from now on")
+            self._report(f"{by_id[cluster_id].name}: monitored by this instance from now on")
         for cluster_id, reason in changes.lost:
             for watcher in self._fleet.watchers:
                 if watcher.cluster_id == cluster_id and watcher.carry.is_set():
                     watcher.carry.clear()
-                    self._report(f"{watcher.name}: no longer carried: {reason}")
+                    self._report(f"{watcher.name}: no longer monitored: {reason}")
 
     def summary(self, memory_bytes: int) -> str:
         """How the last minute went, in one line."""
@@ -87,9 +87,9 @@ class LagService:
         blind = sum(c.blind_count for c in found.conditions)
         notes = sum(bool(c.notes) for c in found.conditions)
         return (
-            f"carries {len(found.conditions)} of {len(self._fleet.watchers)} clusters, {found.instances} instances; "
+            f"monitors {len(found.conditions)} of {len(self._fleet.watchers)} clusters, {found.instances} instances; "
             f"{rows:,} group-partitions, {behind:,} behind; {fresh:,} commit records read; "
-            f"{blind} blind partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
+            f"{blind} unreadable partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
         )
 
     def close(self) -> None:
@@ -141,6 +141,6 @@ def run_service(
             clock.sleep(TICK_S)
     except TerminationRequested:
         notify("STOPPING=1")
-        raise TerminatedRunError("stopped on request; the state is saved and the clusters are given back") from None
+        raise TerminatedRunError("stopped on request; the state is saved and the clusters are released") from None
     finally:
         service.close()

@@ -83,7 +83,7 @@ class ClusterWatcher:
 
     @property
     def monitor(self) -> ClusterMonitor | None:
-        """The monitor, None while the cluster is not carried."""
+        """The monitor, None while the cluster is not monitored."""
         with self._lock:
             return self._monitor
 
@@ -196,7 +196,7 @@ class ClusterWatcher:
             self._context.warn(f"{self.name}: the saved state is not used: {error.message}")
 
     def _wait_to_carry(self) -> None:
-        """Wait for the next probe, or until the cluster is to be carried."""
+        """Wait for the next probe, or until the cluster is to be monitored."""
         until_s = self._context.clock.monotonic() + PROBE_EVERY_S
         while not self._stop.is_set() and not self.carry.wait(0.2):
             if self._context.clock.monotonic() >= until_s:

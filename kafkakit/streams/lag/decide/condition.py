@@ -106,7 +106,7 @@ def _reading_notes(c: MonitorCondition) -> list[str]:
     if c.blind_count:
         first = c.blind[0]
         found.append(
-            f"blind: {c.blind_count} of {c.partitions} partitions of the commit log cannot be read "
+            f"{c.blind_count} of {c.partitions} partitions of the commit log cannot be read "
             f"(partition {first.partition}: {first.reason})"
         )
     return found

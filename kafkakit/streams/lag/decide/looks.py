@@ -48,7 +48,7 @@ class Published:
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The names of the clusters that this instance carries."""
+        """The names of the clusters that this instance monitors."""
         return tuple(sorted(c.cluster for c in self.conditions))
 
 

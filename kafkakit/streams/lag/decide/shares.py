@@ -1,7 +1,7 @@
-"""Which instance of the lag monitor carries which cluster: each decides for itself, from what all can read.
+"""Which instance monitors which cluster: each decides for itself, from what all can read.
 
-Each instance publishes in a small document what it carries and what it can reach. Leases, and not these
-documents, keep two from carrying the same cluster; a wrong view costs balance for a moment, never doubled figures.
+Each instance publishes in a small document what it monitors and what it can reach. Leases, and not these
+documents, keep two from monitoring the same cluster; a wrong view costs balance for a moment, never doubled figures.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ _Ids = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_leng
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorInstance:
-    """What one instance publishes: the clusters it carries, and those it reaches, by id and sorted."""
+    """What one instance publishes: the clusters it monitors, and those it reaches, by id and sorted."""
 
     holder: Holder
     beats: Annotated[int, Meta(ge=0, le=2**62)]
@@ -47,7 +47,7 @@ def encode_instance(instance: MonitorInstance) -> bytes:
 
 
 def fair_share(clusters: int, instances: int) -> int:
-    """The most clusters that one instance carries while all are carried: the quotient, rounded up."""
+    """The most clusters that one instance monitors while all are monitored: the quotient, rounded up."""
     return -(-clusters // max(1, instances))
 
 
@@ -58,7 +58,7 @@ def in_own_order(name: str, clusters: Collection[str]) -> tuple[str, ...]:
 
 
 def to_give(carried: Sequence[str], others: Mapping[str, MonitorInstance]) -> str | None:
-    """The cluster to hand over, if any: one that an instance reaches which carries at least two fewer.
+    """The cluster to hand over, if any: one that an instance reaches which monitors at least two fewer.
 
     Such a step always brings the two nearer to each other, so handing over comes to an end.
     """

@@ -7,7 +7,6 @@ sum or forecast that a stale one went into, so that none passes for a fresh one;
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkakit.report import metrics_text
@@ -27,32 +26,16 @@ TAG_CHARS = 200
 _UNSAFE = re.compile(r"[|,#\s\x00-\x1f]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesRules:
-    """How many lines get series: group-topics always, group-partitions only `with_partitions`."""
-
-    max_group_topics: int = 5_000
-    with_partitions: bool = False
-    max_partitions: int = 10_000
-
-
 Value = Callable[[ViewLine], float | None]
 
 
-def families(tables: "Sequence[LagTable]", rules: SeriesRules | None = None) -> tuple[MetricFamily, ...]:
+def families(tables: "Sequence[LagTable]", max_group_topics: int = 5_000) -> tuple[MetricFamily, ...]:
     """The gauges of several clusters, in a fixed order."""
-    rules = rules if rules is not None else SeriesRules()
-    lines = view(tables, ViewLevel.GROUP_TOPIC, top=rules.max_group_topics)
-    dropped = [(lines, "group_topic")]
-    found = [_family("", name, text, value, lines) for name, text, value in _GAUGES]
-    if rules.with_partitions:
-        single = view(tables, ViewLevel.PARTITION, top=rules.max_partitions)
-        dropped.append((single, "partition"))
-        found += [_family("partition_", name, text, value, single) for name, text, value in _GAUGES if name in _SINGLE]
+    lines = view(tables, ViewLevel.GROUP_TOPIC, top=max_group_topics)
+    found = [_family(name, text, value, lines) for name, text, value in _GAUGES]
     found += _cluster_families(view(tables, ViewLevel.CLUSTER))
-    counts = (((("level", level),), float(v.others_count)) for v, level in dropped)
     about = "Lines without series of their own, because there are more than the limit."
-    found.append(gauge("dropped_series", about, *counts))
+    found.append(gauge("dropped_series", about, ((("level", "group_topic"),), float(lines.others_count))))
     return tuple(f for f in found if f.samples)
 
 
@@ -111,15 +94,15 @@ def _low(line: ViewLine) -> float | None:
 
 _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("records", "Offsets from the committed ones to the ends.", lambda n: _where_known(n, n.lag)),
-    ("pending_records", "Those of them that no commit calls done.", lambda n: _where_known(n, n.pending)),
-    ("lost_records", "Records deleted before the group did them.", lambda n: _where_known(n, n.lost)),
+    ("pending_records", "Those of them that no commit marks as done.", lambda n: _where_known(n, n.pending)),
+    ("lost_records", "Records deleted before the group processed them.", lambda n: _where_known(n, n.lost)),
     (
         "backlog_seconds",
         "Age of the oldest record not done, in the worst partition.",
         lambda n: _fresh(n.backlog, n.backlog.estimate_ms),
     ),
-    ("backlog_low_seconds", "That age is surely at least this.", _low),
-    ("backlog_high_seconds", "And at most this.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
+    ("backlog_low_seconds", "Proven lower bound of that age.", _low),
+    ("backlog_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
     (
         "live_seconds",
         "Age of the newest done record while newer ones wait, in the worst partition.",
@@ -127,13 +110,13 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ),
     (
         "live_low_seconds",
-        "That age is surely at least this.",
+        "Proven lower bound of that age.",
         lambda n: _fresh(n.live, n.live.low_ms if n.live.estimate_ms is not None else None),
     ),
-    ("live_high_seconds", "And at most this.", lambda n: _fresh(n.live, n.live.high_ms)),
+    ("live_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.live, n.live.high_ms)),
     (
         "as_of_timestamp_seconds",
-        "The moment that the oldest figure was true at.",
+        "Time of the oldest figure.",
         lambda n: _seconds(n.oldest_as_of_ms) if n.oldest_as_of_ms >= 0 else None,
     ),
     (
@@ -153,20 +136,16 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("consumed_records_per_second", "Rate of the commits.", lambda n: _now(n, n.consumed_per_s)),
     ("produced_records_per_second", "Rate of the ends.", lambda n: _now(n, n.produced_per_s)),
 )
-_SINGLE = frozenset(
-    {"records", "pending_records", "lost_records", "backlog_seconds", "backlog_low_seconds", "backlog_high_seconds",
-     "live_seconds", "as_of_timestamp_seconds", "status", "retention_left_seconds"}
-)  # fmt: skip
 
 
-def _family(scope: str, name: str, text: str, value: Value, lines: LagView) -> MetricFamily:
+def _family(name: str, text: str, value: Value, lines: LagView) -> MetricFamily:
     samples = []
     for line in lines.lines:
         found = value(line)
         if found is not None:
             labels: Labels = (("cluster", line.cluster), ("group", line.group), ("topic", line.topic))
-            samples.append(((*labels, ("partition", str(line.partition))) if scope else labels, float(found)))
-    return gauge(scope + name, text, *samples)
+            samples.append((labels, float(found)))
+    return gauge(name, text, *samples)
 
 
 def _cluster_families(clusters: LagView) -> list[MetricFamily]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from kafkakit.report.metrics_text import MetricFamily, gauge, single
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.looks import Published
-from kafkakit.streams.lag.show.metrics_text import SeriesRules, datagrams, families
+from kafkakit.streams.lag.show.metrics_text import datagrams, families
 
 Value = Callable[[MonitorCondition], float | None]
 
@@ -16,7 +16,7 @@ CONDITIONS: tuple[tuple[str, str, Value], ...] = (
         "1 while brokers answer.",
         lambda c: float(c.phase in (MonitorPhase.LIVE, MonitorPhase.READING)),
     ),
-    ("commits_as_of_timestamp_seconds", "Until when all commits are known.", lambda c: _seconds(c.as_of_ms)),
+    ("commits_as_of_timestamp_seconds", "Time up to which all commits are known.", lambda c: _seconds(c.as_of_ms)),
     ("ends_as_of_timestamp_seconds", "When the last round over all ends began.", lambda c: _seconds(c.ends_as_of_ms)),
     ("commit_log_partitions", "Partitions of the offsets topic.", lambda c: float(c.partitions)),
     ("blind_partitions", "Those of them that cannot be read now.", lambda c: float(c.blind_count)),
@@ -44,7 +44,7 @@ def all_families(published: Published, max_series: int) -> tuple[MetricFamily, .
     """Everything, with at most `max_series` group-topics that have series of their own."""
     carried = [(name, 1.0) for name in published.carried] + [(name, 0.0) for name in published.others]
     return (
-        *families(published.tables, SeriesRules(max_group_topics=max_series)),
+        *families(published.tables, max_series),
         *(_family(name, text, value, published.conditions) for name, text, value in CONDITIONS if published.conditions),
         gauge(
             "carried",

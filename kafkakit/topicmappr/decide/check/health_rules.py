@@ -52,7 +52,7 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     yield from by_topic(subject, "no-live-copy", lost, "have no live copy in sync", again, list_of(table))
     few = table.isr_known & ~lost & (live_in_sync < table.min_isr)
     what = "have fewer live copies in sync than min.insync.replicas"
-    hint = f"start the brokers that lag again, or give the topic more replicas: {subject.hints.replicate()}"
+    hint = f"restart the brokers that lag, or give the topic more replicas: {subject.hints.replicate()}"
     yield from by_topic(subject, "below-min-isr", few, what, hint, list_of(table))
     behind = ~lost & ~few & (table.lagging > 0)
     what = "have replicas that are not in sync"

@@ -70,7 +70,12 @@ def racks(subject: Subject) -> Iterator[Finding]:
     sizes = Counter(numbers[b.group] for b in subject.judged.values() if b.group)
     uneven = ~broken & _uneven(table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
     yield from by_topic(
-        subject, "rack-spread", uneven, "crowd a rack", subject.hints.fix_racks(spread=True), _racks_of(subject)
+        subject,
+        "rack-spread",
+        uneven,
+        "put too many replicas on one rack",
+        subject.hints.fix_racks(spread=True),
+        _racks_of(subject),
     )
 
 

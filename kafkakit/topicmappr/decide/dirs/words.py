@@ -21,12 +21,12 @@ def first_few(lines: Sequence[str]) -> list[str]:
 def homeless_words(
     state: BrokerDirState, left: Sequence[tuple[int, int]], partitions: Sequence[PlannedPartition]
 ) -> str:
-    """Copies for which no dir has room."""
+    """Copies for which no dir has space."""
     first = ", ".join(f"{partitions[p].key} ({format_bytes(size)})" for size, p in left[:SHOWN])
     more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
     largest = max((r for r, takes in zip(state.room, state.open, strict=True) if takes), default=0)
     return (
-        f"broker {state.broker}: no log dir has room for {first}{more} (the roomiest takes {format_bytes(largest)}); "
+        f"broker {state.broker}: no log dir has space for {first}{more} (the most is {format_bytes(largest)}); "
         "no dir is named for them, the broker will choose one"
     )
 
@@ -38,7 +38,7 @@ def early_words(state: BrokerDirState, chosen: Mapping[int, int], partitions: Se
         coming[n] += size
     tight = [n for n, load in enumerate(coming) if load > state.room[n]]
     names = ", ".join(
-        f"{state.dirs[n].path} gets {format_bytes(coming[n])} and has room for {format_bytes(state.room[n])} now"
+        f"{state.dirs[n].path} gets {format_bytes(coming[n])} and has space for {format_bytes(state.room[n])} now"
         for n in tight[:SHOWN]
     )
     return f"broker {state.broker}: new copies fit only once others have left: {names}; apply in small batches"

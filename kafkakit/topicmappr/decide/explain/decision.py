@@ -67,7 +67,7 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
     )
 
 
-_LATER = "the budget of this plan had no room for it: the same command continues with it in another run"
+_LATER = "the budget of this plan did not cover it: the same command continues with it in another run"
 
 
 def _is_pinned(plan: Plan, key: TopicPartition, size: int | None) -> bool:

@@ -124,7 +124,7 @@ def _notes(problem: RackProblem) -> tuple[str, ...]:
     fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
     notes = [*pinned_note(problem.standing, fate)]
     if loose := problem.grouping.receivers.get(None):
-        notes.append(f"brokers {some(loose)} have no rack: they conflict with nobody and count as no rack")
+        notes.append(f"brokers {some(loose)} have no rack: they conflict with no other broker and count as no rack")
     if problem.pool.closed:
         closed = some(sorted(problem.pool.closed))
         notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")

@@ -88,7 +88,7 @@ def _check_brokers(change: BrokerChange) -> None:
     wrong = sorted({*change.missing, *change.old_missing, *change.replace})
     if wrong:
         raise UsageError(
-            f"a frontier is of live brokers that all continue carrying these topics; not so broker(s) "
+            f"a frontier needs live brokers that all keep these topics, unlike broker(s) "
             f"{', '.join(map(str, wrong[:8]))}",
             hint="list every live broker that holds these topics (-1); empty dead ones with topicmappr drain first",
         )

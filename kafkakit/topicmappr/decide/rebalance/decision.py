@@ -217,7 +217,7 @@ def _impossible(
             f"no plan for {aim.words} leaves {broken}: every placement was searched"
             if found.proven
             else f"no plan was found that leaves {broken}; it is not proven impossible",
-            hint="topicmappr fix-racks says which partitions cannot be repaired, and why",
+            hint="topicmappr fix-racks shows which partitions cannot be repaired, and why",
         )
     if found.proven:
         return InfeasibleError(

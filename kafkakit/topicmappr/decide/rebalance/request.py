@@ -84,7 +84,7 @@ class RebalanceRequest:
         if not 0 <= self.tolerance < 1:
             raise UsageError(f"--tolerance: {self.tolerance} is not between 0 and 1")
         if self.goal.given and self.tolerance:
-            raise UsageError("--tolerance says nothing beside a goal of its own", hint="leave it out")
+            raise UsageError("--tolerance has no effect with an explicit goal", hint="leave it out")
         for flag, value in (
             ("--storage-threshold", self.storage_threshold),
             ("--storage-threshold-gb", self.storage_threshold_gb),

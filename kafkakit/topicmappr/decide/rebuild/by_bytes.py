@@ -120,7 +120,7 @@ def _refuse_beyond_exact(task: Task, factor: Fraction) -> None:
     if total > MOST_BYTES:
         raise UsageError(
             f"--partition-size-factor: {float(factor):g} makes copies of {format_bytes(total)} together, and no more "
-            f"than {format_bytes(MOST_BYTES)} can be reckoned with"
+            f"than {format_bytes(MOST_BYTES)} can be handled"
         )
 
 

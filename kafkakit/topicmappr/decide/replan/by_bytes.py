@@ -137,7 +137,7 @@ def _impossible(case: ReplanProblem, table: SlotTable, goal: PlanGoal) -> Infeas
     window = problem.window(goal.max_deviation)
     if window.possible:
         return InfeasibleError(
-            f"no way to {goal.words} was found from where the plan stands; it is not proven impossible",
+            f"no way to {goal.words} was found from the plan's present state; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
     reason = why_not(table, problem.demand, window, case.places.racks)

@@ -90,7 +90,7 @@ def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
             strict=words.get("force-rebuild") == "true",
         )
     except (UsageError, KeyError) as error:
-        raise InputError("plan", f"its request makes no sense: {error}", hint="make a new plan") from None
+        raise InputError("plan", f"its request is invalid: {error}", hint="make a new plan") from None
 
 
 def _number(text: str) -> int:

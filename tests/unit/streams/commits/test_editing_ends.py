@@ -188,7 +188,7 @@ def test_a_disk_that_fills_after_the_write_does_not_hide_it(rig: Rig, tmp_path: 
 
     edits = Edits(edits_folder(tmp_path, CLUSTER), rig.clock, Full)
     plan = rig.plan(Skip(offsets=only(100)), 0)
-    with pytest.raises(OperationFailedError, match=r"may be written or not: no space left") as caught:
+    with pytest.raises(OperationFailedError, match=r"unknown whether the edit was written: no space left") as caught:
         rig.editor().carry_out(plan, edits.begin("skip", GROUP), rig.opening(plan))
     assert len(rig.groups.commits) == 1
     assert (caught.value.hint or "").startswith("finish or undo")
@@ -273,7 +273,7 @@ def test_done_offsets_beyond_the_log_are_not_written_anew(rig: Rig, dialect: str
         rig.groups.seed(GROUP, rig.keys[0], 100, write_parallel_consumer(state) or "")
     verbs = (Skip(offsets=only(100)), Unack(offsets=only(101)), Replay(request_id=1, offsets=only(50)))
     for verb in verbs:
-        with pytest.raises(RefusedError, match=r"up to 309 are done, but the log ends at 300"):
+        with pytest.raises(RefusedError, match=r"up to 309 as done, but the log ends at 300"):
             rig.plan(verb, 0)
     if dialect == "parallel-consumer":
         with pytest.raises(RefusedError, match="the log ends at 300"):

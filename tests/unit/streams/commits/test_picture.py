@@ -27,7 +27,6 @@ def test_a_hole_among_many_is_seen_at_any_scale() -> None:
     assert picture is not None
     assert len(picture.rows) == 1
     cells = picture.rows[0].split()[1]
-    assert picture.offsets_per_cell == 20_000
     assert cells == "▓" + "█" * 24 + "▓" + "█" * 24
     assert picture.legend == "█ done  ▓ partly done  (20,000 offsets each)"
 

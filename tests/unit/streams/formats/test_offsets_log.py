@@ -20,7 +20,6 @@ from kafkakit.streams.formats.offsets_log.keys import (
     LogKey,
     Opaque,
     Undecodable,
-    coordinator_partition,
     decode_key,
 )
 from kafkakit.streams.formats.offsets_log.records import Entry, decode_entry
@@ -73,17 +72,6 @@ def as_lists(value: object) -> object:
 @pytest.mark.parametrize("case", CASES["undecodable"], ids=lambda c: c["name"])
 def test_what_cannot_be_read_says_why(case: dict[str, Any]) -> None:
     assert decode_entry(unhex(case["key"]), unhex(case["value"])) == Undecodable(case["reason"])
-
-
-@pytest.mark.parametrize("case", CASES["coordinators"], ids=lambda c: c["group"])
-def test_the_coordinators_partition_is_that_of_the_jvm(case: dict[str, Any]) -> None:
-    assert coordinator_partition(case["group"], case["partitions"]) == case["partition"]
-
-
-def test_the_lowest_hash_goes_to_partition_0_and_characters_beyond_the_bmp_count_twice() -> None:
-    # "polygenelubricants" is a string whose Java hash is the lowest int.
-    assert coordinator_partition("polygenelubricants", 50) == 0
-    assert coordinator_partition("\U0001f600", 1 << 30) == 31 * 0xD83D + 0xDE00
 
 
 def test_the_writer_of_tests_writes_what_brokers_write() -> None:

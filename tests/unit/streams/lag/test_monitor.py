@@ -139,7 +139,7 @@ def test_a_partition_without_a_leader_is_a_blind_spot_and_the_others_go_on(rig: 
     condition = rig.monitor.condition()
     assert condition.phase is MonitorPhase.LIVE
     assert [b.partition for b in condition.blind] == [rig.place("g").partition]
-    assert "blind: 1 of 3 partitions" in condition.notes[0]
+    assert "1 of 3 partitions of the commit log cannot be read" in condition.notes[0]
     assert rig.row("h").committed == 20
     assert rig.row("g").backlog.as_of_ms < rig.row("h").backlog.as_of_ms
     rig.reader.log(rig.place("g")).leader = 2

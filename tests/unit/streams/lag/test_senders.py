@@ -26,7 +26,7 @@ def test_datagrams_reach_the_agent_as_they_are() -> None:
 
 @pytest.mark.parametrize("address", ["", "localhost", "localhost:0", "localhost:x", ":8125"])
 def test_what_is_no_agent_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match="no address of an agent"):
+    with pytest.raises(UsageError, match="not the address of an agent"):
         DogStatsd(address)
 
 

@@ -103,5 +103,5 @@ def test_addresses(given: str, expected: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("given", ["", "9105", "a:b", "a:-1", "a:65536", "a:٣"])
 def test_what_is_no_address_is_refused(given: str) -> None:
-    with pytest.raises(UsageError, match="no address to listen on"):
+    with pytest.raises(UsageError, match="not an address to listen on"):
         parse_listen(given)

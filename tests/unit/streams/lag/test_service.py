@@ -220,7 +220,7 @@ def test_a_stop_puts_everything_away(bench: Bench) -> None:
     assert (notes[0], notes[-1]) == ("READY=1", "STOPPING=1")
     assert "WATCHDOG=1" in notes
     assert bench.store.children("lag/instances") == ()
-    assert "carries 0 of 2 clusters" in service.summary(0)
+    assert "monitors 0 of 2 clusters" in service.summary(0)
 
 
 def test_a_page_refuses_what_it_does_not_know() -> None:

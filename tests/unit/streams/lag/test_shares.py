@@ -141,7 +141,7 @@ def test_a_paused_instance_holds_nothing_when_it_wakes(world: World) -> None:
 def test_a_cluster_that_cannot_be_reached_from_here_is_let_go_of(world: World) -> None:
     one, two = world.start("a"), world.start("b")
     one.tick(FOUR)
-    assert one.tick(FOUR[1:]).lost == (("c1", "it cannot be reached from here"),)
+    assert one.tick(FOUR[1:]).lost == (("c1", "it cannot be reached from this host"),)
     two.tick(("c1",))
     assert two.carried() == ("c1",)
 

@@ -17,7 +17,7 @@ from kafkakit.streams.lag.decide.views.thresholds import (
     parse_count,
 )
 from kafkakit.streams.lag.decide.views.views import GroupPartition, ViewLevel, view
-from kafkakit.streams.lag.show.metrics_text import SeriesRules, datagrams, exposition, families
+from kafkakit.streams.lag.show.metrics_text import datagrams, exposition, families
 from kafkakit.streams.lag.show.views import line_data
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
@@ -89,27 +89,20 @@ def test_lanes_are_recognised_by_name(topic: str, stream: str) -> None:
 
 
 def test_exposition_is_read_by_a_strict_reader_and_by_prometheus() -> None:
-    text = exposition(families(two_clusters(), SeriesRules(with_partitions=True)))
+    text = exposition(families(two_clusters()))
     samples = parse(text)
     key = (("cluster", "east"), ("group", "a"), ("topic", "pay.slow.1"))
     assert samples["kafkakit_lag_records", key] == 60
     assert samples["kafkakit_lag_backlog_seconds", key] == 5.001
-    assert samples["kafkakit_lag_partition_records", (*key, ("partition", "1"))] == 50
     assert samples["kafkakit_lag_cluster_partitions", (("cluster", "west"), ("status", "ok"))] == 4
-    assert samples["kafkakit_lag_dropped_series", (("level", "partition"),)] == 0
+    assert samples["kafkakit_lag_dropped_series", (("level", "group_topic"),)] == 0
     assert sum(len(f.samples) for f in text_string_to_metric_families(text)) == len(samples)
 
 
 def test_series_are_bounded_and_what_is_dropped_is_counted() -> None:
-    rules = SeriesRules(max_group_topics=3, with_partitions=True, max_partitions=2)
-    samples = parse(exposition(families(two_clusters(), rules)))
+    samples = parse(exposition(families(two_clusters(), 3)))
     assert sum(name == "kafkakit_lag_records" for name, _ in samples) == 3
-    assert sum(name == "kafkakit_lag_partition_records" for name, _ in samples) == 2
     assert samples["kafkakit_lag_dropped_series", (("level", "group_topic"),)] == 5
-    assert samples["kafkakit_lag_dropped_series", (("level", "partition"),)] == 14
-    assert not any(
-        name.startswith("kafkakit_lag_partition_") for name, _ in parse(exposition(families(two_clusters())))
-    )
 
 
 def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:

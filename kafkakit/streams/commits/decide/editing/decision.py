@@ -155,7 +155,7 @@ def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest)
     """What is done beyond the end of the log would be written again, and bound: records that come there are skipped."""
     if found.end > seen.span.end and not request.outside_log:
         raise RefusedError(
-            f"{seen.partition}: its commit says that offsets up to {found.end - 1} are done, but the log ends at "
+            f"{seen.partition}: its commit marks offsets up to {found.end - 1} as done, but the log ends at "
             f"{seen.span.end}: it was copied here, or the log was cut",
             hint="records that are still to come would be skipped; "
             + ("reset" if found.base > seen.span.end else "translate --to plain, or reset,")

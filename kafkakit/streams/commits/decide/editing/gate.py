@@ -8,9 +8,9 @@ from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupSt
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
+from kafkakit.streams.commits.decide.assembly import is_unstable
 
 QUIET = (GroupState.EMPTY, GroupState.DEAD)
-UNSTABLE_NAMES = ("UnstableOffsetCommitError", "UNSTABLE_OFFSET_COMMIT")
 MOST_NAMED = 3
 
 
@@ -41,9 +41,9 @@ def settled(
     errors = {key: answer for key, answer in sorted(reported.items()) if isinstance(answer, ItemError)}
     if errors:
         key, error = next(iter(errors.items()))
-        is_unstable = error.name in UNSTABLE_NAMES
-        reason = "is in an open transaction" if is_unstable else f"cannot be read: {error}"
+        in_transaction = is_unstable(error)
+        reason = "is in an open transaction" if in_transaction else f"cannot be read: {error}"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        kind = TryLaterError if error.retriable or is_unstable else OperationFailedError
+        kind = TryLaterError if error.retriable or in_transaction else OperationFailedError
         raise kind(f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed")
     return {key: answer for key, answer in sorted(reported.items()) if not isinstance(answer, ItemError)}

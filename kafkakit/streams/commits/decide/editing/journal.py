@@ -4,15 +4,14 @@
 effect the brokers' answers, `found` what was read afterwards, `end` how it came out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from kafkakit.core.errors import InputError
 from kafkakit.core.group_facts import CommittedOffset
-from kafkakit.core.journal_lines import Grammar, LinesText, RecordKind, decode_lines, encode_line
+from kafkakit.core.journal_lines import Grammar, RecordKind
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.commits.decide.editing.plan import EditPlan
@@ -39,7 +38,7 @@ class CommitStanding(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How an edit came out; OPEN means that it was interrupted, or is at work."""
+    """How an edit came out; OPEN means that it was interrupted, or is running."""
 
     OPEN = "open"
     COMPLETE = "complete"
@@ -107,28 +106,7 @@ class EditRecord:
             return f"{self.opening.verb} was stopped before anything was written"
         if not self.answers:
             return f"{self.opening.verb} was stopped while it wrote: the commits may be old or new"
-        return f"{self.opening.verb} was stopped after it wrote, before it looked whether the commits stand"
-
-
-def encode_edit_line(line: Line) -> bytes:
-    """One line with a final newline."""
-    return encode_line(line, GRAMMAR)
-
-
-def decode_edit_lines(data: bytes, source: str) -> LinesText[What]:
-    """Read a journal; a torn last line is left out, any other damage raises `InputError`."""
-    return decode_lines(data, source, GRAMMAR)
-
-
-def replay_lines(lines: Iterable[Line], source: str) -> EditRecord | None:
-    """What a journal means; None when it has no line yet."""
-    record: EditRecord | None = None
-    for line in lines:
-        try:
-            record = fold(record, line)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise InputError(source, f"line {line.seq + 1} makes no sense", hint=DAMAGED_HINT) from None
-    return record
+        return f"{self.opening.verb} was stopped after it wrote, before it verified the commits"
 
 
 def fold(record: EditRecord | None, line: Line) -> EditRecord:

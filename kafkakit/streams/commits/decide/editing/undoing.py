@@ -22,7 +22,7 @@ def undo_plan(
     """Bring back every commit as it was before the edit, to the last character.
 
     Raises `RefusedError` where a commit is neither the edit's nor the one before it (`over_others` writes over it), or
-    its topic was recreated, or the old offset is not in the log any more (`outside_log` restores it all the same).
+    its topic was recreated, or the old offset is not in the log any more (`outside_log` restores it anyway).
     Commits of a topic that is gone went with it, and are left out.
     """
     edits = []
@@ -37,14 +37,14 @@ def undo_plan(
         if not same_commit(seen.committed, change.new) and not over_others:
             raise RefusedError(
                 f"{seen.partition}: its commit is not the one that the edit wrote ({_words(seen.committed)})",
-                hint="somebody continued from there; --even-if-changed restores the old one all the same",
+                hint="another process committed since; --even-if-changed restores the old one anyway",
             )
         old = change.old
         if old is not None and not seen.span.start <= old.offset <= seen.span.end and not outside_log:
             raise RefusedError(
                 f"{seen.partition}: the old offset {old.offset} is outside of the log "
                 f"({seen.span.start} to {seen.span.end})",
-                hint="--allow-outside-log restores it all the same",
+                hint="--allow-outside-log restores it anyway",
             )
         edits.append(_edit(seen, old))
     return _plan("undo", record, observed, edits, undoes=name)

@@ -65,11 +65,11 @@ def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wan
     if held.given_up is not None:
         if held.given_up < seen.span.start:
             raise RefusedError(
-                f"{seen.partition}: nothing before the rejected offset is left to stand at, and base may not pass it",
+                f"{seen.partition}: the log has no offset before the rejected one to commit, and base may not pass it",
                 hint="there is no ledger yet that would remember it: use skip",
             )
         notes.append(
-            f"base stays at {held.given_up}, below a rejected offset, since no ledger remembers it yet: "
+            f"base stays at {held.given_up}, below a rejected offset, since no ledger records it yet: "
             f"the record at {held.given_up} will be delivered again"
         )
     return Wanted(state=state_of(held.done, state, marks), may_pass=acted, notes=tuple(notes))
@@ -130,7 +130,7 @@ def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
     if not seen.span.start <= offset <= seen.span.end and not request.outside_log:
         raise RefusedError(
             f"{seen.partition}: offset {offset} is outside of the log ({seen.span.start} to {seen.span.end})",
-            hint="consumers would fall back to their auto.offset.reset; --allow-outside-log does it all the same",
+            hint="consumers would fall back to their auto.offset.reset; --allow-outside-log does it anyway",
         )
     before = state or CommitState(base=offset)
     below = OffsetRanges.of([(0, offset)])
@@ -141,7 +141,7 @@ def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
     after = state_of(below.union(kept), before, before.marks if verb.keep_done else ())
     after = after if verb.keep_done else replace(after, forgotten=0)
     if gone := in_state(before.marks, MarkState.REJECTED).minus(in_state(after.marks, MarkState.REJECTED)):
-        notes.append(f"{ranges_text(gone)}: rejected, which nothing will have on record any more")
+        notes.append(f"{ranges_text(gone)}: rejected, of which no record will remain")
     return Wanted(state=after, may_pass=OffsetRanges.of([(0, NO_END)]), notes=tuple(notes))
 
 
@@ -170,7 +170,7 @@ def _check_inside(seen: SeenPartition, offsets: OffsetRanges, request: EditReque
     if outside and not request.outside_log:
         raise RefusedError(
             f"{seen.partition}: the log ({seen.span.start} to {seen.span.end}) does not hold {ranges_text(outside)}",
-            hint="look at the offsets again; --allow-outside-log does it all the same",
+            hint="look at the offsets again; --allow-outside-log does it anyway",
         )
 
 

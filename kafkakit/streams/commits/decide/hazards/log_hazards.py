@@ -39,7 +39,7 @@ def _outside_log(facts: CommitFacts) -> Iterator[Hazard]:
             severity=Severity.ERROR,
             message=f"committed {facts.offset}, but the log ends at {span.end}: the topic was recreated or its log was "
             "truncated, and consumers will start where auto.offset.reset says",
-            hint="look whether the topic is the one that was consumed; then "
+            hint="check whether the topic is the one that was consumed; then "
             f"{facts.command('reset', '--to earliest')}, or --to latest",
         )
 

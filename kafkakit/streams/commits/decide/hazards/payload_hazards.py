@@ -90,7 +90,7 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
                 if over
                 else dialect_named(facts.reading.dialect).effect_of_size(facts)
             ),
-            hint=f"close holes, the oldest first ({facts.command('explain')}), or raise offset.metadata.max.bytes",
+            hint=f"complete the oldest records ({facts.command('explain')}), or raise offset.metadata.max.bytes",
         )
     if facts.stored_bytes >= BURROW_BYTES and _is_compact(facts.kafka_version):
         live = facts.kafka_version is not None
@@ -164,7 +164,7 @@ def _ledger(facts: CommitFacts) -> Iterator[Hazard]:
             rule="rejected-without-ledger",
             severity=Severity.NOTE,
             message=f"{amount(rejected, 'rejected offset')} known to this commit alone: once the committed offset is "
-            "past, nothing tells that they were rejected",
+            "past, no record shows that they were rejected",
             hint="let the group keep a reject ledger or a dead letter lane before it moves on",
         )
 

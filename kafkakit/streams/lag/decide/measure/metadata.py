@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.formats.commit import CommitState, Problem, Reading
-from kafkakit.streams.formats.dialects.registry import NAMES, WITHOUT_METADATA, dialect_named
+from kafkakit.streams.formats.dialects.registry import dialect_named
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.topics import NONE
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROBLEMS = tuple(Problem)
 COLUMNS: Columns = {
     "text": ("O", b""), "is_read": ("?", True), "done_end": ("i8", NONE), "pending": ("i8", 0),
-    "oldest_ms": ("i8", NONE), "newest_done_ms": ("i8", NONE), "stream_ms": ("i8", NONE), "dialect": ("i1", 0),
+    "oldest_ms": ("i8", NONE), "newest_done_ms": ("i8", NONE), "stream_ms": ("i8", NONE),
     "problem": ("i1", NONE), "_sizes": ("i4", 0), "_read_with": ("i4", NONE),
 }  # fmt: skip
 
@@ -27,8 +27,8 @@ class CommitMetadata:
     """Metadata as bytes, and after reading it what it holds; before, what a plain commit means. Single-threaded.
 
     `done_end` is one past the highest done offset, `pending` how many offsets below it are not done; `oldest_ms`,
-    `newest_done_ms` and `stream_ms` are -1 where not given; `dialect` and `problem` are places in NAMES and
-    PROBLEMS. At most `max_bytes` are held in all and `max_one_bytes` of one string: `refused` counts the others.
+    `newest_done_ms` and `stream_ms` are -1 where not given; `problem` is a place in PROBLEMS. At most `max_bytes` are
+    held in all and `max_one_bytes` of one string: `refused` counts the others.
     """
 
     text: "NDArray[np.object_]"
@@ -38,7 +38,6 @@ class CommitMetadata:
     oldest_ms: "Ints"
     newest_done_ms: "Ints"
     stream_ms: "Ints"
-    dialect: "Bytes"
     problem: "Bytes"
     _sizes: "NDArray[np.int32]"
     _read_with: "NDArray[np.int32]"
@@ -68,7 +67,6 @@ class CommitMetadata:
         self.total_bytes += int(sizes.sum())
         self.text[rows], self._sizes[rows] = text, sizes
         self.is_read[rows] = sizes == 0
-        self.dialect[rows] = NAMES.index(WITHOUT_METADATA.name)
         self.problem[rows] = np.where(too_big, PROBLEMS.index(Problem.TOO_LARGE), NONE)
         self.done_end[rows] = offset
         self.pending[rows] = 0
@@ -84,7 +82,6 @@ class CommitMetadata:
     def take(self, row: int, offset: int, reading: Reading, topic_id: int) -> None:
         """What was read of a row's metadata, with the topic's id of this number (NONE: unknown)."""
         self.is_read[row], self._read_with[row] = True, topic_id
-        self.dialect[row] = NAMES.index(reading.dialect)
         self.problem[row] = NONE if reading.problem is None else PROBLEMS.index(reading.problem)
         is_foreign = not reading.is_bound and dialect_named(reading.dialect).is_bound
         state = CommitState(base=offset) if is_foreign else reading.state
