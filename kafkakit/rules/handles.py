@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.retention import SegmentSettings, settings_of
-from kafkakit.rules.subjects import HostFacts, LintCluster, LintTopic, PartitionFacts
+from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, LintTopic, PartitionFacts
 
 RESERVED_DESCRIPTORS = 1_000
 RESERVED_MAPS = 1_000
@@ -122,15 +122,22 @@ def exceeded_budget(
         changed: the settings to come.
         limit_share: the share of a limit that may be used.
     """
-    used = handles_by_broker(cluster)
-    for broker in cluster.data_brokers:
-        if broker.id is None or (broker.host.open_files is None and broker.host.max_map_count is None):
-            continue
-        now, added = used[broker.id], _added_segments(topic, cluster, changed, broker.id)
+    for broker_id, broker in cluster.derive(_limited_brokers).items():
+        now = handles_by_broker(cluster)[broker_id]
+        added = _added_segments(topic, cluster, changed, broker_id)
         reason = _above(broker.where, now.segments + added, broker.host, limit_share)
         if reason is not None:
             return reason
     return None
+
+
+def _limited_brokers(cluster: LintCluster) -> Mapping[int, LintBroker]:
+    """The brokers with known limits of handles."""
+    return {
+        b.id: b
+        for b in cluster.data_brokers
+        if b.id is not None and (b.host.open_files is not None or b.host.max_map_count is not None)
+    }
 
 
 def _added_segments(topic: LintTopic, cluster: LintCluster, changed: SegmentSettings, broker_id: int) -> int:
