@@ -335,7 +335,7 @@ def index_preallocation(broker: LintBroker, cluster: LintCluster, limits: Limits
     if not has_partitions(cluster):
         raise InputMissing("the live cluster's partitions")
     taken = cluster.derive(_index_bytes_by_broker).get(broker.id, 0)
-    if taken > INDEX_SHARE * total:
+    if total > 0 and taken > INDEX_SHARE * total:
         replicas = cluster.derive(replicas_by_broker)[broker.id or 0]
         yield Violation(
             message=f"the indexes of {counted(replicas, 'active segment')} take {format_bytes(taken)} apparent size, "
