@@ -12,6 +12,7 @@ from kafkakit.core.errors import InputError
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANKS = " \t\f"
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_NAME = re.compile(r"((?:[^\\=: \t\f]|\\.)*+\\?)[ \t\f]*(?:[=:][ \t\f]*)?", re.DOTALL)
 _BAD_ESCAPE = "\\u must be followed by four hexadecimal digits"
 
 
@@ -62,6 +63,8 @@ class _LogicalLine:
     offsets: tuple[int, ...]
 
     def offset(self, index: int) -> int:
+        if len(self.starts) == 1:
+            return self.offsets[0] + index
         piece = bisect_right(self.starts, index) - 1
         return self.offsets[piece] + index - self.starts[piece]
 
@@ -145,25 +148,8 @@ def _ends_with_odd_backslash(line: str) -> bool:
 
 def _split(logical: str) -> tuple[int, int]:
     """Where the name ends and where the value begins."""
-    end = 0
-    while end < len(logical):
-        if logical[end] == "\\":
-            end += 2
-            continue
-        if logical[end] in "=:" + _BLANKS:
-            break
-        end += 1
-    end = min(end, len(logical))
-    start = _skip_blanks(logical, end)
-    if logical[start : start + 1] in ("=", ":"):
-        start = _skip_blanks(logical, start + 1)
-    return end, start
-
-
-def _skip_blanks(text: str, start: int) -> int:
-    while start < len(text) and text[start] in _BLANKS:
-        start += 1
-    return start
+    found = _NAME.match(logical)
+    return (found.end(1), found.end()) if found is not None else (0, 0)
 
 
 def _unescape(text: str) -> tuple[str, bool]:

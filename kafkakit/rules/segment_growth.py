@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kafkakit.rules.effective import Declared, InputMissing, Source
-from kafkakit.rules.handles import mean_replicas, segments_of
+from kafkakit.rules.handles import descriptors, maps, mean_replicas, segments_of
 from kafkakit.rules.retention import SegmentSettings, settings_of
-from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts
+from kafkakit.rules.subjects import HostFacts, LintBroker, LintCluster, LintTopic, PartitionFacts
 
 UNCOUNTED = "segments of topics without a limit of retention"
 
@@ -57,6 +57,56 @@ def settings_now(topic: LintTopic) -> SegmentSettings:
         return settings_of(topic)
     overrides = {key: Declared(text, Source.TOPIC) for key, text in topic.current.items()}
     return settings_of(replace(topic, config=replace(topic.config, overrides=overrides)))
+
+
+def exceeded_budget(topic: LintTopic, cluster: LintCluster, changed: SegmentSettings) -> str | None:
+    """Why a change of one topic's segments would exceed the handles of a broker; None where no known limit is hit.
+
+    Args:
+        topic: the topic as it is; without known replicas an even spread is taken.
+        cluster: its cluster, with the limits of its hosts where they are known.
+        changed: the settings to come.
+    """
+    for broker_id, broker in cluster.derive(_limited_brokers).items():
+        try:
+            segments = segments_after(cluster).of(broker_id) + _added_segments(topic, cluster, changed, broker_id)
+        except InputMissing:
+            return None
+        reason = _above(broker.where, segments, broker.host)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _limited_brokers(cluster: LintCluster) -> Mapping[int, LintBroker]:
+    """The brokers with known limits of handles."""
+    return {
+        b.id: b
+        for b in cluster.data_brokers
+        if b.id is not None and (b.host.open_files is not None or b.host.max_map_count is not None)
+    }
+
+
+def _added_segments(topic: LintTopic, cluster: LintCluster, changed: SegmentSettings, broker_id: int) -> int:
+    before = settings_of(topic)
+    if topic.partition_facts is None:
+        each = (changed.segment_limit() or 1) - (before.segment_limit() or 1)
+        return round(each * mean_replicas(topic, cluster))
+    added = 0
+    for partition in topic.partition_facts:
+        if broker_id in partition.replicas:
+            rate = partition.bytes_s
+            added += (changed.segment_limit(rate) or 1) - (segments_of(before, partition) or 1)
+    return added
+
+
+def _above(where: str, segments: int, host: HostFacts) -> str | None:
+    if host.max_map_count is not None and maps(segments) > host.max_map_count:
+        return f"{where} would need {maps(segments)} memory maps of {host.max_map_count}"
+    needed = descriptors(segments, host.connections or 0)
+    if host.open_files is not None and needed > host.open_files:
+        return f"{where} would need {needed} file descriptors of {host.open_files}"
+    return None
 
 
 def _after(cluster: LintCluster) -> SegmentTotals:

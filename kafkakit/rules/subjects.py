@@ -285,10 +285,9 @@ class LintCluster:
         return racks
 
     def reference_broker(self) -> BrokerConfig:
-        """The configuration that topics inherit from: that of the first broker, or Kafka's defaults."""
-        for broker in self.data_brokers:
-            return broker.config
-        return BrokerConfig(self.table, is_known=False)
+        """The configuration that topics inherit from: that of the first broker that is known, or Kafka's defaults."""
+        known_first = sorted(self.data_brokers, key=lambda broker: not broker.config.is_known)
+        return known_first[0].config if known_first else BrokerConfig(self.table, is_known=False)
 
 
 def _data_brokers(cluster: LintCluster) -> tuple[LintBroker, ...]:

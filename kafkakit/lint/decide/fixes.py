@@ -13,6 +13,7 @@ from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.secrets import looks_secret
 
+_COMMA_BEHIND = re.compile(r"\s*,\s*")
 _CLOSING = re.compile(r"(?:[\s,]++|#[^\r\n]*+)*+[\]}]")
 _PLAIN = re.compile(r"-?[A-Za-z0-9_./][A-Za-z0-9_./:,-]*")
 
@@ -170,15 +171,13 @@ def _last_offset(text: str, node: Node) -> int | None:
 
 
 def _deletion_in_flow(text: str, held: Held, value_end: int) -> TextEdit:
-    entries = list(held.parent.entries.values())
-    number = next(i for i, entry in enumerate(entries) if entry.key.start == held.entry.key.start)
-    if number + 1 < len(entries):
-        return TextEdit(held.entry.key.start, entries[number + 1].key.start, "")
+    """The entry with the comma behind it, else with the one before it; a key may stand there more than once."""
     start = held.entry.key.start
-    if number:
-        previous = entries[number - 1].value
-        start = previous.end if isinstance(previous, Scalar) else text.rindex(",", 0, start)
-    return TextEdit(start, value_end, "")
+    behind = _COMMA_BEHIND.match(text, value_end)
+    if behind is not None:
+        return TextEdit(start, behind.end(), "")
+    before = len(text[:start].rstrip())
+    return TextEdit(before - 1 if text[before - 1 : before] == "," else start, value_end, "")
 
 
 def _entries_by_offset(document: Document) -> dict[int, Held]:
@@ -188,7 +187,8 @@ def _entries_by_offset(document: Document) -> dict[int, Held]:
         node = queue.pop()
         if isinstance(node, Mapping):
             for entry in node.entries.values():
-                found[entry.key.start] = Held(node, entry)
+                if _holds_better(node, found.get(entry.key.start), entry):
+                    found[entry.key.start] = Held(node, entry)
                 if isinstance(entry.value, Scalar):
                     found.setdefault(entry.value.start, Held(node, entry))
                 queue.append(entry.value)
@@ -209,6 +209,12 @@ def _without_secrets(document: Document) -> str:
     for edit in sorted(hidden, reverse=True):
         text = text[: edit.start] + edit.new + text[edit.end :]
     return text
+
+
+def _holds_better(node: Mapping, known: Held | None, entry: Entry) -> bool:
+    """True where an entry is written in this mapping, not merged into it from an anchor."""
+    at = entry.key.start
+    return known is None or known.parent.start > at or known.parent.start < node.start <= at
 
 
 def _overlap(one: TextEdit, other: TextEdit) -> bool:

@@ -139,7 +139,7 @@ def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
     mean = 0.0 if counts is not None else declared_replicas(cluster) / cluster.broker_number
     for broker in slow:
         number = mean if counts is None else float(counts[known(broker.id, "ids of brokers")])
-        dirs = len(log_dir_paths(broker))
+        dirs = max(len(log_dir_paths(broker)), 1)
         if number <= PARTITIONS_A_DIR * dirs:
             continue
         yield Violation(
@@ -244,7 +244,7 @@ def page_cache_window(broker: LintBroker, cluster: LintCluster, limits: Limits) 
     memory = known(broker.host.memory_bytes, "memory of brokers")
     heap = known(broker.host.heap_bytes, "heap sizes of brokers")
     rate = known(broker.host.write_bytes_s, "write rates of brokers")
-    if memory - heap < CACHE_WINDOW_S * rate:
+    if rate > 0 and memory - heap < CACHE_WINDOW_S * rate:
         yield Violation(
             message=f"{format_bytes(memory - heap)} beside the heap hold {(memory - heap) / rate:.0f} s of "
             f"{format_rate(rate)}, less than {CACHE_WINDOW_S:.0f} s",

@@ -171,4 +171,4 @@ def _budgets(host: HostFacts, before: int, after: int) -> Iterator[tuple[str, in
 
 
 def _share(needed: int, limit: int) -> str:
-    return f"{needed / limit:.0%} of {limit:,}"
+    return f"{needed / limit:.0%} of {limit:,}" if limit > 0 else f"with a limit of {limit}"

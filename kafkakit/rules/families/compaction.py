@@ -1,5 +1,7 @@
 """C: rules of compacted topics and of the log cleaner."""
 
+from collections.abc import Mapping
+
 from kafkakit.core.durations import format_span
 from kafkakit.core.quantities import counted, format_rate
 from kafkakit.rules.config_defs import ValueType
@@ -381,12 +383,7 @@ def cleaner_throttle_too_low(broker: LintBroker, cluster: LintCluster, limits: L
     limit = _decimal(broker.config.text(key))
     if limit is None:
         return
-    rate = 0.0
-    for topic in cluster.topics:
-        if settings_of(topic).compacts:
-            for partition in known(topic.partition_facts, "the live cluster's partitions"):
-                if broker.id in partition.replicas:
-                    rate += known(partition.bytes_s, "append rates of partitions")
+    rate = cluster.derive(_compacted_rates).get(broker.id, 0.0)
     if limit < 2 * rate:
         yield Violation(
             message=f"the cleaner may use {format_rate(limit)} for what it reads and writes, "
@@ -395,6 +392,18 @@ def cleaner_throttle_too_low(broker: LintBroker, cluster: LintCluster, limits: L
             expected=f"at least {round(2 * rate)}",
             edits=(Edit(key, str(-(-round(4 * rate) // 2**20) * 2**20)),),
         )
+
+
+def _compacted_rates(cluster: LintCluster) -> Mapping[int | None, float]:
+    """Bytes a second that compacted topics take in on each broker."""
+    rates: dict[int | None, float] = {}
+    for topic in cluster.topics:
+        if settings_of(topic).compacts:
+            for partition in known(topic.partition_facts, "the live cluster's partitions"):
+                rate = known(partition.bytes_s, "append rates of partitions")
+                for replica in partition.replicas:
+                    rates[replica] = rates.get(replica, 0.0) + rate
+    return rates
 
 
 def _decimal(text: str) -> float | None:

@@ -94,7 +94,7 @@ def offsets_expire_before_data(cluster: LintCluster, limits: Limits) -> Violatio
     read = {name: group.name for group in groups for name in group.topics}
     kept = [(_retention_ms(t), t.name) for t in cluster.topics if t.name in read and t.policies == ("delete",)]
     longest, topic = max(((ms, name) for ms, name in kept if ms is not None), default=(0, ""))
-    if longest <= minutes * 60_000:
+    if not topic or longest <= minutes * 60_000:
         return
     declared = config.declared(key)
     wanted = -(-longest // 60_000)
@@ -208,8 +208,7 @@ def commit_metadata_budget(cluster: LintCluster, limits: Limits) -> Violations:
             continue
         wanted = 1 << (2 * size - 1).bit_length()
         yield Violation(
-            message=f"1 in 100 commits carries {size:,} bytes of metadata or more, {size / most:.0%} of {most:,} that "
-            "brokers accept",
+            message=f"1 in 100 commits carries {size:,} bytes of metadata or more, and brokers accept {most:,} at most",
             key=key,
             observed=str(most),
             expected=f"at least {wanted}",

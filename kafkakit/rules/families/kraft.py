@@ -147,7 +147,7 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     config = broker.config
     if config.declared("process.roles") is None:
         return
-    roles = frozenset(config.items("process.roles"))
+    roles = frozenset(config.given().items("process.roles"))
     yield from _voter_faults(config, roles, to_int(config.text("node.id")))
     yield from _listener_faults(config, roles)
 

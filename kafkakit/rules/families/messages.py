@@ -183,7 +183,7 @@ def size_rollout_order(topic: LintTopic, cluster: LintCluster, limits: Limits) -
     del cluster
     current = known(topic.current, "a change to compare with")
     wanted = topic.config.sure_number(KEY)
-    before = current.get(KEY, topic.config.broker.text("message.max.bytes"))
+    before = current[KEY] if KEY in current else topic.config.broker.given().text("message.max.bytes")
     if wanted is None or not before.isdigit() or wanted <= int(before):
         return
     known_limits = [

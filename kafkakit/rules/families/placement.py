@@ -224,7 +224,7 @@ def not_preferred_leader(cluster: LintCluster, limits: Limits) -> Violations:
         leader = known(partition.leader, "the live cluster's leaders")
         if leader >= 0:
             led += 1
-            other += leader != partition.replicas[0]
+            other += partition.replicas[:1] != (leader,)
     if led and other / led > NOT_PREFERRED:
         yield Violation(
             message=f"{other} of {counted(led, 'partition')} ({other / led:.0%}) "

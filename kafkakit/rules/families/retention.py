@@ -7,7 +7,6 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import Source
-from kafkakit.rules.handles import exceeded_budget
 from kafkakit.rules.retention import SMALLEST_SEGMENT_BYTES, SegmentSettings, better_segment_ms, settings_of
 from kafkakit.rules.rule import (
     CORE,
@@ -23,6 +22,7 @@ from kafkakit.rules.rule import (
     Violations,
     topic_rule,
 )
+from kafkakit.rules.segment_growth import exceeded_budget
 from kafkakit.rules.subjects import LintCluster, LintTopic, known
 
 ERROR_OVERSHOOT = 4.0

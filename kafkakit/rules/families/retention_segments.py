@@ -8,8 +8,8 @@ from kafkakit.core.durations import format_span
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import handles_by_broker, mean_replicas
-from kafkakit.rules.placement_facts import has_partitions
+from kafkakit.rules.handles import mean_replicas
+from kafkakit.rules.placement_facts import has_partitions, replicas_by_broker
 from kafkakit.rules.replication import set_values
 from kafkakit.rules.retention import (
     MAX_SEGMENTS_OF_PARTITION,
@@ -335,8 +335,8 @@ def index_preallocation(broker: LintBroker, cluster: LintCluster, limits: Limits
     if not has_partitions(cluster):
         raise InputMissing("the live cluster's partitions")
     taken = cluster.derive(_index_bytes_by_broker).get(broker.id, 0)
-    if taken > INDEX_SHARE * total:
-        replicas = handles_by_broker(cluster)[broker.id].replicas if broker.id is not None else 0
+    if total > 0 and taken > INDEX_SHARE * total:
+        replicas = cluster.derive(replicas_by_broker)[broker.id or 0]
         yield Violation(
             message=f"the indexes of {counted(replicas, 'active segment')} take {format_bytes(taken)} apparent size, "
             f"{taken / total:.0%} of the log dirs ({format_bytes(total)})",

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkakit.rules.effective import InputMissing
-from kafkakit.rules.handles import HandleUse, handles_by_broker, mean_replicas, segments_of
+from kafkakit.rules.handles import descriptors, maps, mean_replicas, segments_of
 from kafkakit.rules.retention import SegmentSettings
 from kafkakit.rules.subjects import LintCluster, PartitionFacts
 from tests.rigs.lint_examples import estate_of
@@ -33,18 +33,15 @@ def test_without_a_limit_the_size_tells() -> None:
     assert segments_of(settings, facts()) is None
 
 
-def test_each_broker_counts_its_replicas() -> None:
-    text = f"brokers: [{{id: 1}}, {{id: 2}}]\ntopics: [{{{TOPIC}, observed: {{partitions: [%s]}}}}]"
-    used = handles_by_broker(cluster(text % "{partition: 0, replicas: [1, 2]}, {partition: 1, replicas: [1]}"))
-    assert used == {1: HandleUse(8, 2), 2: HandleUse(4, 1)}
-    assert used[1].maps == 1016
-    assert used[1].descriptors(connections=5) == 1013
-
-
-def test_declared_topics_are_spread_evenly() -> None:
+def test_replicas_of_declared_topics_are_spread_evenly() -> None:
     text = f"brokers: [{{id: 1}}, {{id: 2}}]\ntopics: [{{{TOPIC}, partitions: 3, replication_factor: 2}}]"
-    assert handles_by_broker(cluster(text)) == {1: HandleUse(12, 3), 2: HandleUse(12, 3)}
+    known = cluster(text)
+    assert mean_replicas(known.topics[0], known) == 3
     unknown = cluster(f"brokers: [{{id: 1}}, {{id: 2}}]\ntopics: [{{{TOPIC}}}]")
-    assert handles_by_broker(unknown)[1] == HandleUse(0, 0, is_complete=False)
     with pytest.raises(InputMissing):
         mean_replicas(unknown.topics[0], unknown)
+
+
+def test_descriptors_and_maps_have_a_reserve() -> None:
+    assert descriptors(10, connections=5, transaction_indexes=2) == 1017
+    assert maps(8) == 1016

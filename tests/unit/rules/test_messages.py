@@ -35,10 +35,15 @@ def sized(size: int) -> str:
         ("KKM404", f"topics: {sized(10 * MIB + 1)}", 1),
         ("KKM404", "topics: [{name: t}]", SKIPPED),
         ("KKM405", f"topics: {sized(MIB)}", SKIPPED),
-        ("KKM405", 'topics: [{name: t, config: {max.message.bytes: "1048577"}, observed: {current: {}}}]', 0),
+        ("KKM405", 'topics: [{name: t, config: {max.message.bytes: "1048589"}, observed: {current: {}}}]', SKIPPED),
         (
             "KKM405",
-            'topics: [{name: t, config: {max.message.bytes: "1048589"}, observed: {current: {}}}]',
+            'config: {}\ntopics: [{name: t, config: {max.message.bytes: "1048588"}, observed: {current: {}}}]',
+            0,
+        ),
+        (
+            "KKM405",
+            'config: {}\ntopics: [{name: t, config: {max.message.bytes: "1048589"}, observed: {current: {}}}]',
             1,
         ),
         (

@@ -73,7 +73,7 @@ def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         version=reader.version(kafka, "version"),
         env=next((env for text in environments if (env := environment_of(text))), None),
         static={
-            **operator_settings(reader, kafka, name or "cluster"),
+            **operator_settings(reader, kafka, name or "cluster", "zookeeper" in spec.entries),
             **reader.configs(reader.mapping(kafka, "config"), Source.STATIC),
         },
     )

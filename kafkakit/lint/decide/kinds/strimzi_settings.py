@@ -25,7 +25,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTPE]i?)?")
 _UNITS = "KMGTPE"
 
 
-def operator_settings(reader: Reader, kafka: Mapping, name: str) -> dict[str, Declared]:
+def operator_settings(reader: Reader, kafka: Mapping, name: str, uses_zookeeper: bool) -> dict[str, Declared]:
     """The broker settings that follow from `spec.kafka`."""
     spec_place = reader.place(kafka)
     found: dict[str, Declared] = {}
@@ -34,8 +34,11 @@ def operator_settings(reader: Reader, kafka: Mapping, name: str) -> dict[str, De
         found[key] = Declared(text, Source.STATIC, place)
 
     put("log.dirs", "/var/lib/kafka/data/kafka-log0")
-    put("controller.quorum.bootstrap.servers", f"{name}-controllers:9090")
-    put("controller.listener.names", _CONTROL)
+    if uses_zookeeper:
+        put("zookeeper.connect", f"{name}-zookeeper-client:2181")
+    else:
+        put("controller.quorum.bootstrap.servers", f"{name}-controllers:9090")
+        put("controller.listener.names", _CONTROL)
     put("inter.broker.listener.name", _REPLICATION)
     put("ssl.client.auth", "required")
     ends = {_REPLICATION: 9091}

@@ -1,0 +1,192 @@
+"""No rule fails, whatever files and facts hold: it finds something, finds nothing or is skipped."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from kafkakit.core.findings import Place
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.config_defs import MINORS, ConfigTable, config_table
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
+from kafkakit.rules.engine import check_estate
+from kafkakit.rules.rule import Limits
+from kafkakit.rules.subjects import (
+    BatchFacts,
+    Estate,
+    GroupFacts,
+    HostFacts,
+    LintAgent,
+    LintBroker,
+    LintCluster,
+    LintConnector,
+    LintTopic,
+    LogDirFacts,
+    PartitionFacts,
+    RolloutFacts,
+    TopicFacts,
+)
+
+SEEDS = range(60)
+TEXTS = (
+    "", "0", "-1", "1", "2", "x", "9" * 22, "9" * 15, "1e5", "true", "false", ",", "a,b", "PLAINTEXT://", "://:",
+    "SSL://0.0.0.0:1,X://h", "${x:y}", "User:*;;", "lz4", "zstd", "gzip", "PLAIN", "delete", "compact", "/tmp",
+    "compact,delete", "LogAppendTime", 'a required password="x";', "filtered", "required", "UPDATE x SET", "[", "*",
+    "INSERT INTO (", "connector_and_driver", "all", "org.apache.kafka.connect.json.JsonConverter", "connect-offsets",
+)  # fmt: skip
+POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
+CONNECTOR_KEYS = (
+    "slot.name", "publication.name", "topic.prefix", "database.hostname", "heartbeat.interval.ms", "group.id",
+    "heartbeat.action.query", "publication.autocreate.mode", "table.include.list", "lsn.flush.mode", "topics",
+    "unavailable.value.placeholder", "signal.enabled.channels", "tombstones.on.delete", "bootstrap.servers",
+    "topic.creation.default.cleanup.policy", "topic.creation.default.replication.factor", "value.converter",
+    "topic.creation.default.retention.ms", "decimal.handling.mode", "errors.tolerance", "exactly.once.support",
+    "transaction.boundary", "database.password", "producer.override.acks", "offset.storage.topic",
+    "offset.storage.replication.factor",
+)  # fmt: skip
+AGENT_KEYS = (
+    "kafka_connect_str", "consumer_groups", "consumer_groups_regex", "monitor_unlisted_consumer_groups",
+    "enable_cluster_monitoring", "monitor_all_broker_highwatermarks", "max_partition_contexts",
+)  # fmt: skip
+
+
+class Maker:
+    """Estates of odd values, the same for a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.pick = self.random.choice
+        self.table: ConfigTable = config_table(self.pick(MINORS))
+
+    def number(self) -> int | None:
+        return self.pick((None, 0, 0, 1, 5, 10**12, -1))
+
+    def configs(self, keys: Iterable[str], source: Source, most: int) -> Configs:
+        names = list(keys)
+        chosen = self.random.sample(names, min(self.random.randint(0, most), len(names)))
+        return {key: Declared(self.pick(TEXTS), source, self.pick((None, Place("f", 1, 2)))) for key in chosen}
+
+    def broker(self, number: int) -> LintBroker:
+        keys = self.table.broker
+        days = (None, (), (1,) * 7, tuple(self.random.randrange(10) for _ in range(20)))
+        return LintBroker(
+            config=BrokerConfig(
+                self.table,
+                static=self.configs(keys, Source.STATIC, 200),
+                dynamic_default=self.configs(keys, Source.DYNAMIC_DEFAULT, 20),
+                dynamic=self.configs(keys, Source.DYNAMIC_BROKER, 20),
+                is_known=self.random.random() < 0.9,
+            ),
+            id=self.pick((None, number)),
+            rack=self.pick((None, "a", "b")),
+            roles=self.pick((("broker",), ("controller",), ("broker", "controller"))),
+            host=HostFacts(
+                open_files=self.number(),
+                max_map_count=self.number(),
+                memory_bytes=self.number(),
+                heap_bytes=self.number(),
+                connections=self.number(),
+                write_bytes_s=self.number(),
+                platform=self.pick((None, "msk:x", "msk:kafka.t3.small", "z")),
+            ),
+            log_dirs=tuple(
+                LogDirFacts(path="/d", total_bytes=self.number(), daily_used_bytes=self.pick(days))
+                for _ in range(self.random.randrange(3))
+            ),
+            version=self.pick((None, "4.0", "3.9")),
+            count=self.pick((0, 1, 3)),
+            override_age_s=self.pick((None, {}, {"x": 1e9})),
+        )
+
+    def partition(self, number: int) -> PartitionFacts:
+        return PartitionFacts(
+            partition=number,
+            replicas=tuple(self.random.sample(range(4), self.random.randrange(4))),
+            isr=self.pick((None, (0,))),
+            leader=self.pick((None, -1, 0, 1)),
+            replica_bytes=self.pick(({}, {0: 0}, {0: 5, 1: 9})),
+            bytes_s=self.pick((None, 0.0, 5e6)),
+            segments=self.pick((None, 0, 5)),
+        )
+
+    def topic(self, number: int, broker: BrokerConfig) -> LintTopic:
+        batch = BatchFacts(partition=0, offset=0, compressed_bytes=0, decompressed_bytes=10**9)
+        return LintTopic(
+            name=self.pick(("__consumer_offsets", "p.s.t", f"t{number}", "connect-offsets")),
+            config=TopicConfig(self.configs(self.table.topic, Source.TOPIC, 30), broker),
+            partitions=self.pick((None, 1, 300)),
+            replication_factor=self.pick((None, 1, 3)),
+            partition_facts=self.pick((None, tuple(self.partition(n) for n in range(self.random.randrange(3))))),
+            facts=TopicFacts(
+                age_s=self.number(),
+                idle_s=self.number(),
+                codec=self.pick((None, "none", "lz4")),
+                compression_ratio=self.number(),
+                keyless_records=self.number(),
+                dirty_unique_keys=self.number(),
+                timestamp_skew_s=self.number(),
+                batches=self.pick((None, (), (batch,))),
+                override_age_s=self.pick((None, {}, {"retention.ms": 1e9})),
+            ),
+            labels=frozenset(self.random.sample(["event_time", "changelog", "loss_tolerant"], 2)),
+            current=self.pick((None, {}, {key: self.pick(TEXTS) for key in list(self.table.topic)[::5]})),
+            is_declared=self.pick((True, False)),
+        )
+
+    def cluster(self, name: str) -> LintCluster:
+        brokers = tuple(self.broker(n) for n in range(self.random.randrange(4)))
+        shared = brokers[0].config if brokers else BrokerConfig(self.table, is_known=False)
+        members, size = self.pick((None, 0, 9)), self.pick((None, 0, 9999))
+        group = GroupFacts(name="g", topics=("t1", "p.s.t"), members=members, metadata_p99_bytes=size)
+        rollout = RolloutFacts(isr_changes_per_min=1, baseline_mean=0, baseline_deviation=0, unclean_elections=1)
+        labels = ["multi_tenant", "mirror:a", "mirror:", "may_differ:"]
+        return LintCluster(
+            name=name,
+            table=self.table,
+            target=self.pick((None, config_table(MINORS[-1]))),
+            brokers=brokers,
+            topics=tuple(self.topic(n, shared) for n in range(self.random.randrange(4))),
+            groups=self.pick((None, (), (group,))),
+            features=self.pick((None, {})),
+            moves_running=self.pick((None, True, False)),
+            is_live=self.pick((True, False)),
+            broker_count=self.pick((None, 1, 3)),
+            rack_count=self.pick((None, 1, 3)),
+            labels=frozenset(self.random.sample(labels, self.random.randrange(4))),
+            rollout=self.pick((None, rollout)),
+            versions_differ_days=self.number(),
+            peers=self.pick((None, {}, {"retention.ms": ("1", "1", "1"), "zzz": ("",) * 3})),
+        )
+
+    def estate(self) -> Estate:
+        clusters = tuple(self.cluster(name) for name in ("a", "b", ""))
+        groups: tuple[dict[str, dict[str, tuple[int, ...]]] | None, ...]
+        groups = (None, {}, {"g": {}}, {"g": {"t1": (0, 99), "q": ()}, "h": {}})
+        kind = {"connector.class": Declared(POSTGRES, Source.STATIC)}
+        return Estate(
+            clusters=clusters,
+            agents=tuple(
+                LintAgent(
+                    settings=self.configs(AGENT_KEYS, Source.STATIC, len(AGENT_KEYS)),
+                    groups=self.pick(groups),
+                    cluster=self.pick((None, *clusters)),
+                )
+                for _ in range(3)
+            ),
+            connectors=tuple(
+                LintConnector(
+                    name=self.pick(("x", "y")),
+                    config={**kind, **self.configs(CONNECTOR_KEYS, Source.STATIC, len(CONNECTOR_KEYS))},
+                    is_worker=self.pick((True, False)),
+                    cluster=self.pick((None, *clusters)),
+                )
+                for _ in range(5)
+            ),
+        )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_rule_fails(seed: int) -> None:
+    estate = Maker(seed).estate()
+    found = check_estate(estate, all_rules(), Limits(strict=bool(seed % 2)))
+    assert all(c.finding.message and not c.finding.message.endswith(".") for c in found.checked)
