@@ -3,9 +3,9 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kafkakit.core.findings import Finding, Place, Setting, Severity
+from kafkakit.core.findings import Finding, Place, Setting, Severity, shown
 from kafkakit.core.printable import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
 from kafkakit.rules.effective import (
@@ -30,7 +30,8 @@ AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | 
 class Checked:
     """A finding with the rule that made it, the edits that would fix it, and whether brokers refuse its subject.
 
-    `anchor` is where the edits apply, None where no file holds a mapping for them.
+    `anchor` is where the edits apply, None where no file holds a mapping for them. `home` is the setting of a broker
+    that the finding is about, or where its file's settings begin: brokers of one home share them.
     """
 
     finding: Finding
@@ -38,6 +39,7 @@ class Checked:
     edits: tuple[Edit, ...] = ()
     refused: bool = False
     anchor: Anchor | None = None
+    home: Place | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,41 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
         violation.edits,
         violation.refused,
         _anchor(subject, violation) if violation.edits else None,
+        _home(subject, violation.key) if isinstance(subject, LintBroker) else None,
     )
+
+
+def _home(broker: LintBroker, key: str | None) -> Place | None:
+    if key is None:
+        return None
+    declared = broker.config.declared(key)
+    found = anchor_in(broker.config.static, key) if declared is None else None
+    return declared.place if declared is not None else found.place if found is not None else None
+
+
+def merged_brokers(found: Iterable[Checked]) -> tuple[Checked, ...]:
+    """The findings with those of brokers that share a setting as one: a mistake in one place is reported once.
+
+    The first of them stays, with its place and fingerprint, and names the others. Linear in the findings.
+    """
+    groups: dict[object, list[Checked]] = {}
+    for number, item in enumerate(found):
+        f = item.finding
+        cluster = f.where.partition(" of ")[2]
+        key = f.setting.key if f.setting is not None else None
+        same = (f.rule, cluster, f.severity, f.message, key, item.edits, item.anchor, item.home)
+        groups.setdefault(number if item.home is None else same, []).append(item)
+    return tuple(_as_one(items) for items in groups.values())
+
+
+def _as_one(items: Sequence[Checked]) -> Checked:
+    first = items[0]
+    if len(items) == 1:
+        return first
+    names = tuple(item.finding.where.partition(" of ")[0] for item in items)
+    _, of, cluster = first.finding.where.partition(" of ")
+    where = f"{shown(names)}{of}{cluster}"
+    return replace(first, finding=replace(first.finding, where=where, count=len(items), subjects=names))
 
 
 def _anchor(subject: AnySubject, violation: Violation) -> Anchor | None:

@@ -7,7 +7,8 @@ most have none.
 from functools import lru_cache
 from typing import NamedTuple
 
-from kafkakit.core.quantities import counted, format_rough_time
+from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import counted
 from kafkakit.rules.broker_checks import CHECKED
 from kafkakit.rules.config_defs import ConfigDef, Scope, ValueType
 from kafkakit.rules.declared import SetValue, base_key, definition_of, own_values, table_of
@@ -87,7 +88,7 @@ def judge(scope: Scope, minor: str, target: str, key: str, text: str) -> Verdict
     base = key if scope is Scope.TOPIC else base_key(key)
     definition = definition_of(scope, minor, key)
     gone = None if scope is Scope.BROKER and is_zookeeper_key(base) else _gone(scope, minor, target, base)
-    verdict = Verdict(removed_in=gone, deprecated_in=_deprecated(scope, minor, target, key))
+    verdict = Verdict(removed_in=gone, deprecated_in=_deprecated(scope, minor, target, key) if gone is None else None)
     if definition is None:
         verdict = verdict._replace(unknown=_unknown(scope, minor, base) if gone is None else None)
     else:
@@ -144,9 +145,7 @@ def _suspicion(definition: ConfigDef, key: str, text: str) -> Suspicion | None:
         days, rest = divmod(number, SECONDS_A_DAY)
         if rest != 0 or not 1 <= days <= MAX_DAYS:
             return None
-        what = (
-            f"{number} ms, which is {format_rough_time(number / 1000)}; in seconds it would be {counted(days, 'day')}"
-        )
+        what = f"{number} ms, which is {format_span(number / 1000)}; in seconds it would be {counted(days, 'day')}"
         return Suspicion(what, str(number * 1000))
     default = to_int(definition.default or "") or 0
     if number >= SMALL_BYTES or default < MEBIBYTE:

@@ -17,6 +17,7 @@ _CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePas
 _REFERENCE = re.compile(r"\$\{[^{}]+\}|\{\{.+\}\}|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|ENC\[.+\]", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
 _JAAS_USER = "user_"
+_IN_ADDRESS = re.compile(r"://[^/@:\s]*:(?!\$\{)[^/@]+@")
 
 
 @lru_cache(maxsize=10_000)
@@ -42,6 +43,11 @@ def holds_literal_secret(key: str, value: str) -> bool:
     if key.endswith("sasl.jaas.config"):
         return bool(literal_jaas_options(value))
     return True
+
+
+def holds_secret_in_address(value: str) -> bool:
+    """True when a value has an address with a password in it, hidden or not: `https://user:password@host`."""
+    return "://" in value and _IN_ADDRESS.search(value) is not None
 
 
 def literal_jaas_options(value: str) -> tuple[str, ...]:

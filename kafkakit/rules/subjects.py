@@ -267,16 +267,19 @@ class LintCluster:
     @property
     def broker_number(self) -> int:
         """How many brokers there are; `InputMissing` where no file tells."""
-        if self.broker_count is not None:
-            return self.broker_count
-        number = self.derive(_listed_brokers)
-        if not number:
+        number = self.known_broker_number
+        if number is None:
             raise InputMissing("the number of brokers")
         return number
 
     @property
+    def known_broker_number(self) -> int | None:
+        """How many brokers there are, None where no file tells."""
+        return self.broker_count if self.broker_count is not None else self.derive(_listed_brokers) or None
+
+    @property
     def rack_number(self) -> int:
-        """How many racks there are; `InputMissing` where no broker names one."""
+        """How many racks there are; `InputMissing` where a broker does not name its own."""
         if self.rack_count is not None:
             return self.rack_count
         racks = self.derive(_listed_racks)
@@ -301,7 +304,8 @@ def _listed_brokers(cluster: LintCluster) -> int:
 
 
 def _listed_racks(cluster: LintCluster) -> int:
-    return len({b.rack for b in cluster.data_brokers if b.rack})
+    racks = {b.rack or "" for b in cluster.data_brokers}
+    return 0 if "" in racks else len(racks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

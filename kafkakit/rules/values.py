@@ -160,7 +160,7 @@ def _number_problem(definition: ConfigDef, number: float) -> str | None:
     # Java compares as doubles, so that NaN is in every range.
     below = definition.minimum is not None and number < definition.minimum
     above = definition.maximum is not None and number > definition.maximum
-    return f"is outside of what it accepts: {accepted(definition)}" if below or above else None
+    return f"is outside of the accepted range ({accepted(definition)})" if below or above else None
 
 
 def _text_problem(definition: ConfigDef, text: str) -> str | None:
@@ -172,7 +172,7 @@ def _text_problem(definition: ConfigDef, text: str) -> str | None:
     if not definition.one_of:
         return None
     fits = text.upper() in definition.one_of if "any-case" in rules else text in definition.one_of
-    return None if fits else f"is none of what it accepts: {accepted(definition)}"
+    return None if fits else f"is none of the accepted values ({accepted(definition)})"
 
 
 def _list_problem(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
@@ -191,7 +191,7 @@ def _first_wrong(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
     if definition.one_of:
         for item in items:
             if item not in definition.one_of:
-                return f"has the item {item!r:.60}, which is none of what it accepts: {accepted(definition)}"
+                return f"has the item {item!r:.60}, which is none of the accepted values ({accepted(definition)})"
     pattern = {"quorum-voters": _VOTER, "quorum-bootstrap-servers": _ADDRESS}
     for rule in definition.rules:
         if rule in pattern:

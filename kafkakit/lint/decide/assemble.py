@@ -1,5 +1,6 @@
 """Puts the pieces of all files together into clusters, with the effective configuration of each broker and topic."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -117,11 +118,18 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
 
 
 def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs) -> BrokerConfig:
-    """The broker configuration that topics inherit: that of the first broker whose configuration is known."""
+    """The broker configuration that topics inherit: where brokers differ, what most of them have.
+
+    Neither the order of files nor the names of brokers decide.
+    """
     data = [b for b in brokers if b.is_broker]
     known = [b.config for b in data if b.config.is_known]
     if known:
-        return known[0]
+        keys = [synonym for definition in table.topic.values() for synonym in definition.synonyms[:1]]
+        inherited = [tuple(map(config.text, keys)) if len(known) > 1 else () for config in known]
+        numbers = Counter(inherited)
+        wanted = min(numbers, key=lambda values: (-numbers[values], values))
+        return known[inherited.index(wanted)]
     if data:
         return data[0].config
     return BrokerConfig(table, dynamic_default=defaults, is_known=False)
@@ -229,14 +237,17 @@ def _topic(
     if targets:
         facts = _after_assignment(facts or (), targets)
     replicas = {len(p.replicas) for p in facts or () if p.replicas}
-    factor = piece.replication_factor if not targets or piece.replication_factor is None else None
+    fewest = min(replicas, default=None)
+    factor = piece.replication_factor if not targets or fewest is None else fewest
+    if targets and factor is not None and len(facts or ()) < (piece.partitions or 0):
+        factor = min(factor, piece.replication_factor or factor)  # the other partitions stay as they are
     return LintTopic(
         name=piece.name,
         config=TopicConfig(piece.configs, broker, inherited),
         partitions=piece.partitions
         if piece.partitions is not None or piece.partition_facts is None
         else len(piece.partition_facts),
-        replication_factor=factor or (min(replicas) if replicas else piece.replication_factor),
+        replication_factor=factor if factor is not None else fewest,
         partition_facts=facts,
         facts=piece.facts,
         labels=piece.labels,

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kafkakit.core.quantities import format_bytes, format_rough_time
+from kafkakit.core.durations import format_span
+from kafkakit.core.quantities import format_bytes
 from kafkakit.lint.decide.documents.tree import Comment, Document, Entry, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import to_int
@@ -102,4 +103,4 @@ def _shown(key: str, number: int) -> str:
     if key.endswith(".bytes"):
         return format_bytes(number)
     factor = next(ms for end, ms in _KEY_MS.items() if key.endswith(end))
-    return format_rough_time(number * factor / 1000)
+    return format_span(number * factor / 1000)

@@ -21,7 +21,7 @@ from kafkakit.lint.decide.suppressions import (
     parse_suppression,
     resource_suppressions,
 )
-from kafkakit.rules.engine import Checked, check_estate, in_file_order
+from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
 from kafkakit.rules.rule import Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate
 
@@ -74,7 +74,7 @@ def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequ
         left, baselined = in_file_order([*accepted.left, *stale]), accepted.accepted
     return Linted(
         result=LintResult(
-            checked=left,
+            checked=merged_brokers(left),
             rules=request.rules,
             files=tuple(file.document.path for file in files),
             resources=_resources(estate),

@@ -1,4 +1,4 @@
-"""A: rules of the Datadog agent's `kafka_consumer.d/conf.yaml`."""
+"""A: rules of the Datadog agent's `kafka_consumer.d/conf.yaml`, and of secrets in `kafka.d/conf.yaml` too."""
 
 from collections.abc import Iterator
 
@@ -18,6 +18,7 @@ from kafkakit.rules.rule import (
     Violations,
     agent_rule,
 )
+from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key
 from kafkakit.rules.subjects import LintAgent, LintCluster, known
 
 KIND = "kafka_consumer"
@@ -278,3 +279,39 @@ def _lists_groups(agent: LintAgent) -> bool:
 def _is_true(agent: LintAgent, key: str) -> bool:
     declared = agent.settings.get(key)
     return declared is not None and declared.text.strip().lower() in ("true", "yes", "on")
+
+
+@agent_rule("KKA956", ERROR, CORE)
+def agent_literal_secret(agent: LintAgent, limits: Limits) -> Violations:
+    """A password of the agent's instance is written out.
+
+    Why: a secret in a repository is known to all who ever cloned it. The agent reads it from a secrets backend
+    (`ENC[...]`) or from its environment (`%%env_NAME%%`). The secret itself is printed in no report.
+    Source: Datadog documentation, "Secrets Management".
+
+    Bad:
+        --- kafka_consumer.d/conf.yaml
+        init_config: {}
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            monitor_unlisted_consumer_groups: true
+            sasl_plain_password: hunter2
+
+    Good:
+        --- kafka_consumer.d/conf.yaml
+        init_config: {}
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            monitor_unlisted_consumer_groups: true
+            sasl_plain_password: ENC[kafka_password]
+    """
+    del limits
+    for key, declared in agent.settings.items():
+        if is_secret_key(key) and holds_literal_secret(key, declared.text):
+            yield Violation(
+                message=f"{key} holds a secret written out",
+                key=key,
+                observed=HIDDEN,
+                expected="ENC[name]",
+                hint="replace the secret by a reference to a secrets backend, and change it: it is known",
+            )

@@ -377,7 +377,7 @@ def no_signal_table(connector: LintConnector, limits: Limits) -> Violations:
     channels = to_items(connector.text("signal.enabled.channels") or "source")
     if is_debezium(connector) and not connector.text("signal.data.collection") and set(channels) <= {"source"}:
         yield Violation(
-            message="no table or channel of signals is set, so nothing can be read again but everything",
+            message="no table or channel of signals is set, so a single table cannot be read again",
             key="signal.data.collection",
         )
 

@@ -28,7 +28,13 @@ from kafkakit.rules.rule import (
     connector_rule,
     estate_rule,
 )
-from kafkakit.rules.secrets import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
+from kafkakit.rules.secrets import (
+    HIDDEN,
+    holds_literal_secret,
+    holds_secret_in_address,
+    is_secret_key,
+    literal_jaas_options,
+)
 from kafkakit.rules.subjects import Estate, LintConnector
 
 DROPPING = ("skip", "warn", "ignore")
@@ -221,10 +227,12 @@ def connector_literal_secret(connector: LintConnector, limits: Limits) -> Violat
     """
     del limits
     for key, declared in connector.config.items():
-        if is_secret_key(key) and holds_literal_secret(key, declared.text):
+        is_secret = is_secret_key(key) and holds_literal_secret(key, declared.text)
+        if is_secret or holds_secret_in_address(declared.text):
             options = literal_jaas_options(declared.text) if key.endswith("sasl.jaas.config") else ()
+            where = ("the password of an address",) if not is_secret else options
             yield Violation(
-                message=f"{key} holds a secret written out" + (f" ({', '.join(options)})" if options else ""),
+                message=f"{key} holds a secret written out" + (f" ({', '.join(where)})" if where else ""),
                 key=key,
                 observed=HIDDEN,
                 expected="${provider:path:key}",

@@ -102,10 +102,10 @@ def worker_storage_not_compacted(connector: LintConnector, limits: Limits) -> Vi
 
 @estate_rule("KKE023", ERROR, CORE)
 def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
-    """Two groups of workers use one topic of configuration, offsets or status.
+    """Two groups of workers use one topic of configuration, offsets or status, or one group uses one for two of them.
 
     Why: each group reads the other's connectors, positions and states as its own: connectors run twice, and stop or
-    start when the other group changes its own.
+    start when the other group changes its own. Of two kinds of records in one topic, a worker cannot read one.
     Source: Kafka documentation, "Connect, distributed mode": the topics must be unique for each group.
 
     Bad:
@@ -143,10 +143,12 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
             if not topic:
                 continue
             other = next((w for k, t, w in seen if (k, t) == (key, topic) and _is_other_group(w, worker)), None)
+            twice = next((s for s in STORES[: STORES.index(store)] if worker.text(f"{s}.storage.topic") == topic), None)
             seen.append((key, topic, worker))
-            if other is not None:
+            also = f"that of group {other.text('group.id')}" if other is not None else f"that of {_name(twice or '')}"
+            if other is not None or twice is not None:
                 yield Violation(
-                    message=f"the topic of {_name(store)}, {topic}, is also that of group {other.text('group.id')}",
+                    message=f"the topic of {_name(store)}, {topic}, is also {also}",
                     key=key,
                     about=worker,
                 )
@@ -157,4 +159,4 @@ def _is_other_group(one: LintConnector, other: LintConnector) -> bool:
 
 
 def _name(store: str) -> str:
-    return {"config": "configurations", "offset": "offsets", "status": "states"}[store]
+    return {"config": "configurations", "offset": "offsets", "status": "states"}.get(store, "")

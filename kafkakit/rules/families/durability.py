@@ -135,7 +135,8 @@ def rf_below_target(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
     """A topic has fewer replicas than the target, or too few for its `min.insync.replicas`.
 
     Why: the replicas should exceed `min.insync.replicas` by one, so that a broker may be away for maintenance; and 3
-    are the fewest with which one may be away while another fails.
+    are the fewest with which one may be away while another fails. Of a cluster with fewer brokers no more replicas
+    are asked for than it has brokers.
     Source: LinkedIn Cruise Control, `TopicReplicationFactorAnomalyFinder`: max(target, min ISR + margin).
     Options: target_replication_factor (3), min_isr_margin (1).
 
@@ -147,15 +148,15 @@ def rf_below_target(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
         topics:
           - {name: orders, partitions: 6, replication_factor: 3, config: {min.insync.replicas: "2"}}
     """
-    del cluster
     replicas = replicas_of(topic)
-    wanted = limits.target_replication_factor
-    if replicas >= wanted:
-        wanted = max(wanted, (topic.config.sure_number(MIN_ISR) or 1) + limits.min_isr_margin)
+    most = cluster.known_broker_number or replicas + limits.target_replication_factor
+    wanted = min(limits.target_replication_factor, most)
+    if replicas >= wanted and replicas < most:
+        wanted = min(max(wanted, (topic.config.sure_number(MIN_ISR) or 1) + limits.min_isr_margin), most)
     if replicas < wanted:
         reason = (
             f"the target is {wanted}"
-            if wanted == limits.target_replication_factor
+            if wanted <= limits.target_replication_factor
             else f"{MIN_ISR} {wanted - limits.min_isr_margin} needs {wanted}, so that a broker may be away"
         )
         yield Violation(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
@@ -48,6 +49,7 @@ def even_controllers(cluster: LintCluster, limits: Limits) -> Violations:
     if number and number % 2 == 0:
         yield Violation(
             message=f"{number} controllers survive the loss of {(number - 1) // 2}, no more than {number - 1} do",
+            place=_first_controller(cluster),
             expected=f"{number + 1} controllers",
         )
 
@@ -70,8 +72,14 @@ def single_controller(cluster: LintCluster, limits: Limits) -> Violations:
     if cluster.is_prod and cluster.derive(_controllers) == 1:
         yield Violation(
             message="there is one controller: while it is away nothing of the cluster's metadata changes",
+            place=_first_controller(cluster),
             expected="3 controllers",
         )
+
+
+def _first_controller(cluster: LintCluster) -> Place | None:
+    listed = (b.place for b in cluster.brokers if "controller" in _roles(b))
+    return next((place for place in listed if place is not None), None)
 
 
 def _controllers(cluster: LintCluster) -> int:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from kafkakit.core.durations import format_span
 from kafkakit.core.quantities import format_bytes
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.declared import DYNAMIC
@@ -52,7 +53,8 @@ def compaction_lag_inverted(subject: LintTopic | LintBroker, cluster: LintCluste
     lags = _of_topic(subject) if isinstance(subject, LintTopic) else _of_broker(subject.config)
     if lags is not None and lags.least is not None and lags.most is not None and lags.least > lags.most:
         yield Violation(
-            message=f"records must wait {lags.least} ms before they are compacted but may wait {lags.most} ms only: "
+            message=f"records must wait {format_span(lags.least / 1000)} before they are compacted, but may wait "
+            f"{format_span(lags.most / 1000)} only: "
             + ("brokers refuse it" if lags.refused else "brokers refuse every new topic"),
             key=lags.least_key,
             expected=f"at most {lags.most}",

@@ -27,6 +27,7 @@ from kafkakit.rules.subjects import LintCluster, LintTopic, known
 
 ERROR_OVERSHOOT = 4.0
 PURGE_RETENTION_MS = 1_000
+STREAMS_REPARTITION = "-repartition"
 PURGE_AGE_S = 3_600.0
 
 
@@ -71,7 +72,7 @@ def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) 
         return
     edits, hint = _shorter_segments(topic, cluster, settings, limits.overshoot_ratio)
     yield Violation(
-        message=f"data may live {format_span(age / 1000)}, {age / settings.retention_ms:.2g} times retention "
+        message=f"data may live {format_span(age / 1000)}, {_times(age / settings.retention_ms)} retention "
         f"({format_span(settings.retention_ms / 1000)}), because {_why_open(topic, settings, slowest)}",
         key="segment.ms",
         expected=next((e.value for e in edits), None),
@@ -139,7 +140,7 @@ def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: L
     topic.config.sure_number("segment.bytes")
     wanted = int(kept * limits.overshoot_ratio)
     yield Violation(
-        message=f"a partition may hold {format_bytes(kept + segment)} and more, {(kept + segment) / kept:.2g} times "
+        message=f"a partition may hold {format_bytes(kept + segment)} and more, {_times((kept + segment) / kept)} "
         f"retention.bytes ({format_bytes(kept)}), because segments of {format_bytes(segment)} are deleted as a whole",
         key="segment.bytes",
         expected=f"at most {wanted}",
@@ -152,7 +153,8 @@ def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
     """Nothing limits a topic: it grows until the disk is full.
 
     Why: with the policy `delete`, `retention.ms` -1 and `retention.bytes` -1 no segment is ever deleted; from 4.2 on
-    an empty `cleanup.policy` means the same. Compacted and tiered topics are left out.
+    an empty `cleanup.policy` means the same. Compacted and tiered topics are left out, and repartition topics of Kafka
+    Streams, which deletes their records itself once they are read.
     Source: Kafka documentation, `cleanup.policy`, `retention.ms`; KIP-1161.
 
     Bad:
@@ -165,7 +167,7 @@ def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> V
     """
     del limits
     settings = settings_of(topic)
-    if topic.config.is_true("remote.storage.enable"):
+    if topic.config.is_true("remote.storage.enable") or topic.name.endswith(STREAMS_REPARTITION):
         return
     if not topic.policies:
         declared = topic.config.value("cleanup.policy")
@@ -325,3 +327,8 @@ def _shorter_segments(
         return (), f"segment.ms {wanted} would do, but {reason}"
     edits = (Edit("segment.ms", str(wanted)),)
     return (edits if jitter == settings.jitter_ms else (*edits, Edit("segment.jitter.ms", str(jitter)))), ""
+
+
+def _times(ratio: float) -> str:
+    """A ratio for a sentence: `1.5 times`, `169 times`."""
+    return f"{ratio:.2g} times" if ratio < 10 else f"{ratio:.0f} times"

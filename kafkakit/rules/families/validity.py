@@ -202,7 +202,7 @@ def redundant_override(topic: LintTopic, cluster: LintCluster, limits: Limits) -
     same = [key for key, declared in topic.config.overrides.items() if _is_same(topic, inherited, key, declared)]
     if same:
         yield Violation(
-            message=f"{shown(same)} {'is' if len(same) == 1 else 'are'} as without the override",
+            message=f"{shown(same)} {'is' if len(same) == 1 else 'are'} set to what the topic would inherit anyway",
             key=same[0],
             edits=tuple(Edit(key) for key in same),
         )

@@ -75,7 +75,7 @@ def name_problem(name: str) -> str | None:
     if len(name) > _LONGEST:
         return f"has {len(name)} characters, more than {_LONGEST}"
     wrong = sorted(set(name) - _LEGAL)
-    return f"has {wrong[0]!r} in it, of all but letters, digits, '.', '_' and '-'" if wrong else None
+    return f"has {wrong[0]!r}, but letters, digits, '.', '_' and '-' alone are allowed" if wrong else None
 
 
 @cluster_rule("KKV016", ERROR, STRICT)
@@ -98,7 +98,7 @@ def colliding_topic_names(cluster: LintCluster, limits: Limits) -> Violations:
     del limits
     for first, second in _collisions(cluster.topics):
         yield Violation(
-            message=f"topics {first.name} and {second.name} have one name in metrics: brokers refuse the second one",
+            message=f"topics {first.name} and {second.name} share one name in metrics: brokers refuse the second one",
             about=second,
             subject=first.name,
             refused=True,

@@ -161,7 +161,7 @@ def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violatio
     """A key that no broker sets has another default in the version to upgrade to.
 
     Why: the upgrade changes what the cluster does although no file changes: from 4.0 on, records more than 1 h in
-    the future are rejected.
+    the future are rejected. Keys of tiered storage are left out where it is off.
     Source: KIP-1030; the `ConfigDef`s of both versions.
 
     Bad:
@@ -181,9 +181,6 @@ def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violatio
               group.coordinator.append.linger.ms: "10"
               group.coordinator.threads: "1"
               group.consumer.migration.policy: disabled
-              remote.log.manager.thread.pool.size: "10"
-              remote.log.manager.copier.thread.pool.size: "10"
-              remote.log.manager.expiration.thread.pool.size: "10"
     """
     del limits
     if cluster.target is None or cluster.target.version == cluster.table.version:
@@ -191,7 +188,10 @@ def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violatio
     changes = default_changes(cluster.table.version, cluster.target.version)
     if changes and not any(broker.config.is_known for broker in cluster.data_brokers):
         raise InputMissing("broker configuration")
+    tiers = any(broker.config.is_true("remote.log.storage.system.enable") for broker in cluster.data_brokers)
     for change in changes:
+        if change.key.startswith("remote.") and not tiers:
+            continue
         unset = [b for b in cluster.data_brokers if not _is_set(b.config, change.key)]
         if unset:
             some = (
@@ -280,7 +280,7 @@ def wrong_scope(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
 
     Read-only keys and TLS keys without the prefix of a listener are refused in dynamic configuration, keys of single
     brokers are refused as the cluster's default. Keys that exist only dynamically are ignored in a file, and those of
-    controllers on a node that is none.
+    controllers on a node that is none, unless controllers share the file.
 
     Why: the value that the file shows is not in force.
     Source: `DynamicBrokerConfig.validateConfigs`; `KafkaConfig.validateValues` (warnings of Kafka 4.3).
@@ -296,9 +296,17 @@ def wrong_scope(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vio
     del limits
     for value in _placed_values(broker, cluster):
         problem = _scope_problem(broker, value, cluster)
-        if problem is not None:
+        if problem is not None and not _is_for_controllers(value, cluster):
             severity, text = problem
             yield value.violation(f"{value.key} {text}", severity=severity, refused=severity is ERROR)
+
+
+def _is_for_controllers(value: SetValue, cluster: LintCluster) -> bool:
+    """True for a key of controllers in a file that brokers share with them."""
+    if value.is_dynamic or value.key not in _OF_CONTROLLERS or value.declared.place is None:
+        return False
+    nodes = (node for node in cluster.brokers if "controller" in node.roles)
+    return any(node.config.static.get(value.key) == value.declared for node in nodes)
 
 
 def _placed_values(broker: LintBroker, cluster: LintCluster) -> Iterator[SetValue]:

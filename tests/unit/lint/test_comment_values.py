@@ -38,7 +38,7 @@ def test_comments_that_agree_or_say_nothing(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("retention.ms: 86400000  # 7 days", "'7 days', but retention.ms is 86400000, which is 1d"),
+        ("retention.ms: 86400000  # 7 days", "'7 days', but retention.ms is 86400000, which is 24 h"),
         ("segment.bytes: 104857600  # 1 GB", "'1 GB', but segment.bytes is 104857600, which is 100 MiB"),
         ("log.retention.hours: 24  # 7 days", "'7 days', but log.retention.hours is 24"),
     ],
