@@ -1,0 +1,201 @@
+"""The configuration of a whole fleet, linted by all rules and by those of `core`: each finding has its reason.
+
+`tests/cases/lint/fleet.findings.yaml` lists them. `tests/cases/lint/sound/` holds clusters without any finding.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafkakit.adapters.files import read_input
+from kafkakit.core.findings import FailOn
+from kafkakit.lint.act.read_files import read_files
+from kafkakit.lint.decide.assemble import AssemblyOptions
+from kafkakit.lint.decide.decision import Linted, LintRequest, lint
+from kafkakit.lint.decide.fixing import FixedRun, LintDone, fix_all
+from kafkakit.lint.decide.kinds.registry import FileReading, read_text
+from kafkakit.lint.decide.result import LintResult
+from kafkakit.lint.decide.selection import RuleSet
+from kafkakit.lint.show.formats import lint_report, rendered
+from kafkakit.lint.show.text import lint_data, lint_rows
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.rule import Limits, LintRule
+from tests.places import ROOT
+
+CASES = ROOT / "tests" / "cases" / "lint"
+FLEET, SOUND = CASES / "fleet", CASES / "sound"
+FORMATS = ("text", "sarif", "junit", "github", "gitlab", "markdown", "statistics")
+SECRETS = ("changeit-2024", "Sh0p-cdc!2023", "eLastic-77", "w1nter-is-Coming", "Vee8-tarn-Moss")
+NO_CONCERN = {
+    "README.md", "docker-compose.yaml", "package.json",
+    "charts/kafka-exporter/templates/topic.yaml", "charts/kafka-exporter/values.yaml",
+}  # fmt: skip
+CODES_OF_CORE = {rule.code for rule in all_rules() if rule.is_core}
+Row = tuple[str, int, str]
+
+
+def request_of(rules: RuleSet) -> LintRequest:
+    return LintRequest(
+        rules=all_rules() if rules is RuleSet.STRICT else tuple(rule for rule in all_rules() if rule.is_core),
+        known=all_rules(),
+        assemble=AssemblyOptions(),
+        today=date(2026, 11, 22),
+        limits=Limits(strict=rules is RuleSet.STRICT),
+    )
+
+
+def read(folder: Path) -> tuple[FileReading, ...]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return read_files(["."], None, "stdin", read_input)
+
+
+@pytest.fixture(scope="module")
+def readings() -> tuple[FileReading, ...]:
+    return read(FLEET)
+
+
+@pytest.fixture(scope="module")
+def strict(readings: tuple[FileReading, ...]) -> Linted:
+    return lint(readings, (), request_of(RuleSet.STRICT))
+
+
+@pytest.fixture(scope="module")
+def explained() -> dict[str, list[tuple[int, str, str]]]:
+    text = (CASES / "fleet.findings.yaml").read_text(encoding="utf-8")
+    return {path: [tuple(row) for row in rows] for path, rows in yaml.safe_load(text).items()}
+
+
+def rows_of(result: LintResult) -> Counter[Row]:
+    places = ((c.finding.place, c.finding.rule) for c in result.checked)
+    return Counter((place.path, place.line, rule) if place else ("", 0, rule) for place, rule in places)
+
+
+def same_findings(result: LintResult) -> list[tuple[str, str, str, str]]:
+    """The findings without where they stand, those about files themselves left out."""
+    found = (c.finding for c in result.checked if not c.finding.where.startswith("file "))
+    return sorted((f.rule, f.where, f.setting.key if f.setting else "", f.message) for f in found)
+
+
+def test_all_files_but_those_of_no_concern_are_read(readings: tuple[FileReading, ...]) -> None:
+    paths = {path.relative_to(FLEET).as_posix() for path in FLEET.rglob("*") if path.is_file()}
+    assert len(paths) > 40
+    assert {reading.document.path for reading in readings} == paths - NO_CONCERN
+
+
+@pytest.mark.parametrize("rules", [RuleSet.CORE, RuleSet.STRICT])
+def test_findings_are_those_explained(
+    readings: tuple[FileReading, ...], explained: dict[str, list[tuple[int, str, str]]], rules: RuleSet
+) -> None:
+    wanted = Counter(
+        (path, line, rule)
+        for path, rows in explained.items()
+        for line, rule, _ in rows
+        if rules is RuleSet.STRICT or rule in CODES_OF_CORE
+    )
+    assert rows_of(lint(readings, (), request_of(rules)).result) == wanted
+
+
+def test_explanations_are_sentences(explained: dict[str, list[tuple[int, str, str]]]) -> None:
+    whys = [why for rows in explained.values() for _, _, why in rows]
+    assert [why for why in whys if len(why.split()) < 4 or not why.endswith(".")] == []
+
+
+def test_no_secret_is_in_any_output(readings: tuple[FileReading, ...], strict: Linted) -> None:
+    texts = "".join(reading.document.text for reading in readings)
+    assert all(secret in texts for secret in SECRETS)
+    result = strict.result
+    outputs = {name: rendered(result, name, "1.0") for name in FORMATS}
+    outputs["json"] = json.dumps(lint_data(result), default=str) + repr(list(lint_rows(result)))
+    outputs["everything"] = repr(strict.result)
+    shown = [(name, secret) for name, text in outputs.items() for secret in SECRETS if secret in text]
+    assert shown == []
+
+
+def test_each_file_alone_can_be_linted(readings: tuple[FileReading, ...]) -> None:
+    for reading in readings:
+        alone = lint([reading], (), request_of(RuleSet.STRICT)).result
+        assert {c.finding.place.path for c in alone.checked if c.finding.place} <= {reading.document.path}
+
+
+def test_the_order_of_files_changes_no_finding(readings: tuple[FileReading, ...], strict: Linted) -> None:
+    turned = lint(tuple(reversed(readings)), (), request_of(RuleSet.STRICT)).result
+    hidden = {"KKE001", "KKV016", "KKR219"}  # the second of two names the first, or the first of all is named
+
+    def without(result: LintResult) -> list[tuple[str, str, str, str]]:
+        return [row for row in same_findings(result) if row[0] not in hidden]
+
+    assert without(turned) == without(strict.result)
+
+
+def test_topics_in_files_of_their_own_have_the_findings_of_one_file() -> None:
+    for folder in (FLEET / "clusters" / "orders", FLEET / "clusters" / "events"):
+        cluster = yaml.safe_load((folder / "cluster.yaml").read_text(encoding="utf-8"))
+        whole, parts = [cluster], [cluster]
+        for path in sorted((folder / "topics").glob("*.yaml")):
+            if path.name == "returns.yaml":
+                continue  # it has the markers of a merge conflict
+            file = yaml.safe_load(path.read_text(encoding="utf-8"))
+            whole.append(file)
+            parts += [{**file, "topics": [topic]} for topic in file["topics"]]
+        assert dumped(parts) == dumped(whole)
+
+
+def dumped(files: Iterable[object]) -> list[tuple[str, str, str, str]]:
+    texts = [yaml.safe_dump(file, sort_keys=False) for file in files]
+    return found_in(texts)
+
+
+def found_in(texts: Sequence[str]) -> list[tuple[str, str, str, str]]:
+    read_ = [read_text(f"{number}.yaml", text) for number, text in enumerate(texts)]
+    return same_findings(lint(read_, (), request_of(RuleSet.STRICT)).result)
+
+
+def test_resources_in_files_of_their_own_have_the_findings_of_one_file() -> None:
+    folder = FLEET / "strimzi"
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.yaml"))]
+    documents = [document for text in texts for document in text.split("---\n")]
+    assert len(documents) > len(texts)
+    assert found_in(documents) == found_in(texts) == found_in(["---\n".join(documents)])
+
+
+def test_fixing_the_fleet_ends_and_shows_no_more_findings_of_what_it_fixed(readings: tuple[FileReading, ...]) -> None:
+    request = request_of(RuleSet.STRICT)
+    run = fix_all(readings, (), request, None, unsafe=True)
+    assert run.fixed > 50
+    again = fix_all([replaced(reading, run) for reading in readings], (), request, None, unsafe=True)
+    assert again.fixed == 0
+    report = lint_report(LintDone(run=run, fail_on=FailOn.WARNING), "text", "1.0")
+    assert "Traceback" not in report.text
+
+
+def replaced(reading: FileReading, run: FixedRun) -> FileReading:
+    changes = {change.path: change.after for change in run.changed}
+    after = changes.get(reading.document.path)
+    return reading if after is None else read_text(after.path, after.text, is_named=True)
+
+
+@pytest.mark.parametrize("form", ["kafkakit", "properties", "strimzi"])
+def test_a_sound_cluster_has_no_finding_in_any_form(form: str) -> None:
+    read_ = read(SOUND / form)
+    assert len(read_) > 1
+    result = lint(read_, (), request_of(RuleSet.CORE)).result
+    assert [f"{c.finding.place}: {c.finding.rule} {c.finding.message}" for c in result.checked] == []
+    assert result.resources["topic"] == 3
+    assert result.resources["broker"] == 6
+
+
+def test_a_sound_cluster_is_checked_by_nearly_all_rules_of_files() -> None:
+    request = request_of(RuleSet.CORE)
+    skipped = lint(read(SOUND / "kafkakit"), (), replace(request, rules=files_only(request))).result.skipped
+    assert skipped == {}
+
+
+def files_only(request: LintRequest) -> tuple[LintRule, ...]:
+    return tuple(rule for rule in request.rules if [need.value for need in rule.needs] == ["files"])
