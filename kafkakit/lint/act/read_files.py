@@ -5,8 +5,14 @@ from pathlib import Path
 
 from kafkakit.core.errors import InputError
 from kafkakit.lint.act.find_files import STDIN, FoundFile, find_files
-from kafkakit.lint.decide.documents.formats import LIMIT_BYTES
-from kafkakit.lint.decide.kinds.registry import FileReading, kind_named, read_text, unreadable
+from kafkakit.lint.decide.documents.formats import LIMIT_BYTES, SNAPSHOT_LIMIT_BYTES, suffix_of
+from kafkakit.lint.decide.kinds.registry import (
+    FileReading,
+    kind_named,
+    looks_known,
+    read_text,
+    unreadable,
+)
 
 ReadInput = Callable[[Path, int], bytes]
 
@@ -35,20 +41,25 @@ def _readings(
     for file in files:
         name = stdin_filename if file.path == STDIN else file.path.replace("\\", "/")
         reading = _read(file, name, kind, read_input)
-        if file.is_named or reading.kinds or reading.pieces.problems:
+        if reading is not None and (file.is_named or reading.kinds or reading.pieces.problems):
             yield reading
 
 
-def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -> FileReading:
+def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -> FileReading | None:
+    """The reading of a file; None for one of a folder that is plainly no concern of lint."""
     if file.problem is not None:
         return unreadable(name, file.problem)
+    is_json = suffix_of(name) == ".json"
     try:
-        data = read_input(Path(file.path), LIMIT_BYTES)
+        data = read_input(Path(file.path), SNAPSHOT_LIMIT_BYTES if file.is_named and is_json else LIMIT_BYTES)
     except InputError as error:
-        return unreadable(name, error.problem)
+        # Large JSON files of folders are the data of other tools.
+        return None if is_json and not file.is_named and not looks_known(name, "") else unreadable(name, error.problem)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if not file.is_named and not looks_known(name, data.decode("utf-8", "replace")):
+            return None
         before = error.object[: error.start].decode("utf-8", "replace")
         byte = len(data) - len(error.object) + error.start
         what = "a zero byte: this is no text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"

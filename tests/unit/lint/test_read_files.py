@@ -121,3 +121,24 @@ def test_files_of_other_tools_are_left_out_unless_named(tmp_path: Path) -> None:
 def test_stdin_is_read_under_its_name() -> None:
     found = read_files(["-"], None, "topics/t.yaml", lambda path, limit: TOPIC.encode() if str(path) == "-" else b"")
     assert found[0].pieces.topics[0].place == ("topics/t.yaml", 2, 10)
+
+
+def test_only_a_snapshot_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.lint.act.read_files.LIMIT_BYTES", 50)
+    monkeypatch.setattr("kafkakit.lint.decide.documents.formats.LIMIT_BYTES", 50)
+    snapshot = (
+        '{"kafkakit":{"kind":"cluster-snapshot","schema":1},"cluster_id":"abc","taken_at":"2026-01-01T00:00:00Z",'
+        '"source":"s","brokers":[],"topics":[]}'
+    )
+    (tmp_path / "s.json").write_text(snapshot)
+    (tmp_path / "m.json").write_text('{"version": 1, "partitions": [' + " " * 50 + "]}")
+    assert problems(tmp_path / "s.json") == []
+    assert problems(tmp_path / "m.json") == [("KKL006", 1, 1, "is larger than 50 bytes")]
+    assert reading_of(tmp_path) == ()
+
+
+def test_files_of_folders_that_are_no_text_are_left_out_unless_they_look_known(tmp_path: Path) -> None:
+    (tmp_path / "blob.yaml").write_bytes(b"\x80\x81")
+    assert reading_of(tmp_path) == ()
+    (tmp_path / "t.yaml").write_bytes(b"kafkakit: cluster\n# \xff\n")
+    assert problems(tmp_path) == [("KKL006", 2, 3, "not valid UTF-8 text (byte 20)")]

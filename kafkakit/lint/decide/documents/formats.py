@@ -11,7 +11,9 @@ SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".properties": "pr
 MAX_PROPERTIES_LINES = 200_000
 MAX_PROPERTIES_CHARACTERS = 8 * 2**20
 LIMIT_BYTES = 64 * 2**20
-"""The largest file that is read."""
+"""The largest file that is read as a located tree."""
+SNAPSHOT_LIMIT_BYTES = 512 * 2**20
+"""The largest snapshot, which is decoded in one pass."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z][\w.-]*[ \t]*=")
 _FIRST_LINE = re.compile(r"^[ \t]*([^\s#!].*)$", re.MULTILINE)
@@ -49,6 +51,8 @@ def _refused(text: str, form: str) -> Problem | None:
     zero = text.find("\x00")
     if zero >= 0:
         return Problem(UNPARSABLE, "a zero byte: this is no text file", zero)
+    if len(text) > LIMIT_BYTES:
+        return Problem(UNPARSABLE, f"is larger than {LIMIT_BYTES:,} bytes", 0)
     if form == "properties" and len(text) > MAX_PROPERTIES_CHARACTERS:
         return Problem(UNPARSABLE, f"more than {MAX_PROPERTIES_CHARACTERS:,} characters of properties", 0)
     most = MAX_PROPERTIES_LINES if form == "properties" else MAX_LINES

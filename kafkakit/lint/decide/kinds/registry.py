@@ -97,7 +97,7 @@ def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileRead
     document = read_document(path, text, forced.formats if forced is not None else ())
     by_kind = _by_kind(document, forced)
     pieces = [KINDS[name].read(document, tuple(roots)) for name, roots in by_kind.items()]
-    is_concern = bool(by_kind) or is_named or forced is not None or _looks_known(path, text)
+    is_concern = bool(by_kind) or is_named or forced is not None or looks_known(path, text)
     problems = _problems(document, is_concern)
     if by_kind:
         problems = (*problems, *comment_problems(document))
@@ -131,7 +131,7 @@ def _kind_of(document: Document, root: Node) -> Kind | None:
     return next((kind for kind in able if _matches(document.path, kind.patterns)), None)
 
 
-def _looks_known(path: str, text: str) -> bool:
+def looks_known(path: str, text: str) -> bool:
     """True for a file that would be of a known kind if it could be read; templates of other tools are not."""
     if _TEMPLATE.search(text):
         return False
