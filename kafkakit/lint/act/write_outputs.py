@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kafkakit.lint.show.rule_pages import site_files
 from kafkakit.rules.rule import LintRule
 
 Write = Callable[[Path, bytes], None]
@@ -17,6 +16,8 @@ def write_outputs(texts: Sequence[tuple[Path, str]], write_file: Write) -> None:
 
 def write_site(rules: Sequence[LintRule], folder: Path, write_file: Write) -> int:
     """Write the pages of rules to a folder, which is made where it is missing; returns how many files."""
+    from kafkakit.lint.show.rule_pages import site_files
+
     folder.mkdir(parents=True, exist_ok=True)
     files = site_files(rules)
     write_outputs([(folder / name, text) for name, text in files.items()], write_file)

@@ -73,11 +73,11 @@ def linted_report(
 
 def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
     """What the cluster of the profile holds, with --live."""
+    if not inputs.live:
+        return ()
     from kafkakit.cli.session import open_session
     from kafkakit.lint.act.live import read_live
 
-    if not inputs.live:
-        return ()
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         return (read_live(session.admin, inputs.cluster_name, session.clock.now()),)
