@@ -47,7 +47,7 @@ def _reading(source: MetadataText, encoding: MapEncoding, done: OffsetRanges, si
     claimed = CommitState(base=source.offset, done=done)
     is_usable = source.offset not in done
     if not is_usable:
-        reason = f"it marks offset {source.offset} as done, which its writer would commit past"
+        reason = f"offset {source.offset} is done, which its writer would commit past"
     return Reading(
         dialect=NAME,
         state=claimed if is_usable else CommitState(base=source.offset),
