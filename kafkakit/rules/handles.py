@@ -25,7 +25,7 @@ def maps(segments: int) -> int:
 
 
 def segments_of(settings: SegmentSettings, partition: PartitionFacts | None = None) -> int | None:
-    """Segments of one copy of a partition: counted, else from its size, else the most possible; None without end."""
+    """Segments of one copy of a partition: counted, else the most there can be, else from its size; None if unknown."""
     if partition is None:
         return settings.segment_limit()
     if partition.segments is not None:

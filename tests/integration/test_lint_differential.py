@@ -34,6 +34,7 @@ from kafkakit.sandbox.class_archive import find_launch
 from kafkakit.sandbox.decide.jvm import Launch, properties_file
 from tests.integration.conftest import SandboxCluster, StartCluster, missing
 from tests.places import ROOT
+from tests.rigs.kraft_random import random_nodes
 from tests.rigs.lint_random import random_dynamic, random_static, random_topics
 
 VERSIONS = ("3.9.2", "4.4.0")
@@ -192,6 +193,19 @@ def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine
         dict(zip(names, answers, strict=True)),
         {f"topic {number}": of_topics.get(f"topic {number}", ()) for number in range(len(topics))}
         | {f"file {number}": refused_static(table, config) for number, config in enumerate(files)},
+    )
+
+
+@pytest.mark.parametrize("version", CODE_VERSIONS)
+def test_the_code_of_kafka_refuses_nodes_as_lint_says(version: str, machine: Machine) -> None:
+    table = config_table(minor_of(version))
+    nodes = random_nodes(TOPICS, Random(f"nodes {version}"))
+    answers = answers_of_code(launch_of(machine, version), [("broker", node) for node in nodes])
+    names = [f"node {number}" for number in range(len(nodes))]
+    compare(
+        dict(zip(names, nodes, strict=True)),
+        dict(zip(names, answers, strict=True)),
+        {name: refused_static(table, node) for name, node in zip(names, nodes, strict=True)},
     )
 
 

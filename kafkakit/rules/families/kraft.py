@@ -163,7 +163,9 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
 def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | None) -> Iterator[Violation]:
     voters = {item.partition("@")[0] for item in config.items(VOTERS)}
     if not voters and not config.items(BOOTSTRAP):
-        yield Violation(message=f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", key=VOTERS)
+        yield Violation(
+            message=f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", key=VOTERS, refused=True
+        )
     if not voters or node_id is None:
         return
     is_voter = str(node_id) in voters
@@ -173,25 +175,33 @@ def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | No
             f"({', '.join(sorted(voters))}): it does not start",
             key=VOTERS,
             subject="controller",
+            refused=True,
         )
     if "controller" not in roles and is_voter:
         yield Violation(
             message=f"the node {node_id} is only a broker, but among the voters: it does not start",
             key=VOTERS,
             subject="broker",
+            refused=True,
         )
 
 
 def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
-    of_controllers = {name.upper() for name in config.items(CONTROLLER_LISTENERS)}
+    of_controllers = set(config.items(CONTROLLER_LISTENERS))  # as written: Kafka capitalises names of listeners alone
     names = {found.name.upper() for found in listeners_of(config)}
     if not of_controllers:
-        yield Violation(message=f"{CONTROLLER_LISTENERS} is not set: the node does not start", key=CONTROLLER_LISTENERS)
-    elif "controller" in roles and of_controllers.isdisjoint(names):
         yield Violation(
-            message=f"no listener of the controller ({_told(of_controllers)}) is in listeners ({_told(names)})",
+            message=f"{CONTROLLER_LISTENERS} is not set: the node does not start",
+            key=CONTROLLER_LISTENERS,
+            refused=True,
+        )
+    elif "controller" in roles and not of_controllers <= names:
+        yield Violation(
+            message=f"{CONTROLLER_LISTENERS} names {_told(of_controllers - names)}, "
+            f"which is not in listeners ({_told(names)})",
             key="listeners",
             subject="controller",
+            refused=True,
         )
     if "broker" not in roles:
         if of_controllers and names - of_controllers:
@@ -200,6 +210,15 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
                 f"which {CONTROLLER_LISTENERS} does not name",
                 key="listeners",
                 subject="controller alone",
+                refused=True,
+            )
+        between = config.text("inter.broker.listener.name")
+        if between and between.upper() in of_controllers and minor_key(config.table.version) >= (4, 0):
+            yield Violation(
+                message=f"inter.broker.listener.name {between} is a listener of controllers, "
+                "which a node that is only a controller does not start with",
+                key="inter.broker.listener.name",
+                refused=True,
             )
         return
     if "controller" not in roles and names & of_controllers:
@@ -207,20 +226,23 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
             message=f"listeners of a node that is only a broker has the controllers' {_told(names & of_controllers)}",
             key="listeners",
             subject="broker alone",
+            refused=True,
         )
     declared = config.declared("advertised.listeners")
     given = listeners_of(config, "advertised.listeners") if declared is not None and declared.text else ()
-    advertised = {found.name.upper() for found in given} or names - of_controllers
+    advertised = ({found.name.upper() for found in given} or names) - of_controllers
     between = (config.text("inter.broker.listener.name") or config.text("security.inter.broker.protocol")).upper()
     if between not in advertised:
         yield Violation(
             message=f"the listener between brokers, {between}, is not advertised ({_told(advertised)})",
             key="inter.broker.listener.name",
+            refused=True,
         )
     if not advertised <= names:
         yield Violation(
             message=f"{_told(advertised - names)} is advertised, but not in listeners ({_told(names)})",
             key="advertised.listeners",
+            refused=True,
         )
 
 
