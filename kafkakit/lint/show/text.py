@@ -67,6 +67,8 @@ def finding_data(checked: Checked) -> dict[str, object]:
         "severity": f.severity.value,
         "message": f.message,
         "where": f.where,
+        "count": f.count,
+        "subjects": list(f.subjects),
         "path": f.place.path if f.place else None,
         "line": f.place.line if f.place else None,
         "column": f.place.column if f.place else None,

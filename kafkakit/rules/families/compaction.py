@@ -35,8 +35,8 @@ STATE_LABELS = frozenset(("changelog", "state"))
 def dead_retention_on_compact(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A topic that is compacted only sets `retention.ms` or `retention.bytes`, which nothing reads.
 
-    Why: without `delete` in its policy a topic keeps the newest value of each key for ever, whatever its retention;
-    who set it believes otherwise, possibly for data that must be deleted.
+    Why: without `delete` in its policy a topic keeps the newest value of each key for ever, whatever its retention,
+    also where the retention was set for data that must be deleted.
     Source: Kafka, `UnifiedLog.deleteOldSegments`.
 
     Bad:

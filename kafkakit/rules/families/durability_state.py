@@ -60,8 +60,8 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
 def rf_differs_within_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Partitions of one topic have different numbers of replicas.
 
-    Why: that is what a reassignment leaves behind that was stopped half-way, and the partitions with fewer replicas
-    are the weak ones that nobody looks for.
+    Why: that is what a reassignment leaves behind that was stopped half-way, and the topic is as weak as its partition
+    with the fewest replicas.
     Source: Kafka, `AlterPartitionReassignments`; Cruise Control `TopicReplicationFactorAnomalyFinder`.
 
     Bad:

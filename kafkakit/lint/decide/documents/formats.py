@@ -51,6 +51,9 @@ def _refused(text: str, form: str) -> Problem | None:
     zero = text.find("\x00")
     if zero >= 0:
         return Problem(UNPARSABLE, "a zero byte: this is no text file", zero)
+    conflict = text.find("<<<<<<< ")
+    if conflict >= 0 and text[conflict - 1 : conflict] in ("", "\n") and "\n>>>>>>> " in text:
+        return Problem(UNPARSABLE, "a merge conflict is not resolved: nothing of the file was checked", conflict)
     if len(text) > LIMIT_BYTES:
         return Problem(UNPARSABLE, f"is larger than {LIMIT_BYTES:,} bytes", 0)
     if form == "properties" and len(text) > MAX_PROPERTIES_CHARACTERS:

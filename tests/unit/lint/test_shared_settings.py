@@ -1,0 +1,134 @@
+"""What brokers share is reported once, and what is unknown or meant for others is not reported at all."""
+
+import pytest
+
+from kafkakit.core.findings import Finding
+from tests.rigs.lint_examples import outcome_of
+from tests.rigs.rule_cases import SKIPPED, findings, rule_of, verdict
+
+SHARED = """kafkakit: cluster
+cluster: orders
+version: "4.2"
+config: {auto.create.topics.enable: "true"}
+brokers: [{id: 1}, {id: 2}, {id: 3}, {id: 4}]
+"""
+
+
+def of(code: str, *texts: str) -> tuple[Finding, ...]:
+    files = {f"{number}.yaml": text for number, text in enumerate(texts)}
+    return tuple(c.finding for c in outcome_of(files, rules=[rule_of(code)]).checked)
+
+
+def test_brokers_that_share_a_mistake_are_one_finding() -> None:
+    (finding,) = of("KKD121", SHARED)
+    assert finding.where == "broker 1, broker 2, broker 3 and 1 more of orders"
+    assert (finding.count, finding.subjects) == (4, ("broker 1", "broker 2", "broker 3", "broker 4"))
+    assert finding.place is not None
+    assert finding.place.line == 4
+
+
+def test_brokers_that_lack_a_setting_of_their_shared_file_are_one_finding() -> None:
+    (finding,) = of("KKS805", SHARED)
+    assert (finding.count, finding.place and finding.place.line) == (4, 5)
+
+
+def test_the_finding_without_brokers_that_accept_it_names_the_others() -> None:
+    text = SHARED.replace("{id: 2}", "{id: 2, lint: {ignore: {KKD121: tests create topics there}}}")
+    (finding,) = of("KKD121", text)
+    assert finding.subjects == ("broker 1", "broker 3", "broker 4")
+
+
+def test_brokers_with_settings_of_their_own_are_findings_of_their_own() -> None:
+    own = "{id: 1, config: {auto.create.topics.enable: 'true'}}, {id: 2, config: {auto.create.topics.enable: 'true'}}"
+    assert [f.where for f in of("KKD121", f"brokers: [{own}]\n")] == ["broker 1", "broker 2"]
+
+
+def test_topics_inherit_what_most_brokers_have_in_whatever_order() -> None:
+    files = [f"brokers: [{{id: {n}, config: {{log.roll.hours: '{h}'}}}}]\n" for n, h in ((1, 500), (2, 6), (3, 6))]
+    topic = "topics: [{name: t, partitions: 1, config: {retention.ms: '86400000'}}]\n"
+    assert of("KKR202", *files, topic) == of("KKR202", topic, *reversed(files)) == ()
+    (finding,) = of("KKR202", files[0], topic)
+    assert "20 d 20 h" in finding.message
+
+
+def test_partitions_that_are_not_reassigned_keep_their_replicas() -> None:
+    topic = "topics: [{name: t, partitions: %d, replication_factor: 1}]\n"
+    move = '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2, 3]}]}'
+    for partitions, expected in ((1, 0), (2, 1)):
+        files = {"a.yaml": topic % partitions, "move.json": move}
+        assert verdict("KKD104", files) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "expected"),
+    [
+        ("KKV010", "config: {num.partitions: '6'}\nbrokers: [{id: 1}, {id: 9, roles: [controller]}]", 0),
+        ("KKV010", "brokers: [{id: 1, config: {num.partitions: '6'}}, {id: 9, roles: [controller]}]", 1),
+        ("KKD105", "brokers: [{id: 1}]\ntopics: [{name: t, partitions: 1, replication_factor: 1}]", 0),
+        ("KKD105", "broker_count: 2\ntopics: [{name: t, partitions: 1, replication_factor: 1}]", 1),
+        ("KKD105", "topics: [{name: t, partitions: 1, replication_factor: 1}]", 1),
+        (
+            "KKR204",
+            "topics: [{name: x-repartition, partitions: 1, config: {retention.ms: '-1', retention.bytes: '-1'}}]",
+            0,
+        ),
+        ("KKR204", "topics: [{name: x, partitions: 1, config: {retention.ms: '-1', retention.bytes: '-1'}}]", 1),
+        (
+            "KKD113",
+            "brokers: [{id: 1, rack: a}, {id: 2, rack: b}, {id: 3}]\n"
+            "topics: [{name: t, partitions: 1, replication_factor: 3, config: {min.insync.replicas: '2'}}]",
+            SKIPPED,
+        ),
+        ("KKV005", "version: '4.0'\ntopics: [{name: t, config: {message.format.version: '2.8'}}]", 0),
+        (
+            "KKV005",
+            "version: '3.9'\ntarget_version: '4.0'\ntopics: [{name: t, config: {message.format.version: x}}]",
+            0,
+        ),
+        ("KKV005", "version: '3.9'\ntopics: [{name: t, config: {message.format.version: '2.8'}}]", 1),
+    ],
+)
+def test_what_is_a_finding_and_what_is_not(code: str, text: str, expected: int | str) -> None:
+    assert verdict(code, text) == expected
+
+
+def test_defaults_of_tiered_storage_change_only_where_it_is_on() -> None:
+    text = "version: '3.9'\ntarget_version: '4.0'\nbrokers: [{id: 1, config: {log.dirs: /data%s}}]"
+
+    def keys(more: str) -> set[str]:
+        return {f.setting.key for f in findings("KKV007", text % more) if f.setting is not None}
+
+    on = keys(", remote.log.storage.system.enable: 'true'") - keys("")
+    assert len(on) >= 3
+    assert all(key.startswith("remote.") for key in on)
+
+
+def test_secrets_of_agents_and_in_addresses_are_findings() -> None:
+    sink = '{"name": "s", "connector.class": "Sink", "connection.url": "%s"}'
+    for url, expected in (("https://u:%s@h/", 0), ("https://h/", 0), ("https://u:pw@h/", 1)):
+        assert verdict("KKE016", {"s.json": sink % url.replace("%s", "${env:PW}")}) == expected
+    agent = "instances:\n  - kafka_connect_str: [a:1, b:1]\n    sasl_plain_password: '%s'\n"
+    for secret, expected in (("hunter2", 1), ("ENC[pw]", 0), ("%%env_PW%%", 0), ("", 0)):
+        assert verdict("KKA956", {"kafka_consumer.d/conf.yaml": agent % secret}) == expected
+
+
+def test_a_worker_with_one_topic_for_two_stores() -> None:
+    text = "group.id=g\nconfig.storage.topic=a\noffset.storage.topic=%s\nstatus.storage.topic=c\n"
+    assert verdict("KKE023", {"connect-distributed.properties": text % "b"}) == 0
+    (finding,) = findings("KKE023", {"connect-distributed.properties": text % "a"})
+    assert finding.message == "the topic of offsets, a, is also that of configurations"
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "server.properties", "a.json"])
+def test_a_merge_conflict_is_one_finding_at_its_first_marker(name: str) -> None:
+    text = "kafkakit: cluster\nprocess.roles: broker\n<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> other\n"
+    (finding,) = (c.finding for c in outcome_of({name: text}).checked)
+    assert (finding.rule, finding.place and finding.place.line) == ("KKL006", 3)
+    assert "merge conflict" in finding.message
+
+
+@pytest.mark.parametrize(
+    "text", ["a: '<<<<<<< x'\n", "# <<<<<<< x\nkafkakit: cluster\n", "kafkakit: cluster\n<<<<<<< x: 1\n"]
+)
+def test_what_only_looks_like_a_merge_conflict_is_read(text: str) -> None:
+    assert not any("conflict" in c.finding.message for c in outcome_of({"a.yaml": text}).checked)
