@@ -11,7 +11,7 @@ LOOPBACK = ("localhost", "::1", "0:0:0:0:0:0:0:1")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One listener; `host` is empty for all interfaces, `protocol` where the map does not name the listener."""
+    """One listener; `host` is empty for all interfaces, `protocol` where neither map nor name tell it."""
 
     name: str
     host: str
@@ -42,18 +42,19 @@ def listeners_of(config: BrokerConfig, key: str = "listeners") -> tuple[Listener
         name, separator, address = item.partition("://")
         if separator:
             host, _, port = address.rpartition(":")
-            found.append(Listener(name, host.strip("[]"), port, protocols.get(name.upper(), "")))
+            own = name.upper() if name.upper() in PROTOCOLS else ""
+            found.append(Listener(name, host.strip("[]"), port, protocols.get(name.upper(), own)))
     return tuple(found)
 
 
 def protocol_map(config: BrokerConfig) -> Mapping[str, str]:
     """The security protocol of each listener name, in capitals.
 
-    Names that are protocols stand for themselves; a controller listener that the map does not name is PLAINTEXT,
-    as Kafka has it where the map is not set.
+    Where the map is not set, names that are protocols stand for themselves, and controller listeners are PLAINTEXT.
     """
-    found = {name: name for name in PROTOCOLS}
+    found: dict[str, str] = {}
     if config.declared("listener.security.protocol.map") is None:
+        found.update({name: name for name in PROTOCOLS})
         found.update({name.upper(): "PLAINTEXT" for name in config.items("controller.listener.names")})
     for item in config.items("listener.security.protocol.map"):
         name, separator, protocol = item.partition(":")

@@ -141,8 +141,6 @@ def test_dynamic_broker_configurations_are_refused_as_lint_says(target: Target) 
     lint_says: dict[str, tuple[str, ...]] = {}
     configs: dict[str, dict[str, str]] = {}
     for number, (is_default, config) in enumerate(cases):
-        if not is_default and target.table.version in ELR_VERSIONS:
-            config.pop("min.insync.replicas", None)  # refused where ELR is on, which KKD109 reports
         name = f"{'default' if is_default else 'broker'} {number}"
         configs[name] = config
         brokers_say[name] = alter_broker(target, "" if is_default else str(target.broker), config)
@@ -154,9 +152,8 @@ def test_dynamic_broker_configurations_are_refused_as_lint_says(target: Target) 
 def test_starting_brokers_refuse_what_lint_says(version: str, machine: Machine, tmp_path: Path) -> None:
     table = config_table(minor_of(version))
     launch = launch_of(machine, version)
-    cases = [
-        (config, refused_static(table, config)) for config in random_static(table, 200, Random(f"start {version}"))
-    ]
+    configs = [{**STARTED, **config} for config in random_static(table, 200, Random(f"start {version}"))]
+    cases = [(config, refused_static(table, config)) for config in configs]
     chosen = [case for case in cases if case[1]][: STARTS // 2] + [case for case in cases if not case[1]][: STARTS // 2]
     with ThreadPoolExecutor(2) as pool:
         started = list(pool.map(lambda case: start_broker(launch, tmp_path, case[0]), chosen))
@@ -172,10 +169,11 @@ def test_starting_brokers_refuse_what_lint_says(version: str, machine: Machine, 
 def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine) -> None:
     table, random = config_table(minor_of(version)), Random(f"code {version}")
     topics = random_topics(table, TOPICS, random, tiered=0.6)
-    files = random_static(table, TOPICS, random)
-    answers = answers_of_code(
-        launch_of(machine, version), [("topic", c) for c in topics] + [("broker", c) for c in files]
-    )
+    files, nodes = random_static(table, TOPICS, random), random_nodes(TOPICS, random)
+    cases = {f"topic {number}": config for number, config in enumerate(topics)}
+    cases |= {f"broker {number}": config for number, config in enumerate(files)}
+    cases |= {f"node {number}": config for number, config in enumerate(nodes)}
+    answers = answers_of_code(launch_of(machine, version), cases)
     broker = BrokerConfig(table, static=declared(TIERED, Source.STATIC))
     of_topics = refused_by_lint(
         LintCluster(
@@ -187,32 +185,17 @@ def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine
             ),
         )
     )
-    names = [f"topic {number}" for number in range(len(topics))] + [f"file {number}" for number in range(len(files))]
-    compare(
-        dict(zip(names, [*topics, *files], strict=True)),
-        dict(zip(names, answers, strict=True)),
-        {f"topic {number}": of_topics.get(f"topic {number}", ()) for number in range(len(topics))}
-        | {f"file {number}": refused_static(table, config) for number, config in enumerate(files)},
-    )
-
-
-@pytest.mark.parametrize("version", CODE_VERSIONS)
-def test_the_code_of_kafka_refuses_nodes_as_lint_says(version: str, machine: Machine) -> None:
-    table = config_table(minor_of(version))
-    nodes = random_nodes(TOPICS, Random(f"nodes {version}"))
-    answers = answers_of_code(launch_of(machine, version), [("broker", node) for node in nodes])
-    names = [f"node {number}" for number in range(len(nodes))]
-    compare(
-        dict(zip(names, nodes, strict=True)),
-        dict(zip(names, answers, strict=True)),
-        {name: refused_static(table, node) for name, node in zip(names, nodes, strict=True)},
-    )
+    lint_says = {name: of_topics.get(name, ()) for name in cases}
+    lint_says |= {f"broker {n}": refused_static(table, {**TIERED, **config}) for n, config in enumerate(files)}
+    lint_says |= {f"node {n}": refused_static(table, config) for n, config in enumerate(nodes)}
+    compare(cases, answers, lint_says)
 
 
 def refused_static(table: ConfigTable, config: Mapping[str, str]) -> tuple[str, ...]:
     """What lint holds against a broker's file, but for what brokers check once their log dirs are open."""
-    own = BrokerConfig(table, static=declared({**TIERED, **config}, Source.STATIC))
-    found = refused_by_lint(LintCluster(name="", table=table, brokers=(LintBroker(config=own, id=1),)))
+    own = BrokerConfig(table, static=declared(config, Source.STATIC))
+    broker = LintBroker(config=own, id=1, roles=tuple(config["process.roles"].split(",")))
+    found = refused_by_lint(LintCluster(name="", table=table, brokers=(broker,)))
     return tuple(m for m in itertools.chain.from_iterable(found.values()) if not m.startswith(("KKC303", "KKT902")))
 
 
@@ -225,7 +208,7 @@ def start_broker(launch: Launch, folder: Path, config: Mapping[str, str]) -> str
     """Start a broker without data: None when it got as far as missing its data, else why it ended."""
     file = Path(tempfile.mkdtemp(dir=folder)) / "server.properties"
     # KafkaConfig reads blanks and line ends at the edges only where they are escaped.
-    lines = [f"{key}={escaped(value)}" for key, value in {**STARTED, **config}.items()]
+    lines = [f"{key}={escaped(value)}" for key, value in config.items()]
     file.write_text("\n".join(lines), encoding="ascii")
     options = (*launch.options(""), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     command = [launch.java, *options, "-cp", os.pathsep.join(launch.class_path), "kafka.Kafka", str(file)]
@@ -241,11 +224,15 @@ def escaped(value: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() and c not in " \\" else f"\\u{ord(c):04x}" for c in value)
 
 
-def answers_of_code(launch: Launch, cases: list[tuple[str, dict[str, str]]]) -> list[str | None]:
+def answers_of_code(launch: Launch, cases: Mapping[str, Mapping[str, str]]) -> dict[str, str | None]:
+    """What the code of the jars says of configurations, each named by its kind: `topic 1`, `broker 1`, `node 1`."""
     modules = subprocess.run([launch.java, "--list-modules"], capture_output=True, text=True, timeout=60, check=True)
     if "jdk.compiler" not in modules.stdout:
         missing("jdk", f"{launch.java} has no compiler")
-    lines = [" ".join([scope, *(encoded(word) for pair in config.items() for word in pair)]) for scope, config in cases]
+    lines = [
+        " ".join([name.split()[0], *(encoded(word) for pair in config.items() for word in pair)])
+        for name, config in cases.items()
+    ]
     quiet = ("-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     ran = subprocess.run(
         [
@@ -263,9 +250,8 @@ def answers_of_code(launch: Launch, cases: list[tuple[str, dict[str, str]]]) -> 
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    answers = ran.stdout.splitlines()
-    assert len(answers) == len(cases)
-    return [None if answer == "accepted" else answer for answer in answers]
+    answers = [None if answer == "accepted" else answer for answer in ran.stdout.splitlines()]
+    return dict(zip(cases, answers, strict=True))
 
 
 def encoded(word: str) -> str:
@@ -282,7 +268,10 @@ def refused_dynamic(
         dynamic={} if is_default else declared(config, Source.DYNAMIC_BROKER),
     )
     broker = LintBroker(config=own, id=target.broker, current=current)
-    cluster = LintCluster(name="", table=target.table, brokers=(broker,))
+    # Clusters that were made with 4.1 or later keep eligible leader replicas.
+    elr = int(target.table.version in ELR_VERSIONS)
+    features = {"eligible.leader.replicas.version": elr}
+    cluster = LintCluster(name="", table=target.table, brokers=(broker,), features=features)
     return tuple(itertools.chain.from_iterable(refused_by_lint(cluster).values()))
 
 

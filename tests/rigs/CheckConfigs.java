@@ -13,9 +13,10 @@ import kafka.server.KafkaConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * Answers for each line of its input whether Kafka's own code refuses a configuration: "topic" or "broker", then keys
- * and values in Base64, separated by blanks. Prints "accepted", or "refused" with the reason. Topics are those of a
- * cluster with tiered storage. Runs as a single source file on the class path of a Kafka version.
+ * Answers for each line of its input whether Kafka's own code refuses a configuration: "topic", "broker" or "node",
+ * then keys and values in Base64, separated by blanks; a broker has the settings of the arguments besides, a node only
+ * its own. Prints "accepted", or "refused" with the reason. Topics are those of a cluster with tiered storage. Runs as a
+ * single source file on the class path of a Kafka version.
  */
 public class CheckConfigs {
     public static void main(String[] arguments) throws Exception {
@@ -39,7 +40,7 @@ public class CheckConfigs {
                 validateTopic(given, brokerDefaults);
             } else {
                 Properties all = new Properties();
-                all.putAll(base);
+                if (scope.equals("broker")) all.putAll(base);
                 all.putAll(given);
                 KafkaConfig.fromProps(all, false);
             }

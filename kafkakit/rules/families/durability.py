@@ -189,6 +189,7 @@ def rf_above_brokers(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         yield Violation(
             message=f"the topic wants {replicas} replicas, but {counted(alive, 'broker')} can hold one each",
             expected=f"at most {alive} replicas",
+            refused=True,
         )
 
 

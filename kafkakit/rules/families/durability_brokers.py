@@ -179,6 +179,7 @@ def broker_level_min_isr_with_elr(broker: LintBroker, cluster: LintCluster, limi
         key=MIN_ISR,
         expected="set as cluster-wide default" if shared is None else f"{shared.text} of the cluster",
         edits=(Edit(MIN_ISR),) if shared is not None else (),
+        refused=True,
     )
 
 

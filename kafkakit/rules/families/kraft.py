@@ -6,7 +6,7 @@ from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
-from kafkakit.rules.listeners import listeners_of
+from kafkakit.rules.listeners import listeners_of, protocol_map
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -201,6 +201,14 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
             f"which is not in listeners ({_told(names)})",
             key="listeners",
             subject="controller",
+            refused=True,
+        )
+    unmapped = ({name.upper() for name in of_controllers} | names) - protocol_map(config).keys()
+    if unmapped:
+        yield Violation(
+            message=f"the listener {_told(unmapped)} has no protocol in listener.security.protocol.map: "
+            "the node does not start",
+            key="listener.security.protocol.map",
             refused=True,
         )
     if "broker" not in roles:

@@ -135,7 +135,7 @@ def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Lim
     """
     del cluster, limits
     config = broker.config.given()
-    if not broker.is_broker or not inter_broker_protocol(config).startswith("SASL_"):
+    if not inter_broker_protocol(config).startswith("SASL_"):
         return
     name = config.text("inter.broker.listener.name") or inter_broker_protocol(config)
     enabled = listener_items(config, name, "sasl.enabled.mechanisms")
@@ -146,6 +146,7 @@ def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Lim
             "they do not start",
             key=INTER_BROKER_MECHANISM,
             expected=f"one of {', '.join(enabled)}" if enabled else None,
+            refused=True,
         )
 
 
@@ -288,19 +289,22 @@ def unroutable_advertised(broker: LintBroker, cluster: LintCluster, limits: Limi
         brokers: [{id: 1, config: {listeners: "SSL://0.0.0.0:9093", advertised.listeners: "SSL://kafka-1:9093"}}]
     """
     del cluster, limits
-    if not broker.is_broker:
-        return
     config = broker.config.given()
-    key = "advertised.listeners" if config.text("advertised.listeners") else "listeners"
-    controllers = {name.upper() for name in config.items("controller.listener.names")}
+    is_explicit = bool(config.text("advertised.listeners"))
+    if not (is_explicit or broker.is_broker):
+        return
+    key = "advertised.listeners" if is_explicit else "listeners"
+    # What is not advertised by itself is advertised as it listens, but for the controllers' listeners.
+    left_out = () if is_explicit else {name.upper() for name in config.items("controller.listener.names")}
     for listener in listeners_of(config, key):
-        if listener.host == "0.0.0.0" and listener.name.upper() not in controllers:
+        if listener.host == "0.0.0.0" and listener.name.upper() not in left_out:
             yield Violation(
                 message=f"listener {listener.name} is advertised as 0.0.0.0, which no client can connect to: "
                 "the broker does not start",
                 key=key,
                 expected="a name or address that clients reach",
                 subject=listener.name,
+                refused=True,
             )
 
 
