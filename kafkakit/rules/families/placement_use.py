@@ -1,9 +1,12 @@
-"""P: rules of how topics are used: idle ones, slow recovery, idle consumers, reads across racks."""
+"""P: rules of how topics are used: idle ones, slow recovery, idle consumers, reads across racks, unknown brokers."""
 
 from kafkakit.core.durations import format_span
+from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted, format_bytes, format_rate
-from kafkakit.rules.effective import to_int
+from kafkakit.rules.effective import InputMissing, to_int
 from kafkakit.rules.rule import (
+    CORE,
+    ERROR,
     NOTE,
     STRICT,
     WARNING,
@@ -141,3 +144,40 @@ def _topics_read(cluster: LintCluster) -> frozenset[str]:
     """The topics that a group with members reads."""
     groups = known(cluster.groups, "consumer groups")
     return frozenset(name for g in groups if g.members is None or g.members > 0 for name in g.topics)
+
+
+@topic_rule("KKP613", ERROR, CORE, Needs.FILE, Needs.LIVE)
+def replica_on_unknown_broker(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
+    """A partition is to have a replica on a broker that the cluster does not have.
+
+    Why: Kafka refuses such a reassignment, and topicctl such a placement, often in the middle of a change. Brokers that
+    a running cluster has lost are left out.
+    Source: Kafka, `ReassignPartitionsCommand`, `ReplicationControlManager.validateManualPartitionAssignment`.
+
+    Bad:
+        brokers: [{id: 1}, {id: 2}, {id: 3}]
+        topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2, 7]}]}}]
+
+    Good:
+        brokers: [{id: 1}, {id: 2}, {id: 3}]
+        topics: [{name: orders, observed: {partitions: [{partition: 0, replicas: [1, 2, 3]}]}}]
+    """
+    del limits
+    listed = cluster.derive(_listed_ids)
+    for_move = [p for p in known(topic.partition_facts, "partitions") if p.isr is None or not cluster.is_live]
+    if not for_move:
+        return
+    if len(listed) != cluster.broker_number:
+        raise InputMissing("ids of brokers")
+    wrong = [p for p in for_move if not listed.issuperset(p.replicas)]
+    if wrong:
+        ids = sorted({broker for p in wrong for broker in p.replicas} - listed)
+        yield Violation(
+            message=f"{counted(len(wrong), 'partition')} ({shown([p.partition for p in wrong])}) would have "
+            f"replicas on brokers that the cluster does not have: {shown(ids)}",
+            expected="ids of the cluster's brokers",
+        )
+
+
+def _listed_ids(cluster: LintCluster) -> frozenset[int]:
+    return frozenset(broker.id for broker in cluster.data_brokers if broker.id is not None)

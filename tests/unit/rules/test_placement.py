@@ -28,6 +28,9 @@ def rates(*bytes_s: float) -> str:
     return partitions(*(f"replicas: [1], bytes_s: {rate}" for rate in bytes_s))
 
 
+ON_7 = partitions("replicas: [1, 7], leader: 1")
+
+
 def leaders(*brokers: int) -> str:
     return "brokers: [{id: 1}, {id: 2}]\n" + partitions(*(f"replicas: [1, 2], leader: {b}" for b in brokers))
 
@@ -101,6 +104,13 @@ GROUP = "observed: {groups: [{name: g, topics: [t], members: %s}]}\n"
         ("KKP612", "brokers: [{id: 1, rack: a, config: {}}, {id: 2, rack: a, config: {}}]", 0),
         ("KKP612", "brokers: [{id: 1, rack: a, config: {}}, {id: 2, rack: b, config: {}}]", 2),
         ("KKP612", "brokers: [{id: 1, rack: a}, {id: 2, rack: b}]", SKIPPED),
+        ("KKP613", "brokers: [{id: 1}, {id: 2}]\n" + ON_7, 1),
+        ("KKP613", "brokers: [{id: 1}, {id: 7}]\n" + ON_7, 0),
+        ("KKP613", "brokers: [{id: 1}, {id: 7, roles: [controller]}]\n" + ON_7, 1),
+        ("KKP613", "brokers: [{id: 1}]\nbroker_count: 3\n" + ON_7, SKIPPED),
+        ("KKP613", ON_7, SKIPPED),
+        ("KKP613", "brokers: [{id: 1}]\nobserved: {live: true}\n" + ON_7, 1),
+        ("KKP613", "brokers: [{id: 1}]\nobserved: {live: true}\n" + ON_7.replace("leader", "isr: [1], leader"), 0),
     ],
 )
 def test_boundaries(code: str, text: str, expected: int | str) -> None:
