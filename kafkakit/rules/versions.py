@@ -44,9 +44,7 @@ _REPLACED = {
 
 # Keys of ZooKeeper mode that KKQ855 reports.
 _ZOOKEEPER = ("zookeeper.",)
-_ZOOKEEPER_KEYS = frozenset(
-    {"inter.broker.protocol.version", "log.message.format.version", "control.plane.listener.name"}
-)
+_ZOOKEEPER_KEYS = frozenset({"inter.broker.protocol.version", "control.plane.listener.name"})
 
 # Kafka hands every key to plugins; these name plugins that are in wide use.
 _PLUGIN_PREFIXES = (
@@ -54,7 +52,9 @@ _PLUGIN_PREFIXES = (
     "opa.authorizer.", "ranger.", "xasecure.", "strimzi.", "oauth.", "rsm.config.", "rlmm.config.", "telemetry.",
     "remote.log.storage.manager.impl.", "remote.log.metadata.", "authorizer.", "azure.", "aws.", "io.", "com.", "org.",
 )  # fmt: skip
-_PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found", "external.metric.reporters"})
+_PLUGIN_KEYS = frozenset(
+    {"super.users", "allow.everyone.if.no.acl.found", "external.metric.reporters", "config.providers"}
+)
 
 # Defaults that are written otherwise but mean the same.
 _SAME_MEANING = frozenset(
