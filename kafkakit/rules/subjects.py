@@ -215,6 +215,8 @@ class LintCluster:
 
     name: str
     table: ConfigTable
+    is_version_known: bool = True
+    """False where nothing tells the version, so that the table is that of the newest."""
     target: ConfigTable | None = None
     env: str = "prod"
     brokers: tuple[LintBroker, ...] = ()

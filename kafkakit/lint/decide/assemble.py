@@ -98,6 +98,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     return LintCluster(
         name=name,
         table=table,
+        is_version_known=minor is not None or options.kafka_version is not None,
         target=config_table(minor_of(target)) if target else None,
         env=_first(c.env for c in given) or options.env or DEFAULT_ENV,
         brokers=brokers,

@@ -197,10 +197,10 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
         brokers: [{id: 1}]
     """
     del limits
-    ranks = {c.name: MINORS.index(c.table.version) for c in estate.clusters}
+    ranks = {c.name: MINORS.index(c.table.version) for c in estate.clusters if c.is_version_known}
     newest = max(ranks.values(), default=0)
     for cluster in estate.clusters:
-        behind = newest - ranks[cluster.name]
+        behind = newest - ranks.get(cluster.name, newest)
         if behind > LARGEST_TAIL:
             yield Violation(
                 message=f"Kafka {cluster.table.version} is {behind} minor versions behind {MINORS[newest]}, the newest "

@@ -165,14 +165,16 @@ def replica_socket_timeout(broker: LintBroker, cluster: LintCluster, limits: Lim
           - {id: 1, config: {replica.socket.timeout.ms: "30000", replica.fetch.wait.max.ms: "500"}}
     """
     del cluster, limits
-    wait, timeout = broker.config.number("replica.fetch.wait.max.ms"), broker.config.number("replica.socket.timeout.ms")
+    keys = "replica.socket.timeout.ms", "replica.fetch.wait.max.ms"
+    timeout, wait = map(broker.config.number, keys)
     if wait is not None and timeout is not None and timeout < wait:
+        is_wait_set = broker.config.declared(keys[0]) is None
         yield Violation(
             message=f"replica.socket.timeout.ms is {timeout}, below the {wait} ms that followers wait for data: "
             "the broker does not start",
-            key="replica.socket.timeout.ms",
-            expected=f"at least {wait}",
-            edits=(Edit("replica.socket.timeout.ms", str(wait)),),
+            key=keys[is_wait_set],
+            expected=f"at most {timeout}" if is_wait_set else f"at least {wait}",
+            edits=(Edit(keys[is_wait_set], str(timeout if is_wait_set else wait)),),
             refused=True,
         )
 

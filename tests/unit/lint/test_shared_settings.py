@@ -132,3 +132,15 @@ def test_a_merge_conflict_is_one_finding_at_its_first_marker(name: str) -> None:
 )
 def test_what_only_looks_like_a_merge_conflict_is_read(text: str) -> None:
     assert not any("conflict" in c.finding.message for c in outcome_of({"a.yaml": text}).checked)
+
+
+def test_a_version_that_nothing_tells_is_not_the_newest_of_the_fleet() -> None:
+    named = ["cluster: a\nversion: '3.9'\nbrokers: [{id: 1}]\n", "cluster: b\nversion: '%s'\nbrokers: [{id: 1}]\n"]
+    assert len(of("KKX007", named[0], named[1] % "4.4")) == 1
+    assert of("KKX007", named[0], "cluster: b\nbrokers: [{id: 1}]\n") == ()
+
+
+def test_a_wait_that_is_too_long_is_found_where_it_is_set() -> None:
+    text = "brokers:\n- id: 1\n  config:\n    replica.fetch.wait.max.ms: '60000'\n%s"
+    lines = [of("KKD117", text % more)[0].place for more in ("", "    replica.socket.timeout.ms: '5000'\n")]
+    assert [place and place.line for place in lines] == [4, 5]
