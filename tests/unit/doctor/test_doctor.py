@@ -255,7 +255,7 @@ def test_where_nobody_speaks_kafka_no_client_is_made() -> None:
 
 def test_a_configuration_that_cannot_be_loaded_is_a_finding() -> None:
     def broken() -> Configured:
-        raise UsageError("bad file", hint="mend it")
+        raise UsageError("bad file", hint="repair it")
 
     facts = collect_facts(replace(sources(PLAIN, Cluster()), load_configuration=broken))
     assert faults(facts) == [("configuration", "bad file; repair it")]
