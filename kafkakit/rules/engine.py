@@ -125,12 +125,14 @@ def merged_brokers(found: Iterable[Checked]) -> tuple[Checked, ...]:
     """
     groups: dict[object, list[Checked]] = {}
     for number, item in enumerate(found):
-        f = item.finding
-        cluster = f.where.partition(" of ")[2]
-        key = f.setting.key if f.setting is not None else None
-        same = (f.rule, cluster, f.severity, f.message, key, item.edits, item.anchor, item.home)
-        groups.setdefault(number if item.home is None else same, []).append(item)
+        groups.setdefault(number if item.home is None else _shared_mistake(item), []).append(item)
     return tuple(_as_one(items) for items in groups.values())
+
+
+def _shared_mistake(item: Checked) -> tuple[object, ...]:
+    f = item.finding
+    key = f.setting.key if f.setting is not None else None
+    return (f.rule, f.where.partition(" of ")[2], f.severity, f.message, key, item.edits, item.anchor, item.home)
 
 
 def _as_one(items: Sequence[Checked]) -> Checked:

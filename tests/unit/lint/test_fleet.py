@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -189,6 +190,51 @@ def test_a_sound_cluster_has_no_finding_in_any_form(form: str) -> None:
     assert [f"{c.finding.place}: {c.finding.rule} {c.finding.message}" for c in result.checked] == []
     assert result.resources["topic"] == 3
     assert result.resources["broker"] == 6
+
+
+def snapshot_of(topics: Iterable[dict[str, Any]]) -> str:
+    """A snapshot of a cluster that is as its files declare it: replicas in turn, all in sync, of one size."""
+    dirs = [{"path": f"/data/{n}/kafka", "total_bytes": 10**12, "usable_bytes": 9 * 10**11} for n in (1, 2)]
+    return json.dumps(
+        {
+            "kafkakit": {"kind": "cluster-snapshot", "schema": 1},
+            "cluster_id": "b1llng",
+            "taken_at": "2026-11-22T06:00:00Z",
+            "source": "k1.billing.example.com:9093",
+            "kafka_version": "4.3",
+            "brokers": [{"id": n, "rack": f"eu-west-1{rack}", "log_dirs": dirs} for n, rack in enumerate("abc", 1)],
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {
+                            "partition": p,
+                            "replicas": [1 + (p + r) % 3 for r in range(3)],
+                            "isr": [1, 2, 3],
+                            "leader": 1 + p % 3,
+                            "size_bytes": 10**9,
+                        }
+                        for p in range(topic["partitions"])
+                    ],
+                    "configs": topic["config"],
+                }
+                for topic in topics
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize("rules", [RuleSet.CORE, RuleSet.STRICT])
+def test_a_sound_cluster_beside_its_snapshot_has_the_findings_of_its_files(rules: RuleSet) -> None:
+    files = read(SOUND / "kafkakit")
+    topics = yaml.safe_load((SOUND / "kafkakit" / "topics.yaml").read_text(encoding="utf-8"))["topics"]
+    seen = read_text("snapshot.json", snapshot_of(topics))
+    assert seen.kinds == ("cluster-snapshot",)
+    both, alone = (lint(given, (), request_of(rules)) for given in ([*files, seen], files))
+    assert len(both.estate.clusters) == 1
+    assert same_findings(both.result) == same_findings(alone.result)
+    turned = lint([seen, *reversed(files)], (), request_of(rules))
+    assert same_findings(turned.result) == same_findings(alone.result)
 
 
 def test_a_sound_cluster_is_checked_by_nearly_all_rules_of_files() -> None:
