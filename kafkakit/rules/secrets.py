@@ -17,7 +17,9 @@ _CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePas
 _REFERENCE = re.compile(r"\$\{[^{}]+\}|\{\{.+\}\}|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|ENC\[.+\]", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
 _JAAS_USER = "user_"
-_IN_ADDRESS = re.compile(r"://[^/@:\s]*:(?!\$\{)[^/@]+@")
+_IN_ADDRESS = re.compile(r"(://[^/@:\s]*:)(?!\$\{)[^/@]+(@)")
+# As in jdbc:postgresql://host/db?user=x&password=y.
+_IN_QUERY = re.compile(r"([?&;](?:password|passwd|pwd|secret|token|api_key)=)(?!\$\{)[^&;]+()", re.IGNORECASE)
 
 
 @lru_cache(maxsize=10_000)
@@ -46,8 +48,15 @@ def holds_literal_secret(key: str, value: str) -> bool:
 
 
 def holds_secret_in_address(value: str) -> bool:
-    """True when a value has an address with a password in it, hidden or not: `https://user:password@host`."""
-    return "://" in value and _IN_ADDRESS.search(value) is not None
+    """True when an address in the value has a password, hidden or not, before its host or among its parameters."""
+    return "://" in value and (_IN_ADDRESS.search(value) or _IN_QUERY.search(value)) is not None
+
+
+def without_secret_in_address(value: str, instead: str) -> str:
+    """The value with another text in place of passwords in addresses."""
+    if "://" not in value:
+        return value
+    return _IN_QUERY.sub(rf"\1{instead}\2", _IN_ADDRESS.sub(rf"\1{instead}\2", value))
 
 
 def literal_jaas_options(value: str) -> tuple[str, ...]:

@@ -105,8 +105,15 @@ def test_defaults_of_tiered_storage_change_only_where_it_is_on() -> None:
 
 def test_secrets_of_agents_and_in_addresses_are_findings() -> None:
     sink = '{"name": "s", "connector.class": "Sink", "connection.url": "%s"}'
-    for url, expected in (("https://u:%s@h/", 0), ("https://h/", 0), ("https://u:pw@h/", 1)):
-        assert verdict("KKE016", {"s.json": sink % url.replace("%s", "${env:PW}")}) == expected
+    urls = (
+        ("https://u:%s@h/", 0), ("https://h/", 0), ("https://u:hunter2@h/", 1),
+        ("jdbc:p://h/d?user=u&password=%s", 0), ("jdbc:p://h/d?user=u&ssl=true", 0),
+        ("jdbc:p://h/d?user=u&password=hunter2&ssl=true", 1), ("jdbc:s://h;Password=hunter2", 1),
+    )  # fmt: skip
+    for url, expected in urls:
+        found = findings("KKE016", {"s.json": sink % url.replace("%s", "${env:PW}")})
+        assert len(found) == expected, url
+        assert "hunter2" not in str(found)
     agent = "instances:\n  - kafka_connect_str: [a:1, b:1]\n    sasl_plain_password: '%s'\n"
     for secret, expected in (("hunter2", 1), ("ENC[pw]", 0), ("%%env_PW%%", 0), ("", 0)):
         assert verdict("KKA956", {"kafka_consumer.d/conf.yaml": agent % secret}) == expected
