@@ -13,7 +13,7 @@ from collections import Counter
 import clusters
 from machine import shape as machine_shape
 
-from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.decide.leaders.decision import decide_leaders
 from kafkakit.topicmappr.decide.leaders.request import LeadersRequest
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from machine import shape
 
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.lint.decide.assemble import AssemblyOptions
 from kafkakit.lint.decide.decision import LintRequest, lint
 from kafkakit.lint.decide.kinds.registry import read_text
@@ -112,7 +113,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     one_file = hook(given.runs)
-    found = {kind.value: fleet(given.topics, given.brokers, kind) for kind in (RuleSet.CORE, RuleSet.STRICT)}
+    with without_collector():  # as the command does
+        found = {kind.value: fleet(given.topics, given.brokers, kind) for kind in (RuleSet.CORE, RuleSet.STRICT)}
     print(json.dumps({"bench": "lint", "machine": shape(), "fleet": found, "one_file": one_file}, indent=2))
 
 

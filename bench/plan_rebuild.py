@@ -19,9 +19,9 @@ import clusters
 from machine import shape as machine_shape
 
 from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.core.documents import decode_plan, decode_snapshot, encode_snapshot
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
 from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 

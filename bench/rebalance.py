@@ -64,7 +64,7 @@ def one(case: str) -> dict[str, object]:
     import ortools.sat.python.cp_model  # noqa: F401
 
     from kafkakit.core.broker_list import BrokerList
-    from kafkakit.topicmappr.act.garbage import without_collector
+    from kafkakit.core.cycle_collector import without_collector
     from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
     from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 

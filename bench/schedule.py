@@ -51,7 +51,7 @@ def tasks_of(case: str, snapshot: ClusterSnapshot) -> list[Task]:
 
 def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> list[Task]:
     from kafkakit.core.broker_list import BrokerList
-    from kafkakit.topicmappr.act.garbage import without_collector
+    from kafkakit.core.cycle_collector import without_collector
     from kafkakit.topicmappr.decide.rebalance.decision import decide_rebalance
     from kafkakit.topicmappr.decide.rebalance.request import Goal, RebalanceRequest
 
@@ -68,7 +68,7 @@ def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> 
 
 def _rebuilt(snapshot: ClusterSnapshot, shape: clusters.Shape, count: int) -> list[Task]:
     from kafkakit.core.broker_list import BrokerList
-    from kafkakit.topicmappr.act.garbage import without_collector
+    from kafkakit.core.cycle_collector import without_collector
     from kafkakit.topicmappr.decide.rebuild.decision import decide_rebuild
     from kafkakit.topicmappr.decide.rebuild.request import RebuildRequest
 

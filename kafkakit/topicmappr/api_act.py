@@ -1,6 +1,5 @@
 """What other tools use of the planner's look at a cluster."""
 
-from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.act.observation import observe
 
-__all__ = ["observe", "without_collector"]
+__all__ = ["observe"]

@@ -14,6 +14,7 @@ from kafkakit.broker.decide.plans import Decided, decide_operation
 from kafkakit.broker.decide.request import MoveRequest, PlanRunner
 from kafkakit.broker.decide.safety import SETTING_KEYS, Safety, judge_safety, voters_among
 from kafkakit.broker.show import BrokerOutcome, Planned
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot
@@ -26,7 +27,6 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 from kafkakit.topicmappr.api import planned_change_text
-from kafkakit.topicmappr.api_act import without_collector
 
 SETTLE_S = 15.0
 

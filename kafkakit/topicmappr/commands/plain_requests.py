@@ -4,8 +4,8 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.placement.choices import PlaceBy
-from kafkakit.topicmappr.act.garbage import without_collector
 from kafkakit.topicmappr.commands.flow import end_request, observed_storage, plan_request
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,

@@ -4,7 +4,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import recorded_words, with_option_groups
-from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.commands.flow import observed_storage
 from kafkakit.topicmappr.commands.options import AllTopicsOptions, PlanOutput, Snapshot, patterns_of

@@ -4,7 +4,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.topicmappr.act.garbage import without_collector
+from kafkakit.core.cycle_collector import without_collector
 from kafkakit.topicmappr.commands.flow import observed, observed_storage
 from kafkakit.topicmappr.commands.options import KafkaKitClusterOptions, MapOutput
 from kafkakit.topicmappr.commands.rebuild_options import (
