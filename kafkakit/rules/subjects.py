@@ -50,6 +50,12 @@ class LogDirFacts:
     """The most that was used on each of the last days, oldest first."""
 
 
+def node_name(node: int | None, roles: tuple[str, ...]) -> str:
+    """A broker or controller in findings and in what accepts them."""
+    kind = "broker" if "broker" in roles else "controller"
+    return f"{kind} {node}" if node is not None else f"{kind}s"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintBroker:
     """A broker, or a controller where `roles` holds no `broker`. `id` is None in a template for many brokers."""
@@ -79,8 +85,7 @@ class LintBroker:
     @property
     def where(self) -> str:
         """The broker in a finding."""
-        kind = "broker" if self.is_broker else "controller"
-        return f"{kind} {self.id}" if self.id is not None else f"{kind}s"
+        return node_name(self.id, self.roles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from kafkakit.lint.decide.suppressions import (
 )
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
 from kafkakit.rules.rule import Limits, LintRule, Subject
-from kafkakit.rules.subjects import Estate
+from kafkakit.rules.subjects import Estate, node_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +107,7 @@ def suppressions_of(file: FileReading) -> Iterator[Suppression]:
             yield from resource_suppressions(topic.ignored, topic.place, f"topic {topic.name}")
     for broker in file.pieces.brokers:
         if broker.ignored and broker.place:
-            where = f"broker {broker.id}" if broker.id is not None else "brokers"
-            yield from resource_suppressions(broker.ignored, broker.place, where)
+            yield from resource_suppressions(broker.ignored, broker.place, node_name(broker.id, broker.roles))
 
 
 def _with_severity(item: Checked, severities: Mapping[str, Severity]) -> Checked:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
 from kafkakit.lint.decide.baseline import decode_baseline, encode_baseline, prune_baseline
+from kafkakit.rules.catalogue import all_rules
 from tests.rigs.lint_runs import codes, linted
 
 TOPIC = "kafkakit: cluster\ntopics:\n- name: a\n  config:\n    retention.ms: '0'{comment}\n"
@@ -52,6 +53,15 @@ def test_a_file_is_accepted_as_a_whole_and_resources_by_annotation() -> None:
     annotated = TOPIC.format(comment="") + "  lint: {ignore: {KKT002: because}}\n"
     assert codes(linted(annotated)) == ["KKT001"]
     assert linted(annotated).result.suppressed == 1
+
+
+@pytest.mark.parametrize("roles", ["[broker]", "[controller]", "[broker, controller]"])
+def test_a_node_accepts_findings_of_its_own(roles: str) -> None:
+    node = f"kafkakit: cluster\nbrokers:\n- id: 7\n  roles: {roles}\n  config: {{retention.msx: '1'}}\n"
+    rules = tuple(rule for rule in all_rules() if rule.code == "KKV001")
+    assert codes(linted(node, rules=rules, known=rules)) == ["KKV001"]
+    accepted = linted(node + "  lint: {ignore: {KKV001: a plugin reads it}}\n", rules=rules, known=rules)
+    assert (codes(accepted), accepted.result.suppressed) == ([], 1)
 
 
 def test_a_suppression_of_a_rule_that_did_not_run_is_not_unused() -> None:
