@@ -81,9 +81,12 @@ class Finding:
     owner: str | None = None
 
 
-def fingerprint_of(rule: str, where: str) -> str:
-    """What identifies a finding between runs: SHA-256 over rule and place, the first 16 hex digits."""
-    return hashlib.sha256(f"{rule}\n{where}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def fingerprint_of(*parts: str) -> str:
+    """What identifies a finding between runs: SHA-256 over its rule, place and what else names it, 16 hex digits.
+
+    Neither a line nor a value is among the parts: a finding that moves or changes stays the same one.
+    """
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

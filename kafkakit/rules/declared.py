@@ -75,11 +75,6 @@ class SetValue(NamedTuple):
         )
 
 
-def scope_of_subject(subject: LintTopic | LintBroker) -> Scope:
-    """Which table a subject's keys stand in."""
-    return Scope.TOPIC if isinstance(subject, LintTopic) else Scope.BROKER
-
-
 def table_of(subject: LintTopic | LintBroker) -> ConfigTable:
     """The configuration table of the version that a subject runs."""
     return subject.config.broker.table if isinstance(subject, LintTopic) else subject.config.table

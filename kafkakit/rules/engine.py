@@ -1,11 +1,10 @@
 """Runs rules over an estate: every subject of every rule, findings in a stable order, skipped rules listed."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkakit.core.findings import Finding, Place, Setting, Severity, shown
+from kafkakit.core.findings import Finding, Place, Setting, fingerprint_of, shown
 from kafkakit.core.printable import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
 from kafkakit.rules.effective import (
@@ -22,7 +21,6 @@ from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
 from kafkakit.rules.secrets import HIDDEN, is_secret_key, looks_secret
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
 
-_ORDER = tuple(Severity)
 AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | Estate
 
 
@@ -97,7 +95,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
             message=printable(violation.message),
             where=printable(where),
             hint=violation.hint,
-            fingerprint=lint_fingerprint(rule.code, where, violation.key or "", violation.subject),
+            fingerprint=fingerprint_of(rule.code, where, key, violation.subject),
             place=place or getattr(subject, "place", None),
             setting=setting,
             owner=getattr(subject, "owner", None),
@@ -158,12 +156,6 @@ def _anchor(subject: AnySubject, violation: Violation) -> Anchor | None:
             return anchor_in(subject.settings, key)
         case _:
             return None
-
-
-def lint_fingerprint(code: str, where: str, key: str, subject: str = "") -> str:
-    """What identifies a finding between runs: SHA-256 over rule, resource and key, never over line or value."""
-    text = "\n".join((code, where, key, subject))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _subjects(estate: Estate, kind: Subject) -> Iterator[tuple[AnySubject, tuple[object, ...], LintCluster | None]]:

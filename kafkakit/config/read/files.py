@@ -110,7 +110,7 @@ def find_sources(folders: Folders, explicit: Path | None, system: Path = SYSTEM_
     if explicit is not None:
         found.append(Source(path=explicit, rank=Rank.PROJECT))
     else:
-        project = _project_file(Path.cwd())
+        project = file_above(Path.cwd(), PROJECT_NAME)
         if project is not None:
             found.append(Source(path=project, rank=Rank.PROJECT))
         if _exists(folders.config / "config.yaml"):
@@ -187,14 +187,15 @@ def _layer(source: Source, values: Mapping[str, Located]) -> Layer:
     return Layer(rank=source.rank, entries=entries)
 
 
-def _project_file(start: Path) -> Path | None:
+def file_above(start: Path, name: str) -> Path | None:
+    """The file of a name in `start` or a folder above it in the same git tree; outside of one in `start` alone."""
     # Outside a git tree only the folder itself counts: a parent such as /tmp may belong to anyone.
     candidates = [start]
     for folder in (start, *start.parents):
         if _exists(folder / ".git"):
             candidates = [start, *(p for p in start.parents if p == folder or folder in p.parents)]
             break
-    return next((folder / PROJECT_NAME for folder in candidates if _exists(folder / PROJECT_NAME)), None)
+    return next((folder / name for folder in candidates if _exists(folder / name)), None)
 
 
 def _profile_files(folder: Path) -> list[Source]:

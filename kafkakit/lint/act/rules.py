@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.lint.decide.documents.yaml_text import read_yaml
-from kafkakit.lint.decide.lint_config import NAME, LintConfig, read_lint_config
+from kafkakit.lint.decide.lint_config import LintConfig, read_lint_config
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import LintRule
 
@@ -14,30 +14,16 @@ ENTRY_POINTS = "kafkakit.lint_rules"
 CONFIG_LIMIT_BYTES = 1 << 20
 
 
-def read_config(path: Path | None, start: Path, read_input: Callable[[Path, int], bytes]) -> LintConfig:
-    """The lint configuration: the given file, or the next `kafkakit-lint.yaml` above `start`, with all rules.
-
-    Only folders of the same repository are searched, and only `start` outside of one.
-    """
-    found = path or _above(start)
-    if found is None:
+def read_config(path: Path | None, read_input: Callable[[Path, int], bytes]) -> LintConfig:
+    """The lint configuration of a file, the empty one without a file; with all rules."""
+    if path is None:
         return read_lint_config(None, all_rules(), _of_packages)
-    data = read_input(found, CONFIG_LIMIT_BYTES)
+    data = read_input(path, CONFIG_LIMIT_BYTES)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(str(found), f"not valid UTF-8 text (byte {error.start})") from None
-    shown = found.relative_to(start) if found.is_relative_to(start) else found
-    return read_lint_config(read_yaml(shown.as_posix(), text), all_rules(), _of_packages)
-
-
-def _above(start: Path) -> Path | None:
-    folders = [start]
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            folders = [start, *(p for p in start.parents if p == folder or folder in p.parents)]
-            break
-    return next((folder / NAME for folder in folders if (folder / NAME).is_file()), None)
+        raise InputError(str(path), f"not valid UTF-8 text (byte {error.start})") from None
+    return read_lint_config(read_yaml(path.as_posix(), text), all_rules(), _of_packages)
 
 
 def _of_packages(names: Sequence[str]) -> tuple[LintRule, ...]:

@@ -46,7 +46,6 @@ class WriteFile(Protocol):
 class LintPorts:
     """What a run needs of the outside; `read_files` and `read_live` are called once."""
 
-    start: Path
     read_input: Callable[[Path, int], bytes]
     write_file: WriteFile
     read_files: Callable[[], Sequence[FileReading]]
@@ -61,7 +60,7 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
     """
     if task.fix and task.diff:
         raise UsageError("--fix changes files and --diff only shows the changes", hint="give one of them")
-    config = read_config(task.lint_config, ports.start, ports.read_input)
+    config = read_config(task.lint_config, ports.read_input)
     baseline_path = task.baseline or _named_baseline(config)
     baseline = _baseline(baseline_path, task, ports)
     request = lint_request(task.options, config, baseline, str(baseline_path or ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -49,7 +48,7 @@ def linted_report(
     task = LintTask(
         options=run_options(inputs, choice, acceptance, system_clock().now().date()),
         kind=inputs.kind,
-        lint_config=inputs.lint_config,
+        lint_config=inputs.config_path(),
         baseline=acceptance.baseline,
         write_baseline=acceptance.write_baseline,
         prune_baseline=acceptance.prune_baseline,
@@ -58,7 +57,6 @@ def linted_report(
         diff=fixing.diff,
     )
     ports = LintPorts(
-        start=Path.cwd(),
         read_input=read_input,
         write_file=write_file,
         read_files=partial(read_files, inputs.paths(paths), inputs.kind, inputs.stdin_filename, read_input),
@@ -91,7 +89,7 @@ def rule_docs_report(ctx: typer.Context, docs: RuleDocs, inputs: LintInputs) -> 
     from kafkakit.wiring import read_input, write_file
 
     del ctx
-    rules = read_config(inputs.lint_config, Path.cwd(), read_input).rules
+    rules = read_config(inputs.config_path(), read_input).rules
     if docs.docs is not None:
         return site_report(str(docs.docs), write_site(rules, docs.docs, write_file))
     return rules_report(rules) if docs.explain is None else explain_report(rules, docs.explain)

@@ -80,6 +80,14 @@ class LintInputs:
         typer.Option("--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."),
     ] = None
 
+    def config_path(self) -> Path | None:
+        """The lint configuration: the file that is given, or the next `kafkakit-lint.yaml` above the working folder."""
+        from kafkakit.config.read.files import file_above
+        from kafkakit.lint.decide.lint_config import NAME
+
+        found = self.lint_config or file_above(Path.cwd(), NAME)
+        return Path(NAME) if found == Path.cwd() / NAME else found
+
     def paths(self, given: list[str]) -> list[str]:
         """What to read; `UsageError` for --against without --live."""
         if self.against is None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kafkakit.core.findings import Finding
+from kafkakit.core.findings import Finding, fingerprint_of
 from kafkakit.core.printable import printable
 from kafkakit.lint.decide.pieces import FileProblem
 from kafkakit.rules.effective import Anchor
-from kafkakit.rules.engine import Checked, lint_fingerprint
+from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import LintRule
 
 
@@ -25,7 +25,7 @@ def check_problems(problems: Iterable[FileProblem], rules: Mapping[str, LintRule
                 message=printable(problem.message),
                 where=where,
                 hint="",
-                fingerprint=lint_fingerprint(rule.code, where, problem.key or ""),
+                fingerprint=fingerprint_of(rule.code, where, problem.key or "", ""),
                 place=problem.place,
             ),
             rule,

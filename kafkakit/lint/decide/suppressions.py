@@ -92,7 +92,7 @@ def apply_suppressions(
     by_path: dict[str, list[tuple[int, Suppression]]] = {}
     for number, suppression in enumerate(suppressions):
         by_path.setdefault(suppression.place.path, []).append((number, suppression))
-    used: set[tuple[int, str]] = set()
+    used: dict[int, set[str]] = {}
     left = []
     for item in checked:
         place = item.finding.place
@@ -102,13 +102,14 @@ def apply_suppressions(
             for selector in suppression.rules
             if fits(item.rule, selector) and not suppression.is_over(today) and _covers(suppression, item)
         ]
-        used.update(hits)
+        for number, selector in hits:
+            used.setdefault(number, set()).add(selector)
         if not hits:
             left.append(item)
     problems = [
         problem
         for number, suppression in enumerate(suppressions)
-        for problem in _problems(suppression, {s for n, s in used if n == number}, rules, ran, today)
+        for problem in _problems(suppression, used.get(number, set()), rules, ran, today)
     ]
     return Suppressed(left=tuple(left), accepted=len(checked) - len(left), problems=tuple(problems))
 

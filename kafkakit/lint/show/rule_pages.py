@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from html import escape
 from inspect import cleandoc
 
-from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 
@@ -109,11 +108,6 @@ def site_files(rules: Sequence[LintRule]) -> dict[str, str]:
     return {"index.html": page_html("Rules of kafkakit lint", index)} | {
         f"{r.code}.html": page_of(r).html for r in rules
     }
-
-
-def rules_text(rules: Sequence[LintRule]) -> str:
-    """All rules as a table."""
-    return text_table(RULE_COLUMNS, rule_rows(rules))
 
 
 RULE_COLUMNS = ("code", "name", "severity", "set", "fix", "needs", "about")

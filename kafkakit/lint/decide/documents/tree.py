@@ -7,7 +7,6 @@ columns, which count from 1. Lines end with LF, CR LF or CR, as in editors.
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -176,8 +175,3 @@ def duplicate_key(key: Scalar, before: Node, value: Node) -> Problem:
     same = isinstance(before, Scalar) and isinstance(value, Scalar) and before.text == value.text
     how = "with the same value" if same else "and the last value counts"
     return Problem(DUPLICATE_KEY, f"{key.text:.200} is set more than once, {how}", key.start, key.text, same)
-
-
-def mappings_of(document: Document) -> Iterator[Mapping]:
-    """The documents of a file that are mappings."""
-    return (root for root in document.roots if isinstance(root, Mapping))
