@@ -27,17 +27,19 @@ $(STAMP): pyproject.toml
 	$$python -c '$(SUITABLE)' || { echo "error: $$python is not a Python 3.11 or newer with venv; \
 	pass PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox,spark]'
 	@touch $@
 
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)
 
-# Quick tests on all cores; then those with real brokers, a file to a worker; then, alone, those that measure time.
+# Quick tests on all cores; then those with real brokers, a file to a worker; then those that share one Spark session;
+# then, alone, those that measure time.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto -m 'not kafka and not zookeeper and not network' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto -m 'not kafka and not zookeeper and not network and not spark' $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -n $(BROKER_WORKERS) --dist loadfile --no-loadscope-reorder \
-	  -m '(kafka or zookeeper or network) and not timed' $(PYTEST_ARGS)
+	  -m '(kafka or zookeeper or network) and not timed and not spark' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m spark $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m timed $(PYTEST_ARGS)
 
 # Without random tests and those marked slow; make test runs all.
@@ -45,7 +47,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network' \
+	$(BIN)/python -m pytest -n auto -m 'not slow and not kafka and not zookeeper and not network and not spark' \
 	  tests/unit tests/cli tests/compat tests/test_architecture.py tests/test_docs.py
 
 bench: $(STAMP)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import dialects, layers, shapes
+from tests.architecture import dialects, layers, shapes, spark_code
 from tests.architecture.package import modules_of
 
 ROOT = Path(__file__).parent.parent / "kafkakit"
@@ -24,6 +24,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "arrays": shapes.untyped_arrays,
     "group rule": shapes.rule_readers,
     "dialects": dialects.dialect_faults,
+    "spark code": spark_code.spark_faults,
 }
 
 
@@ -101,6 +102,16 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
         "layers",
         {"tool/act.py": "from kit.wiring import x\n", "wiring.py": ""},
         ["kit.tool.act: acts, but imports the wiring module kit.wiring"],
+    ),
+    (
+        "spark code",
+        {"../spark/kafkakit_spark/x.py": "def f():\n    from kit.core.a import x\n", "core/a.py": "import msgspec\n"},
+        ["kafkakit_spark.x: runs on executors, but reaches the library msgspec through kafkakit_spark.x -> kit.core.a"],
+    ),
+    (
+        "spark code",
+        {"../spark/kafkakit_spark/job.py": "from kit.lint.a import x\n", "lint/a.py": ""},
+        ["kafkakit_spark.job: runs on executors, but reaches kit.lint.a through kafkakit_spark.job"],
     ),
     (
         "layers",

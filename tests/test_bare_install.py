@@ -1,7 +1,6 @@
 """The base package alone, in a fresh environment: help, version and planning work, extras are named when missing."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from tests.places import ROOT
+from tests.rigs.required import missing
 
 pytestmark = pytest.mark.network
 
@@ -23,10 +23,7 @@ def checked(command: list[str | Path], what: str) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     if ran.returncode == 0:
         return
-    reason = f"{what} failed: {ran.stderr.strip()[-500:]}"
-    if "network" in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
-        pytest.fail(reason)
-    pytest.skip(f"{reason} (needs the package registry)")
+    missing("network", f"{what} failed: {ran.stderr.strip()[-500:]} (needs the package registry)")
 
 
 @pytest.fixture(scope="module")

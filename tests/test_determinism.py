@@ -12,11 +12,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from tests.places import ROOT
+from tests.rigs.required import missing
 
 SCRIPT = ["-m", "tests.rigs.determinism_script"]
 PACKAGES = ("numpy", "ortools", "msgspec")
@@ -54,7 +54,7 @@ def test_hash_seeds_do_not_matter(ours: bytes, seed: str) -> None:
 def test_python_versions_do_not_matter(ours: bytes, name: str) -> None:
     python = find_python(name)
     if python is None:
-        lacking(f"there is no {name} that runs")
+        missing("pythons", f"there is no {name} that runs")
     assert plans(environment_of(python, name), PYTHONHASHSEED="7") == ours
 
 
@@ -99,11 +99,4 @@ def environment_of(python: Path, name: str) -> Path:
 def run_or_lack(command: list[str | Path], what: str) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     if ran.returncode:
-        lacking(f"{what} failed: {ran.stderr.strip()[-500:]}")
-
-
-def lacking(reason: str) -> NoReturn:
-    """Skip, or fail where the machine is said to have the Pythons."""
-    if "pythons" in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
-        pytest.fail(reason)
-    pytest.skip(f"pythons: {reason}")
+        missing("pythons", f"{what} failed: {ran.stderr.strip()[-500:]}")

@@ -93,7 +93,8 @@ def fingerprint_of(*parts: str) -> str:
 class Rule:
     """A rule that findings name: how bad breaking it is, what it says, what breaking it risks, and what repairs it.
 
-    `about` is what the rule asks for, or completes "3 partitions ..." where it is about many of a kind.
+    `about` is what the rule asks for, or completes "3 partitions ..." where it is about many of a kind. With a `code`
+    findings are named by that in `rule` and by words in `name`, as those of lint are.
     """
 
     name: str
@@ -101,18 +102,30 @@ class Rule:
     about: str
     risk: str = ""
     repair: str = ""
+    code: str = ""
 
     def finding(
-        self, where: str, message: str, hint: str | None = None, count: int = 1, subjects: tuple[str, ...] = ()
+        self,
+        where: str,
+        message: str,
+        hint: str | None = None,
+        count: int = 1,
+        subjects: tuple[str, ...] = (),
+        parts: tuple[str, ...] = (),
     ) -> Finding:
-        """One finding of this rule; without a `hint` the rule's own way to repair it."""
+        """One finding of this rule; without a `hint` the rule's own way to repair it.
+
+        `parts` tell several findings of the rule in one place apart.
+        """
+        named = self.code or self.name
         return Finding(
-            rule=self.name,
+            rule=named,
+            name=self.name if self.code else "",
             severity=self.severity,
             message=message,
             where=where,
             hint=self.repair if hint is None else hint,
-            fingerprint=fingerprint_of(self.name, where),
+            fingerprint=fingerprint_of(named, where, *parts),
             count=count,
             subjects=subjects,
         )

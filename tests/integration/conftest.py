@@ -27,6 +27,7 @@ from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.sandbox.decide.state import SandboxState
 from kafkakit.sandbox.folders import Store
 from kafkakit.wiring import this_machine
+from tests.rigs.required import missing
 
 
 class SilentReporter:
@@ -171,13 +172,6 @@ class StartCluster(Protocol):
         kafka: str | None = None,
         offsets_partitions: int = 1,
     ) -> SandboxCluster: ...
-
-
-def missing(part: str, reason: str) -> None:
-    """Skip for want of a part of the machine, or fail when `KAFKAKIT_REQUIRE` names it."""
-    if part in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
-        pytest.fail(f"{part} is required: {reason}")
-    pytest.skip(f"{part}: {reason}; try `kafkakit sandbox up`")
 
 
 # The files that take longest, first: the others fill what is left of the workers' time.

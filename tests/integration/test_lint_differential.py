@@ -32,10 +32,11 @@ from kafkakit.rules.rule import Limits, Subject
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic
 from kafkakit.sandbox.class_archive import find_launch
 from kafkakit.sandbox.decide.jvm import Launch, properties_file
-from tests.integration.conftest import SandboxCluster, StartCluster, missing
+from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
 from tests.rigs.kraft_random import random_nodes
 from tests.rigs.lint_random import random_dynamic, random_static, random_topics
+from tests.rigs.required import missing
 
 VERSIONS = ("3.9.2", "4.4.0")
 TOPICS = 1_000

@@ -1,6 +1,5 @@
 """The report page in a real browser: it is drawn, says nothing on the console, and asks the network for nothing."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.page import report_page
+from tests.rigs.required import missing
 from tests.unit.topicmappr.test_report import EVIL, make, move
 
 CHROMIUM = next(
@@ -23,10 +23,7 @@ CHROMIUM = next(
 @pytest.fixture
 def browser(tmp_path: Path) -> list[str]:
     if CHROMIUM is None:
-        message = "no chromium on the PATH; on Debian: apt-get install chromium"
-        if "chromium" in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
-            pytest.fail(message)
-        pytest.skip(message)
+        missing("chromium", "none on the PATH; on Debian: apt-get install chromium")
     return [
         CHROMIUM,
         "--headless=new",

@@ -1,0 +1,117 @@
+"""A store of snapshots as Parquet files, in a folder or below a URI that pyarrow knows (s3, gs, abfs, hdfs)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_data, manifest_of
+
+_TYPES = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "array<int>": pa.list_(pa.int32()),
+    "array<string>": pa.list_(pa.string()),
+}
+ROWS_OF_GROUP = 256 * 1024
+
+
+class ParquetStore:
+    """Implements `ports.TableStore`; safe for several threads that write different clusters."""
+
+    def __init__(self, location: str) -> None:
+        try:
+            if "://" in location:
+                self._files, base = pafs.FileSystem.from_uri(location)
+            else:
+                self._files, base = pafs.LocalFileSystem(), str(Path(location).absolute())
+        except (pa.ArrowException, OSError) as error:
+            raise UsageError(f"{location} is no place for a store: {error}") from None
+        self._base = base.rstrip("/")
+
+    def begin(self, snapshot_date: str, cluster: str) -> None:
+        """One listing for each kind."""
+        self._delete(self._manifest_path(snapshot_date, cluster), is_folder=False)
+        for kind in TABLES:
+            self._delete(self._folder(kind, snapshot_date, cluster), is_folder=True)
+
+    def write(
+        self, kind: str, snapshot_date: str, cluster: str, columns: Mapping[str, Sequence[Any]], part: int = 0
+    ) -> int:
+        """Compressed with zstd, in row groups of 262,144 rows."""
+        table = _arrow_table(kind, columns)
+        if table.num_rows == 0:
+            return 0
+        folder = self._folder(kind, snapshot_date, cluster)
+        # Readers leave out files whose names begin with a dot.
+        hidden, shown = f"{folder}/.part-{part:05d}.parquet", f"{folder}/part-{part:05d}.parquet"
+        try:
+            self._files.create_dir(folder, recursive=True)
+            with self._files.open_output_stream(hidden) as stream:
+                pq.write_table(table, stream, compression="zstd", row_group_size=ROWS_OF_GROUP)
+            self._files.move(hidden, shown)
+        except (pa.ArrowException, OSError) as error:
+            raise OperationFailedError(f"{folder}: {kind} cannot be written: {error}") from None
+        return int(table.num_rows)
+
+    def finish(self, manifest: Manifest) -> None:
+        """Written under another name and renamed."""
+        path = self._manifest_path(manifest.snapshot_date, manifest.cluster)
+        folder, _, name = path.rpartition("/")
+        hidden = f"{folder}/.{name}"
+        text = json.dumps(manifest_data(manifest), indent=1) + "\n"
+        try:
+            self._files.create_dir(folder, recursive=True)
+            with self._files.open_output_stream(hidden) as stream:
+                stream.write(text.encode())
+            self._files.move(hidden, path)
+        except (pa.ArrowException, OSError) as error:
+            raise OperationFailedError(f"{path}: the manifest cannot be written: {error}") from None
+
+    def manifest(self, snapshot_date: str, cluster: str) -> Manifest | None:
+        """One read."""
+        try:
+            with self._files.open_input_stream(self._manifest_path(snapshot_date, cluster)) as stream:
+                return manifest_of(json.loads(stream.read(2**20)))
+        except (OSError, pa.ArrowException, ValueError):
+            return None
+
+    def _folder(self, kind: str, snapshot_date: str, cluster: str) -> str:
+        return f"{self._base}/{kind}/snapshot_date={snapshot_date}/cluster={quote(cluster, safe='')}"
+
+    def _manifest_path(self, snapshot_date: str, cluster: str) -> str:
+        return f"{self._folder(MANIFESTS, snapshot_date, cluster)}.json"
+
+    def _delete(self, path: str, *, is_folder: bool) -> None:
+        try:
+            if self._files.get_file_info(path).type == pafs.FileType.NotFound:
+                return
+            if is_folder:
+                self._files.delete_dir(path)
+            else:
+                self._files.delete_file(path)
+        except (pa.ArrowException, OSError) as error:
+            raise OperationFailedError(f"{path} cannot be deleted: {error}") from None
+
+
+def _arrow_table(kind: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    table = TABLES[kind]
+    unknown = sorted(columns.keys() - set(table.names))
+    if unknown:
+        raise ValueError(f"{kind} has no columns {', '.join(unknown)}")
+    length = len(next(iter(columns.values()), ()))
+    arrays = [
+        pa.array(columns[c.name], type=_TYPES[c.type]) if c.name in columns else pa.nulls(length, _TYPES[c.type])
+        for c in table.columns
+    ]
+    version = pa.array([table.version], pa.int32()).take(pa.array([0] * length, pa.int32()))
+    return pa.Table.from_arrays([*arrays, version], names=[*table.names, VERSION_COLUMN])

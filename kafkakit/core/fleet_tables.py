@@ -1,0 +1,198 @@
+"""The tables of a fleet's snapshots: what collectors write as Parquet and audits read.
+
+Files lie in `KIND/snapshot_date=YYYY-MM-DD/cluster=ID/part-*.parquet`; date and cluster are in the path alone (a
+character that a path cannot hold is written `%XX`, as Hive does). A manifest for each date and cluster, written last,
+says which rows belong to the snapshot: `manifests/snapshot_date=YYYY-MM-DD/cluster=ID.json`. What has no manifest, or
+one that is not complete, is not read. Times are milliseconds of UTC, null where unknown; -1 is never a time here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PARTITION_COLUMNS = ("snapshot_date", "cluster")
+MANIFESTS = "manifests"
+VERSION_COLUMN = "schema_version"
+_TYPES = frozenset({"string", "int", "bigint", "double", "boolean", "array<int>", "array<string>"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name and type, one of those of Spark's DDL that `_TYPES` lists. Every column may be null."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTable:
+    """One kind of rows. Readers fill columns that older files lack with null, and skip rows of a newer version."""
+
+    kind: str
+    version: int
+    columns: tuple[Column, ...]
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark's DDL, with the columns that the path holds at the end."""
+        own = [f"`{c.name}` {c.type}" for c in self.columns]
+        return ", ".join([*own, f"{VERSION_COLUMN} int", *(f"{name} string" for name in PARTITION_COLUMNS)])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns that a file holds, without its version."""
+        return tuple(c.name for c in self.columns)
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    found = []
+    for part in text.split(","):
+        name, kind = part.split()
+        if kind not in _TYPES:
+            raise ValueError(f"column {name} has the unknown type {kind}")
+        found.append(Column(name, kind))
+    return tuple(found)
+
+
+def _table(kind: str, columns: str, version: int = 1) -> tuple[str, FleetTable]:
+    return kind, FleetTable(kind, version, _columns(columns))
+
+
+TABLES: Mapping[str, FleetTable] = dict(
+    [
+        _table(
+            "clusters",
+            "cluster_id string, labels array<string>, env string, kafka_version string, mirror_of string, "
+            "taken_at_ms bigint, source string",
+        ),
+        _table(
+            "brokers",
+            "broker int, rack string, host string, is_alive boolean, version string, open_files bigint, "
+            "max_map_count bigint, connections bigint",
+        ),
+        # value is null where the setting is sensitive; source is static, dynamic-broker, dynamic-default or default.
+        _table(
+            "broker_configs",
+            "broker int, key string, value string, source string, is_read_only boolean, is_sensitive boolean",
+        ),
+        _table(
+            "topics",
+            "topic string, topic_id string, partitions int, replication int, is_internal boolean, "
+            "labels array<string>, owner string",
+        ),
+        # Settings made for the topic only; what it inherits stands in broker_configs.
+        _table("topic_configs", "topic string, key string, value string, source string, is_sensitive boolean"),
+        # What files declare of a topic: key is a setting, or `partitions` or `replication`, or `` for the topic itself.
+        _table("declared", "topic string, key string, value string, file string, line int, owner string"),
+        _table(
+            "partitions",
+            "topic string, partition int, leader int, replicas array<int>, isr array<int>, size_bytes bigint, "
+            "start_offset bigint, end_offset bigint, oldest_ms bigint, bytes_in_s double, messages_in_s double",
+        ),
+        _table(
+            "replicas",
+            "topic string, partition int, broker int, log_dir string, size_bytes bigint, offset_lag bigint, "
+            "is_future boolean",
+        ),
+        _table("log_dirs", "broker int, path string, total_bytes bigint, usable_bytes bigint, error string"),
+        _table("groups", "group string, state string, protocol string, members int"),
+        _table(
+            "group_offsets",
+            "group string, topic string, partition int, committed bigint, end_offset bigint, metadata_bytes int",
+        ),
+        # One row for each commit in __consumer_offsets; committed is null where the commit was deleted.
+        _table(
+            "commits",
+            "group string, topic string, partition int, committed bigint, at_ms bigint, log_partition int, "
+            "log_offset bigint, metadata_bytes int",
+        ),
+        # Which offset a partition had reached when: the end of a batch, or an end offset read at that time.
+        _table("produced", "topic string, partition int, offset bigint, at_ms bigint"),
+        # One row for each segment file of each replica; see kafkakit_spark/sources/segments.py.
+        _table(
+            "segments",
+            "broker int, log_dir string, topic string, partition int, base_offset bigint, path string, role string, "
+            "size_bytes bigint, mtime_ms bigint, is_active boolean, batches bigint, records bigint, "
+            "valid_bytes bigint, torn_bytes bigint, legacy_batches bigint, first_offset bigint, last_offset bigint, "
+            "first_batch_max_ms bigint, min_ms bigint, max_ms bigint, missing_times bigint, "
+            "append_time_batches bigint, "
+            "none_batches bigint, gzip_batches bigint, snappy_batches bigint, lz4_batches bigint, zstd_batches bigint, "
+            "single_record_batches bigint, tiny_batches bigint, control_batches bigint, transactional_batches bigint, "
+            "aborted_records bigint, offset_gaps bigint, missing_records bigint, overlaps bigint, "
+            "epoch_regressions bigint, "
+            "first_epoch int, last_epoch int, crc_failures bigint, index_entries bigint, index_faults bigint, "
+            "time_index_entries bigint, time_index_faults bigint, txn_entries bigint, open_txn_since_ms bigint, "
+            "dead_bytes bigint, producers bigint, smallest_ratio_bound double, fault string, seen_at_ms bigint",
+        ),
+        # Batches worth a second look: those that may expand beyond a limit, and a sample of the others.
+        _table(
+            "batches",
+            "topic string, partition int, base_offset bigint, codec string, records bigint, compressed_bytes bigint, "
+            "content_size bigint, decompressed_bytes bigint, is_bound boolean, producer_id bigint, path string",
+        ),
+        # One row for each record of a topic that two clusters hold; key_hash and value_crc are of the raw bytes.
+        _table(
+            "records",
+            "topic string, partition int, offset bigint, at_ms bigint, record_id string, key_hash string, "
+            "value_crc bigint, size_bytes bigint",
+        ),
+        # Daily maxima of what a log dir held, for trends.
+        _table("disk_daily", "broker int, path string, day string, used_bytes bigint, total_bytes bigint"),
+        # Traffic by hour of day; broker is the leader's.
+        _table(
+            "traffic_hourly",
+            "topic string, partition int, broker int, hour_ms bigint, bytes_in_s double, bytes_out_s double, "
+            "messages_in_s double",
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What was collected of a cluster on a date.
+
+    `rows` counts the rows of each kind; with `error` the cluster was not, or not wholly, read and is not complete.
+    """
+
+    cluster: str
+    snapshot_date: str
+    started_ms: int
+    ended_ms: int
+    rows: Mapping[str, int]
+    error: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """True when every row belongs to the snapshot."""
+        return not self.error
+
+
+def manifest_data(manifest: Manifest) -> dict[str, object]:
+    """A manifest as it stands in its file."""
+    return {
+        "kafkakit": {"kind": "fleet-manifest", "schema": 1},
+        "cluster": manifest.cluster,
+        "snapshot_date": manifest.snapshot_date,
+        "started_ms": manifest.started_ms,
+        "ended_ms": manifest.ended_ms,
+        "rows": dict(sorted(manifest.rows.items())),
+        "error": manifest.error,
+    }
+
+
+def manifest_of(data: Mapping[str, object]) -> Manifest:
+    """The manifest that a file holds; `ValueError` where it is not one of this version."""
+    head, rows = data.get("kafkakit"), data.get("rows")
+    if head != {"kind": "fleet-manifest", "schema": 1} or not isinstance(rows, dict):
+        raise ValueError("not a fleet manifest of schema 1")
+    try:
+        return Manifest(
+            cluster=str(data["cluster"]),
+            snapshot_date=str(data["snapshot_date"]),
+            started_ms=int(str(data["started_ms"])),
+            ended_ms=int(str(data["ended_ms"])),
+            rows={str(kind): int(count) for kind, count in rows.items()},
+            error=str(data.get("error") or ""),
+        )
+    except KeyError as error:
+        raise ValueError(f"has no {error}") from None

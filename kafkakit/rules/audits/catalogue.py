@@ -1,0 +1,13 @@
+"""All rules that only audits of a fleet have; those that lint has too keep its codes, pages and thresholds."""
+
+from collections.abc import Mapping
+
+from kafkakit.core.findings import Rule
+
+RULES: tuple[tuple[Rule, ...], ...] = ()
+"""The `RULES` of each module of this package."""
+
+
+def audit_rules() -> Mapping[str, Rule]:
+    """The rules by code."""
+    return {rule.code: rule for rules in RULES for rule in rules}

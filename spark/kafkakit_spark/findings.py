@@ -1,0 +1,32 @@
+"""Findings as frames: rows that an audit holds something against become sentences of the rules."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kafkakit.core.audit_findings import JOB_COLUMNS, AuditFinding, finding_row
+
+_ARROW = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
+ARROW_COLUMNS = pa.schema([(name, _ARROW[kind]) for name, kind in (part.split() for part in JOB_COLUMNS.split(","))])
+
+
+def findings_of(candidates: DataFrame, sentences: Callable[[Mapping[str, Any]], Iterable[AuditFinding]]) -> DataFrame:
+    """The findings of each row of `candidates`, which holds only rows that something is held against.
+
+    `sentences` is a function of a module that executors can import; it gets a row as a mapping. Linear in the
+    candidates, in Python: whatever decides whether a row is one belongs into the frame before.
+    """
+
+    def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [finding_row(f) for row in batch.to_pylist() for f in sentences(row)]
+            yield pa.RecordBatch.from_pylist(rows, schema=ARROW_COLUMNS)
+
+    return candidates.mapInArrow(convert, JOB_COLUMNS)
+
+
+def findings_frame(spark: SparkSession, findings: Iterable[AuditFinding]) -> DataFrame:
+    """Findings that the driver made, as a frame."""
+    return spark.createDataFrame([tuple(finding_row(f).values()) for f in findings], JOB_COLUMNS)

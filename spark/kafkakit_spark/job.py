@@ -1,0 +1,49 @@
+"""What a job is: a function from a run's inputs to frames."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kafkakit.core.job_spec import JobSpec
+from kafkakit_spark.store import SnapshotStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobInput:
+    """What a job reads: the store's frames and the run's parameters. Jobs write nothing and read no clock."""
+
+    spark: SparkSession
+    store: SnapshotStore
+    spec: JobSpec
+    job: str
+
+    def today(self, kind: str) -> DataFrame:
+        """The rows of a kind on the day that is looked at."""
+        return self.store.read(kind, (self.spec.snapshot_date,))
+
+    def history(self, kind: str) -> DataFrame:
+        """The rows of a kind on all dates of the run, with their `snapshot_date`."""
+        return self.store.read(kind, self.spec.dates)
+
+    def number(self, name: str, otherwise: float) -> float:
+        """A threshold of the run's parameters."""
+        return float(self.spec.parameters.get(f"{self.job}.{name}", otherwise))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOutput:
+    """What a job found: frames that the runner evaluates and writes.
+
+    `findings` has the columns of `kafkakit.core.audit_findings.JOB_COLUMNS`. `tables` are written beside them by name;
+    `facts` are frames of one row whose columns become single numbers of the summary. `skipped` says in sentences
+    what was not looked at.
+    """
+
+    findings: DataFrame
+    tables: Mapping[str, DataFrame] = field(default_factory=dict)
+    facts: tuple[DataFrame, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+Job = Callable[[JobInput], JobOutput]

@@ -1,0 +1,100 @@
+"""Runs the jobs of a spec and writes their results: each job's files first, the summary last."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kafkakit.core.job_spec import JobResult, JobSpec, summary_data
+from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.registry import job_named
+from kafkakit_spark.store import SnapshotStore
+
+Say = Callable[[dict[str, object]], None]
+
+
+def say_line(fields: dict[str, object]) -> None:
+    """One line of JSON on stderr, which the command that submitted the run reads."""
+    sys.stderr.write(json.dumps({"kafkakit": "progress", **fields}) + "\n")
+    sys.stderr.flush()
+
+
+def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[JobResult, ...]:
+    """Run the jobs one after another; one that fails is reported in its result and does not keep the others.
+
+    Results lie in `OUTPUT/RUN/JOB/{findings.parquet, TABLE.parquet}`, then `OUTPUT/RUN/summary.json`, which exists
+    only for a run that came to its end.
+    """
+    base = f"{spec.output.rstrip('/')}/{spec.run_id}"
+    store = SnapshotStore(spark, spec.input, spec.dates)
+    results = []
+    for number, name in enumerate(spec.jobs):
+        say({"job": name, "phase": "start", "number": number + 1, "of": len(spec.jobs)})
+        began = time.monotonic()
+        try:
+            result = _run_job(spark, spec, name, store, f"{base}/{name}")
+        except Exception as error:
+            result = JobResult(job=name, error=f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}")
+        result = replace(result, seconds=round(time.monotonic() - began, 3))
+        results.append(result)
+        phase = "failed" if result.error else "end"
+        say({"job": name, "phase": phase, "seconds": result.seconds, "error": result.error[:300]})
+    write_text(spark, base, "summary.json", json.dumps(summary_data(spec, tuple(results)), indent=1) + "\n")
+    return tuple(results)
+
+
+def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore, folder: str) -> JobResult:
+    seen = len(store.left_out)
+    output: JobOutput = job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
+    for table, frame in output.tables.items():
+        frame.write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
+    output.findings.orderBy(F.desc("score"), "rule", "cluster", "where", "fingerprint").coalesce(1).write.mode(
+        "overwrite"
+    ).parquet(f"{folder}/findings.parquet")
+    written = spark.read.parquet(f"{folder}/findings.parquet")
+    counts = written.groupBy("severity", "rule").agg(F.count("*").alias("n")).collect()
+    severities: dict[str, int] = {}
+    rules: dict[str, int] = {}
+    for row in counts:
+        severities[row["severity"]] = severities.get(row["severity"], 0) + int(row["n"])
+        rules[row["rule"]] = rules.get(row["rule"], 0) + int(row["n"])
+    facts: dict[str, int | float | str] = {}
+    for frame in output.facts:
+        facts.update({k: v for row in frame.collect() for k, v in row.asDict().items() if v is not None})
+    left_out = store.left_out if seen == 0 else store.left_out[seen:]
+    return JobResult(
+        job=name,
+        findings=dict(sorted(severities.items())),
+        rules=dict(sorted(rules.items())),
+        facts=facts,
+        tables={t: spark.read.parquet(f"{folder}/{t}.parquet").count() for t in output.tables},
+        skipped=(*output.skipped, *left_out),
+    )
+
+
+def write_text(spark: SparkSession, base: str, name: str, text: str) -> None:
+    """Write a small file below a URI: whole or not at all on a local disk, through Spark (as a folder) elsewhere."""
+    parts = urlsplit(base)
+    if parts.scheme not in ("", "file"):
+        spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("overwrite").text(f"{base}/{name}")
+        return
+    folder = Path(unquote(parts.path))
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{name}.part"
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(folder / name)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

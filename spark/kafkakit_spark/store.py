@@ -1,0 +1,127 @@
+"""Reads of a store of snapshots: each kind as one frame of complete clusters, and what had to be left out."""
+
+import json
+from collections.abc import Collection, Mapping
+from functools import reduce
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_of
+
+
+class SnapshotStore:
+    """The snapshots below a URI, limited to some dates.
+
+    `left_out` collects in sentences what was not read: clusters that were not collected whole, files that are damaged
+    or gone, rows that a newer version wrote.
+    """
+
+    def __init__(self, spark: SparkSession, base: str, dates: Collection[str]) -> None:
+        self._spark, self._base = spark, base.rstrip("/")
+        self.left_out: list[str] = []
+        self.manifests = self._read_manifests(frozenset(dates))
+        self._bad: set[tuple[str, str, str]] = set()
+        self._counted: set[tuple[str, str, str]] = set()
+
+    def dates(self) -> tuple[str, ...]:
+        """The dates of which a cluster was collected whole, oldest first."""
+        return tuple(sorted({m.snapshot_date for m in self.manifests.values() if m.is_complete}))
+
+    def clusters(self, snapshot_date: str) -> tuple[str, ...]:
+        """The clusters that were collected whole on a date."""
+        return tuple(
+            sorted(m.cluster for m in self.manifests.values() if m.is_complete and m.snapshot_date == snapshot_date)
+        )
+
+    def read(self, kind: str, dates: Collection[str]) -> DataFrame:
+        """The rows of a kind on some dates; empty, with the same columns, where there are none.
+
+        Costs one count of the files' footers for each kind when it is first read.
+        """
+        whole = self._whole(kind, sorted(set(dates)))
+        frame = self._frame(kind, whole)
+        return frame if frame is not None else self._spark.createDataFrame([], TABLES[kind].ddl)
+
+    def _frame(self, kind: str, pairs: Collection[tuple[str, str]]) -> DataFrame | None:
+        if not pairs:
+            return None
+        frame = self._raw(kind)
+        if frame is None:
+            return None
+        return frame.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
+
+    def _raw(self, kind: str) -> DataFrame | None:
+        try:
+            return self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" in str(error):
+                return None
+            raise
+
+    def _whole(self, kind: str, dates: list[str]) -> set[tuple[str, str]]:
+        """The (date, cluster) pairs whose files hold as many rows as their manifests say."""
+        wanted = {
+            (m.snapshot_date, m.cluster): m.rows[kind]
+            for m in self.manifests.values()
+            if m.is_complete and m.snapshot_date in dates and m.rows.get(kind)
+        }
+        unseen = {pair for pair in wanted if (kind, *pair) not in self._counted}
+        raw = self._raw(kind) if unseen else None
+        found: Mapping[tuple[str, str], tuple[int, int]] = {}
+        if raw is not None:
+            version = F.coalesce(F.col(VERSION_COLUMN), F.lit(1))
+            counted = (
+                raw.where(_among(unseen))
+                .groupBy("snapshot_date", "cluster")
+                .agg(F.count("*").alias("n"), F.sum((version > TABLES[kind].version).cast("int")).alias("newer"))
+            )
+            found = {(r["snapshot_date"], r["cluster"]): (int(r["n"]), int(r["newer"])) for r in counted.collect()}
+        for pair in sorted(unseen):
+            self._counted.add((kind, *pair))
+            rows, newer = found.get(pair, (0, 0))
+            if newer:
+                self.left_out.append(f"{kind} of {pair[1]} on {pair[0]}: {newer} rows were written by a newer kafkakit")
+            if rows != wanted[pair]:
+                self._bad.add((kind, *pair))
+                self.left_out.append(
+                    f"{kind} of {pair[1]} on {pair[0]}: {rows} of {wanted[pair]} rows can be read; left out"
+                )
+        return {pair for pair in wanted if (kind, *pair) not in self._bad}
+
+    def _read_manifests(self, dates: frozenset[str]) -> dict[tuple[str, str], Manifest]:
+        try:
+            lines = (
+                self._spark.read.text(f"{self._base}/{MANIFESTS}", wholetext=True, recursiveFileLookup=True)
+                .select("value", F.input_file_name().alias("file"))
+                .collect()
+            )
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+            lines = []
+        found = {}
+        for row in lines:
+            try:
+                manifest = manifest_of(json.loads(row["value"]))
+            except (ValueError, TypeError) as error:
+                self.left_out.append(f"{row['file'].rsplit('/', 1)[-1]}: damaged manifest ({error}); left out")
+                continue
+            if manifest.snapshot_date in dates:
+                found[manifest.snapshot_date, manifest.cluster] = manifest
+                if not manifest.is_complete:
+                    self.left_out.append(
+                        f"cluster {manifest.cluster} on {manifest.snapshot_date}: not collected: {manifest.error}"
+                    )
+        self.left_out.sort()
+        return found
+
+
+def _among(pairs: Collection[tuple[str, str]]) -> Column:
+    """True for rows of the given dates and clusters; columns of the path, so that no other file is opened."""
+    by_date: dict[str, list[str]] = {}
+    for snapshot_date, cluster in sorted(pairs):
+        by_date.setdefault(snapshot_date, []).append(cluster)
+    each = [(F.col("snapshot_date") == day) & F.col("cluster").isin(names) for day, names in by_date.items()]
+    return reduce(lambda a, b: a | b, each) if each else F.lit(False)

@@ -1,0 +1,95 @@
+"""One Spark session for all tests of this folder, and stores to read."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.core.fleet_tables import TABLES, Manifest
+from kafkakit.core.job_spec import JobSpec
+from tests.places import ROOT
+from tests.rigs.required import missing
+
+TODAY = "2026-11-20"
+NOW_MS = 1_795_219_200_000  # 2026-11-21T00:00:00Z
+
+SPARK_CODE = ROOT / "spark"
+sys.path.insert(0, str(SPARK_CODE))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(item.fspath).is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        missing("spark", "no pyspark; try: pip install 'kafkakit[spark]'")
+    from kafkakit_spark.session import open_session
+
+    # Workers of Python import the code from here.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    session = open_session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+class StoreBuilder:
+    """A store of snapshots of a test: rows as mappings, manifests made at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        from kafkakit.adapters.parquet import ParquetStore
+
+        self.folder, self.store = folder, ParquetStore(str(folder))
+        self._rows: dict[tuple[str, str], dict[str, int]] = {}
+
+    def add(self, kind: str, rows: Sequence[Mapping[str, Any]], *, cluster: str = "c1", date: str = TODAY) -> None:
+        """Rows of one kind; columns that a row lacks are null."""
+        columns = {name: [row.get(name) for row in rows] for name in TABLES[kind].names}
+        counts = self._rows.setdefault((date, cluster), {})
+        written = self.store.write(kind, date, cluster, columns, part=counts.get(kind, 0))
+        counts[kind] = counts.get(kind, 0) + written
+
+    def finish(self, error: Mapping[str, str] | None = None) -> str:
+        """Write the manifests and return the store's address; `error` by cluster."""
+        for (date, cluster), rows in self._rows.items():
+            self.store.finish(
+                Manifest(
+                    cluster=cluster, snapshot_date=date, started_ms=NOW_MS, ended_ms=NOW_MS, rows=rows,
+                    error=(error or {}).get(cluster, ""),
+                )
+            )  # fmt: skip
+        return str(self.folder)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreBuilder:
+    return StoreBuilder(tmp_path / "store")
+
+
+def spec_for(address: str, job: str, dates: Sequence[str] = (TODAY,), **parameters: str | int | float) -> JobSpec:
+    """A spec for one job over a store of a test; parameters without the job's name."""
+    return JobSpec(
+        jobs=(job,), input=address, output=f"{address}-results", snapshot_date=max(dates), dates=tuple(sorted(dates)),
+        now_ms=NOW_MS, parameters={f"{job}.{name}": value for name, value in parameters.items()},
+    )  # fmt: skip
+
+
+def run_job(spark: Any, spec: JobSpec) -> Any:
+    """The output of a job's function, not yet evaluated."""
+    from kafkakit_spark.job import JobInput
+    from kafkakit_spark.registry import job_named
+    from kafkakit_spark.store import SnapshotStore
+
+    (name,) = spec.jobs
+    store = SnapshotStore(spark, spec.input, spec.dates)
+    return job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))

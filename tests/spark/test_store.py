@@ -1,0 +1,47 @@
+"""What a store of snapshots gives to jobs, and what it leaves out."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.spark.conftest import TODAY, StoreBuilder
+
+ROWS = [{"topic": "orders", "partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1], "size_bytes": 7}]
+
+
+def opened(spark: Any, address: str, *dates: str) -> Any:
+    from kafkakit_spark.store import SnapshotStore
+
+    return SnapshotStore(spark, address, dates or (TODAY,))
+
+
+def test_rows_of_complete_clusters_are_read_with_date_and_cluster(spark: Any, store: StoreBuilder) -> None:
+    store.add("partitions", ROWS, cluster="007")
+    store.add("partitions", ROWS, cluster="a/b %c")
+    store.add("partitions", ROWS, cluster="broken")
+    found = opened(spark, store.finish({"broken": "timed out"}))
+    rows = found.read("partitions", (TODAY,)).collect()
+    assert sorted((r["snapshot_date"], r["cluster"], r["replicas"]) for r in rows) == [
+        (TODAY, "007", [1, 2]), (TODAY, "a/b %c", [1, 2])
+    ]  # fmt: skip
+    assert found.left_out == [f"cluster broken on {TODAY}: not collected: timed out"]
+    assert found.clusters(TODAY) == ("007", "a/b %c")
+
+
+def test_a_kind_without_files_is_empty(spark: Any, store: StoreBuilder) -> None:
+    store.add("partitions", ROWS)
+    found = opened(spark, store.finish())
+    assert found.read("topics", (TODAY,)).count() == 0
+    assert opened(spark, str(store.folder / "none")).read("partitions", (TODAY,)).count() == 0
+
+
+def test_a_damaged_file_leaves_out_its_cluster_and_no_other(spark: Any, store: StoreBuilder) -> None:
+    store.add("partitions", ROWS, cluster="a")
+    store.add("partitions", ROWS, cluster="b")
+    address = store.finish()
+    (file,) = Path(address).glob("partitions/*/cluster=a/*.parquet")
+    file.write_bytes(b"PAR1" + bytes(100))
+    Path(address, "manifests", f"snapshot_date={TODAY}", "cluster=z.json").write_text("{", encoding="utf-8")
+    found = opened(spark, address)
+    assert [r["cluster"] for r in found.read("partitions", (TODAY,)).collect()] == ["b"]
+    assert found.left_out[0].startswith("cluster=z.json: damaged manifest")
+    assert found.left_out[1] == f"partitions of a on {TODAY}: 0 of 1 rows can be read; left out"
