@@ -77,6 +77,8 @@ class JobResult:
     skipped: tuple[str, ...] = ()
     seconds: float = 0.0
     error: str = ""
+    clusters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The clusters looked at, each with the kinds of tables that the store holds of it on the day, of those read."""
 
 
 def summary_data(spec: JobSpec, results: tuple[JobResult, ...]) -> dict[str, object]:
@@ -95,4 +97,13 @@ def results_of(data: Mapping[str, object]) -> tuple[JobResult, ...]:
     jobs = data.get("jobs")
     if data.get("kafkakit") != RESULT_KIND or not isinstance(jobs, list):
         raise ValueError("not a job result of schema 1")
-    return tuple(JobResult(**{**job, "skipped": tuple(job.get("skipped", ()))}) for job in jobs)
+    return tuple(
+        JobResult(
+            **{
+                **job,
+                "skipped": tuple(job.get("skipped", ())),
+                "clusters": {name: tuple(kinds) for name, kinds in job.get("clusters", {}).items()},
+            }
+        )
+        for job in jobs
+    )

@@ -51,7 +51,7 @@ def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[J
 
 
 def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore, folder: str) -> JobResult:
-    seen = len(store.left_out)
+    store.kinds_read.clear()
     output: JobOutput = job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
     for table, frame in output.tables.items():
         frame.write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
@@ -68,14 +68,14 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
     facts: dict[str, int | float | str] = {}
     for frame in output.facts:
         facts.update({k: v for row in frame.collect() for k, v in row.asDict().items() if v is not None})
-    left_out = store.left_out if seen == 0 else store.left_out[seen:]
     return JobResult(
         job=name,
         findings=dict(sorted(severities.items())),
         rules=dict(sorted(rules.items())),
         facts=facts,
         tables={t: spark.read.parquet(f"{folder}/{t}.parquet").count() for t in output.tables},
-        skipped=(*output.skipped, *left_out),
+        skipped=(*output.skipped, *store.left_out),
+        clusters=store.looked_at(spec.snapshot_date),
     )
 
 

@@ -15,12 +15,13 @@ class SnapshotStore:
     """The snapshots below a URI, limited to some dates.
 
     `left_out` collects in sentences what was not read: clusters that were not collected whole, files that are damaged
-    or gone, rows that a newer version wrote.
+    or gone, rows that a newer version wrote. `kinds_read` collects what was read, until its owner clears it.
     """
 
     def __init__(self, spark: SparkSession, base: str, dates: Collection[str]) -> None:
         self._spark, self._base = spark, base.rstrip("/")
         self.left_out: list[str] = []
+        self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
         self._bad: set[tuple[str, str, str]] = set()
         self._counted: set[tuple[str, str, str]] = set()
@@ -35,11 +36,25 @@ class SnapshotStore:
             sorted(m.cluster for m in self.manifests.values() if m.is_complete and m.snapshot_date == snapshot_date)
         )
 
+    def looked_at(self, snapshot_date: str) -> dict[str, tuple[str, ...]]:
+        """The clusters of `clusters`, each with those kinds of `kinds_read` that it has, none of them damaged."""
+        return {
+            name: tuple(
+                sorted(
+                    kind
+                    for kind in self.kinds_read & self.manifests[snapshot_date, name].rows.keys()
+                    if (kind, snapshot_date, name) not in self._bad
+                )
+            )
+            for name in self.clusters(snapshot_date)
+        }
+
     def read(self, kind: str, dates: Collection[str]) -> DataFrame:
         """The rows of a kind on some dates; empty, with the same columns, where there are none.
 
         Costs one count of the files' footers for each kind when it is first read.
         """
+        self.kinds_read.add(kind)
         whole = self._whole(kind, sorted(set(dates)))
         frame = self._frame(kind, whole)
         return frame if frame is not None else self._spark.createDataFrame([], TABLES[kind].ddl)

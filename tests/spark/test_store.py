@@ -1,9 +1,12 @@
 """What a store of snapshots gives to jobs, and what it leaves out."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.spark.conftest import TODAY, StoreBuilder
+import pytest
+
+from tests.spark.conftest import TODAY, StoreBuilder, spec_for
 
 ROWS = [{"topic": "orders", "partition": 0, "leader": 1, "replicas": [1, 2], "isr": [1], "size_bytes": 7}]
 
@@ -45,3 +48,39 @@ def test_a_damaged_file_leaves_out_its_cluster_and_no_other(spark: Any, store: S
     assert [r["cluster"] for r in found.read("partitions", (TODAY,)).collect()] == ["b"]
     assert found.left_out[0].startswith("cluster=z.json: damaged manifest")
     assert found.left_out[1] == f"partitions of a on {TODAY}: 0 of 1 rows can be read; left out"
+
+
+def test_what_was_looked_at_names_only_whole_tables_that_were_read(spark: Any, store: StoreBuilder) -> None:
+    for cluster in ("a", "b", "c"):
+        store.add("partitions", ROWS, cluster=cluster)
+        store.add("topics", [{"topic": "orders"}], cluster=cluster)
+    store.add("groups", [{"group": "g"}], cluster="b")
+    address = store.finish({"c": "timed out"})
+    (file,) = Path(address).glob("topics/*/cluster=a/*.parquet")
+    file.unlink()
+    found = opened(spark, address)
+    assert found.looked_at(TODAY) == {"a": (), "b": ()}
+    found.read("partitions", (TODAY,))
+    found.read("topics", (TODAY,))
+    assert found.looked_at(TODAY) == {"a": ("partitions",), "b": ("partitions", "topics")}
+
+
+def test_every_result_of_a_run_names_the_clusters_left_out(
+    spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkakit_spark import runner
+    from kafkakit_spark.findings import findings_frame
+    from kafkakit_spark.job import JobInput, JobOutput
+
+    def job(given: JobInput) -> JobOutput:
+        given.today("partitions")
+        return JobOutput(findings=findings_frame(spark, ()))
+
+    store.add("partitions", ROWS, cluster="a")
+    store.add("partitions", ROWS, cluster="broken")
+    spec = replace(spec_for(store.finish({"broken": "timed out"}), "one"), jobs=("one", "two"))
+    monkeypatch.setattr(runner, "job_named", lambda name: job)
+    results = runner.run_spec(spark, spec, lambda fields: None)
+    assert [r.error for r in results] == ["", ""]
+    assert [r.skipped for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
+    assert [r.clusters for r in results] == [{"a": ("partitions",)}] * 2
