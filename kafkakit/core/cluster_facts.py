@@ -72,19 +72,22 @@ class ResourceKind(StrEnum):
 
 
 class ConfigLayer(StrEnum):
-    """Where a broker's value was set."""
+    """Where a broker's value was set; DEFAULT is Kafka's own value."""
 
     DYNAMIC_BROKER = "dynamic broker"
     DYNAMIC_DEFAULT = "dynamic default"
     STATIC = "static"
+    DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class LayeredValue:
-    """A value that is no default, and its layer; `value` is None where the broker hides it."""
+    """A value and its layer; `value` is None where the broker hides it, and for a default that is none."""
 
     value: str | None
     layer: ConfigLayer
+    is_read_only: bool = False
+    is_sensitive: bool = False
 
 
 class ConfigOp(StrEnum):

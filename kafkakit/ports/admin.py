@@ -61,8 +61,10 @@ class ClusterAdmin(Protocol):
         """Read the values in force (defaults too), one request a broker; unset keys and silent brokers are absent."""
         ...
 
-    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
-        """Read every value in force that is no default, with its layer; silent brokers are absent."""
+    def broker_configs(
+        self, brokers: Collection[int], *, defaults: bool = False
+    ) -> Mapping[int, Mapping[str, LayeredValue]]:
+        """Read every value in force with its layer, `defaults` too where wanted; silent brokers are absent."""
         ...
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:

@@ -44,9 +44,11 @@ class AdminReads:
         """See `ports.ClusterAdmin`."""
         return self._inner.broker_settings(brokers, keys)
 
-    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+    def broker_configs(
+        self, brokers: Collection[int], *, defaults: bool = False
+    ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`."""
-        return self._inner.broker_configs(brokers)
+        return self._inner.broker_configs(brokers, defaults=defaults)
 
     def close(self) -> None:
         """Close the inner client."""

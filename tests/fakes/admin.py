@@ -314,9 +314,13 @@ class FakeCluster:
             found[broker] = {k: values[k] for k in sorted(set(keys)) if k in values}
         return found
 
-    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+    def broker_configs(
+        self, brokers: Collection[int], *, defaults: bool = False
+    ) -> Mapping[int, Mapping[str, LayeredValue]]:
         self._read("broker_configs")
-        static = {k: LayeredValue(v, ConfigLayer.STATIC) for k, v in self.static_settings.items()}
+        usual = DEFAULT_SETTINGS if defaults else {}
+        static = {k: LayeredValue(v, ConfigLayer.DEFAULT) for k, v in usual.items()}
+        static |= {k: LayeredValue(v, ConfigLayer.STATIC, is_read_only=True) for k, v in self.static_settings.items()}
         own = {
             b: {k: LayeredValue(v, ConfigLayer.DYNAMIC_BROKER) for k, v in self.brokers[b].configs.items()}
             for b in sorted(set(brokers))

@@ -130,9 +130,11 @@ class KafkaAdmin:
         """See `ports.ClusterAdmin`; side by side."""
         return resource_configs.read_settings(self._session, brokers, keys)
 
-    def broker_configs(self, brokers: Collection[int]) -> Mapping[int, Mapping[str, LayeredValue]]:
+    def broker_configs(
+        self, brokers: Collection[int], *, defaults: bool = False
+    ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`; one request a broker, side by side."""
-        return resource_configs.read_layers(self._session, brokers)
+        return resource_configs.read_layers(self._session, brokers, defaults=defaults)
 
     def alter_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
         """See `ports.ClusterAdmin`; changes of one resource succeed or fail together within a request."""

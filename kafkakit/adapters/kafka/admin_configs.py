@@ -53,8 +53,10 @@ def read_settings(session: KafkaSession, brokers: Collection[int], keys: Collect
     return found
 
 
-def read_layers(session: KafkaSession, brokers: Collection[int]) -> dict[int, dict[str, LayeredValue]]:
-    """Every value of each broker that is no default, with where it was set; absent: silent brokers."""
+def read_layers(
+    session: KafkaSession, brokers: Collection[int], *, defaults: bool
+) -> dict[int, dict[str, LayeredValue]]:
+    """Every value of each broker, `defaults` too where wanted, with where it was set; absent: silent brokers."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
     code = write.RESOURCE_CODE[ResourceKind.BROKER]
@@ -62,7 +64,7 @@ def read_layers(session: KafkaSession, brokers: Collection[int]) -> dict[int, di
     found: dict[int, dict[str, LayeredValue]] = {}
     for broker, answer in (session.request_brokers(requests) if requests else {}).items():
         if not isinstance(answer, Exception):
-            found[broker] = read.layers_of(answer.results)
+            found[broker] = read.layers_of(answer.results, defaults=defaults)
     return found
 
 

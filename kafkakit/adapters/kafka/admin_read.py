@@ -21,6 +21,7 @@ NOT_TOLD = -(2**31)
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
 LAYERS = {2: ConfigLayer.DYNAMIC_BROKER, 3: ConfigLayer.DYNAMIC_DEFAULT, 4: ConfigLayer.STATIC}
+DEFAULT_SOURCE = 5
 """`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
 
 OPERATIONS = {
@@ -184,16 +185,20 @@ def configs_of(kind: ResourceKind, results: Iterable[Any]) -> dict[str, dict[str
     return found
 
 
-def layers_of(results: Iterable[Any]) -> dict[str, LayeredValue]:
-    """One broker's DescribeConfigs results: what is no default, sorted by key. Missing rights raise."""
+def layers_of(results: Iterable[Any], *, defaults: bool = False) -> dict[str, LayeredValue]:
+    """One broker's DescribeConfigs results, `defaults` where wanted, sorted by key. Missing rights raise."""
+    layers = {**LAYERS, DEFAULT_SOURCE: ConfigLayer.DEFAULT} if defaults else LAYERS
     found: dict[str, LayeredValue] = {}
     for result in results:
         if result.error_code == CLUSTER_DENIED:
             name = f"broker {result.resource_name}"
             raise refused(f"read the configuration of {name}", "DESCRIBE_CONFIGS on the cluster")
         if result.error_code == 0:
-            set_ones = [c for c in result.configs if c.config_source in LAYERS]
-            found |= {c.name: LayeredValue(c.value, LAYERS[c.config_source]) for c in set_ones}
+            shown = [c for c in result.configs if c.config_source in layers]
+            found |= {
+                c.name: LayeredValue(c.value, layers[c.config_source], bool(c.read_only), bool(c.is_sensitive))
+                for c in shown
+            }
     return dict(sorted(found.items()))
 
 
