@@ -1,6 +1,7 @@
 """A store of snapshots as Parquet files, in a folder or below a URI that pyarrow knows (s3, gs, abfs, hdfs)."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.errors import StoreFailedError, UsageError
 from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_data, manifest_of
 
 _TYPES = {
@@ -23,6 +24,7 @@ _TYPES = {
     "array<string>": pa.list_(pa.string()),
 }
 ROWS_OF_GROUP = 256 * 1024
+_DATE = "snapshot_date="
 
 
 class ParquetStore:
@@ -38,14 +40,23 @@ class ParquetStore:
             raise UsageError(f"{location} is no place for a store: {error}") from None
         self._base = base.rstrip("/")
 
-    def begin(self, snapshot_date: str, cluster: str) -> None:
-        """One listing for each kind."""
-        self._delete(self._manifest_path(snapshot_date, cluster), is_folder=False)
+    def begin(self, snapshot_date: str, cluster: str, source: str = "") -> None:
+        """One listing for each kind, one request for each file."""
+        self._delete(self._manifest_path(snapshot_date, cluster, source))
+        name = re.compile(rf"\.?part-{re.escape(_prefix(source))}[0-9]+\.parquet")
         for kind in TABLES:
-            self._delete(self._folder(kind, snapshot_date, cluster), is_folder=True)
+            for path in self._names(self._folder(kind, snapshot_date, cluster)):
+                if name.fullmatch(path.rpartition("/")[2]):
+                    self._delete(path)
 
     def write(
-        self, kind: str, snapshot_date: str, cluster: str, columns: Mapping[str, Sequence[Any]], part: int = 0
+        self,
+        kind: str,
+        snapshot_date: str,
+        cluster: str,
+        columns: Mapping[str, Sequence[Any]],
+        part: int = 0,
+        source: str = "",
     ) -> int:
         """Compressed with zstd, in row groups of 262,144 rows."""
         table = _arrow_table(kind, columns)
@@ -53,19 +64,20 @@ class ParquetStore:
             return 0
         folder = self._folder(kind, snapshot_date, cluster)
         # Readers leave out files whose names begin with a dot.
-        hidden, shown = f"{folder}/.part-{part:05d}.parquet", f"{folder}/part-{part:05d}.parquet"
+        name = f"part-{_prefix(source)}{part:05d}.parquet"
+        hidden, shown = f"{folder}/.{name}", f"{folder}/{name}"
         try:
             self._files.create_dir(folder, recursive=True)
             with self._files.open_output_stream(hidden) as stream:
                 pq.write_table(table, stream, compression="zstd", row_group_size=ROWS_OF_GROUP)
             self._files.move(hidden, shown)
         except (pa.ArrowException, OSError) as error:
-            raise OperationFailedError(f"{folder}: {kind} cannot be written: {error}") from None
+            raise StoreFailedError(f"{folder}: {kind} cannot be written: {error}") from None
         return int(table.num_rows)
 
     def finish(self, manifest: Manifest) -> None:
         """Written under another name and renamed."""
-        path = self._manifest_path(manifest.snapshot_date, manifest.cluster)
+        path = self._manifest_path(manifest.snapshot_date, manifest.cluster, manifest.source)
         folder, _, name = path.rpartition("/")
         hidden = f"{folder}/.{name}"
         text = json.dumps(manifest_data(manifest), indent=1) + "\n"
@@ -75,32 +87,46 @@ class ParquetStore:
                 stream.write(text.encode())
             self._files.move(hidden, path)
         except (pa.ArrowException, OSError) as error:
-            raise OperationFailedError(f"{path}: the manifest cannot be written: {error}") from None
+            raise StoreFailedError(f"{path}: the manifest cannot be written: {error}") from None
 
-    def manifest(self, snapshot_date: str, cluster: str) -> Manifest | None:
+    def manifest(self, snapshot_date: str, cluster: str, source: str = "") -> Manifest | None:
         """One read."""
         try:
-            with self._files.open_input_stream(self._manifest_path(snapshot_date, cluster)) as stream:
+            with self._files.open_input_stream(self._manifest_path(snapshot_date, cluster, source)) as stream:
                 return manifest_of(json.loads(stream.read(2**20)))
         except (OSError, pa.ArrowException, ValueError):
             return None
 
+    def dates(self) -> tuple[str, ...]:
+        """One listing."""
+        names = (path.rpartition("/")[2] for path in self._names(f"{self._base}/{MANIFESTS}"))
+        return tuple(sorted(name.removeprefix(_DATE) for name in names if name.startswith(_DATE)))
+
     def _folder(self, kind: str, snapshot_date: str, cluster: str) -> str:
         return f"{self._base}/{kind}/snapshot_date={snapshot_date}/cluster={quote(cluster, safe='')}"
 
-    def _manifest_path(self, snapshot_date: str, cluster: str) -> str:
-        return f"{self._folder(MANIFESTS, snapshot_date, cluster)}.json"
+    def _manifest_path(self, snapshot_date: str, cluster: str, source: str) -> str:
+        # A quoted name holds no @ of its own.
+        mark = f"@{quote(source, safe='')}" if source else ""
+        return f"{self._folder(MANIFESTS, snapshot_date, cluster)}{mark}.json"
 
-    def _delete(self, path: str, *, is_folder: bool) -> None:
+    def _names(self, folder: str) -> list[str]:
         try:
-            if self._files.get_file_info(path).type == pafs.FileType.NotFound:
-                return
-            if is_folder:
-                self._files.delete_dir(path)
-            else:
+            found = self._files.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+        except (pa.ArrowException, OSError) as error:
+            raise StoreFailedError(f"{folder} cannot be listed: {error}") from None
+        return [info.path for info in found]
+
+    def _delete(self, path: str) -> None:
+        try:
+            if self._files.get_file_info(path).type != pafs.FileType.NotFound:
                 self._files.delete_file(path)
         except (pa.ArrowException, OSError) as error:
-            raise OperationFailedError(f"{path} cannot be deleted: {error}") from None
+            raise StoreFailedError(f"{path} cannot be deleted: {error}") from None
+
+
+def _prefix(source: str) -> str:
+    return f"{quote(source, safe='')}-" if source else ""
 
 
 def _arrow_table(kind: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:

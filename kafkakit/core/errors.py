@@ -50,6 +50,10 @@ class OperationFailedError(KafkakitError):
     """Something was tried and did not succeed, or succeeded only in part (exit 1)."""
 
 
+class StoreFailedError(OperationFailedError):
+    """A store takes no more, such as a full disk (exit 1): what follows would fail alike."""
+
+
 class UsageError(KafkakitError):
     """The request, the configuration or the confirmation is missing or wrong (exit 2)."""
 

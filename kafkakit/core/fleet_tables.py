@@ -3,11 +3,14 @@
 Files lie in `KIND/snapshot_date=YYYY-MM-DD/cluster=ID/part-*.parquet`; date and cluster are in the path alone (a
 character that a path cannot hold is written `%XX`, as Hive does). A manifest for each date and cluster, written last,
 says which rows belong to the snapshot: `manifests/snapshot_date=YYYY-MM-DD/cluster=ID.json`. What has no manifest, or
-one that is not complete, is not read. Times are milliseconds of UTC, null where unknown; -1 is never a time here.
+one that is not complete, is not read. What is read at another place, such as the log directories of a broker, is a
+source of its own: its files are `part-SOURCE-*.parquet`, its manifest is `cluster=ID@SOURCE.json`.
+
+Times are milliseconds of UTC, null where unknown; -1 is never a time here.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 PARTITION_COLUMNS = ("snapshot_date", "cluster")
 MANIFESTS = "manifests"
@@ -149,9 +152,10 @@ TABLES: Mapping[str, FleetTable] = dict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What was collected of a cluster on a date.
+    """What was collected of a cluster on a date, from one source (the empty one: the cluster's own answers).
 
     `rows` counts the rows of each kind; with `error` the cluster was not, or not wholly, read and is not complete.
+    `positions` are the offsets where the next snapshot continues in logs that are read on from day to day.
     """
 
     cluster: str
@@ -160,6 +164,8 @@ class Manifest:
     ended_ms: int
     rows: Mapping[str, int]
     error: str = ""
+    source: str = ""
+    positions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -177,13 +183,33 @@ def manifest_data(manifest: Manifest) -> dict[str, object]:
         "ended_ms": manifest.ended_ms,
         "rows": dict(sorted(manifest.rows.items())),
         "error": manifest.error,
+        "source": manifest.source,
+        "positions": dict(sorted(manifest.positions.items())),
     }
+
+
+def merged_manifest(manifests: Iterable[Manifest]) -> Manifest:
+    """The rows and errors of one cluster and date from several sources in one manifest, complete where each is."""
+    parts = sorted(manifests, key=lambda m: m.source)
+    rows: dict[str, int] = {}
+    for part in parts:
+        for kind, count in part.rows.items():
+            rows[kind] = rows.get(kind, 0) + count
+    return Manifest(
+        cluster=parts[0].cluster,
+        snapshot_date=parts[0].snapshot_date,
+        started_ms=min(part.started_ms for part in parts),
+        ended_ms=max(part.ended_ms for part in parts),
+        rows=rows,
+        error="; ".join(part.error for part in parts if part.error),
+    )
 
 
 def manifest_of(data: Mapping[str, object]) -> Manifest:
     """The manifest that a file holds; `ValueError` where it is not one of this version."""
-    head, rows = data.get("kafkakit"), data.get("rows")
-    if head != {"kind": "fleet-manifest", "schema": 1} or not isinstance(rows, dict):
+    head, rows, positions = data.get("kafkakit"), data.get("rows"), data.get("positions") or {}
+    wanted = {"kind": "fleet-manifest", "schema": 1}
+    if head != wanted or not isinstance(rows, dict) or not isinstance(positions, dict):
         raise ValueError("not a fleet manifest of schema 1")
     try:
         return Manifest(
@@ -193,6 +219,8 @@ def manifest_of(data: Mapping[str, object]) -> Manifest:
             ended_ms=int(str(data["ended_ms"])),
             rows={str(kind): int(count) for kind, count in rows.items()},
             error=str(data.get("error") or ""),
+            source=str(data.get("source") or ""),
+            positions={str(log): int(at) for log, at in positions.items()},
         )
     except KeyError as error:
         raise ValueError(f"has no {error}") from None

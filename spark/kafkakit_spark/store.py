@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_of
+from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_of, merged_manifest
 
 
 class SnapshotStore:
@@ -116,7 +116,7 @@ class SnapshotStore:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
             lines = []
-        found = {}
+        sources: dict[tuple[str, str], list[Manifest]] = {}
         for row in lines:
             try:
                 manifest = manifest_of(json.loads(row["value"]))
@@ -124,13 +124,13 @@ class SnapshotStore:
                 self.left_out.append(f"{row['file'].rsplit('/', 1)[-1]}: damaged manifest ({error}); left out")
                 continue
             if manifest.snapshot_date in dates:
-                found[manifest.snapshot_date, manifest.cluster] = manifest
+                sources.setdefault((manifest.snapshot_date, manifest.cluster), []).append(manifest)
                 if not manifest.is_complete:
                     self.left_out.append(
                         f"cluster {manifest.cluster} on {manifest.snapshot_date}: not collected: {manifest.error}"
                     )
         self.left_out.sort()
-        return found
+        return {pair: merged_manifest(parts) for pair, parts in sources.items()}
 
 
 def _among(pairs: Collection[tuple[str, str]]) -> Column:

@@ -21,8 +21,8 @@ NOT_TOLD = -(2**31)
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
 LAYERS = {2: ConfigLayer.DYNAMIC_BROKER, 3: ConfigLayer.DYNAMIC_DEFAULT, 4: ConfigLayer.STATIC}
-DEFAULT_SOURCE = 5
 """`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
+DEFAULT_SOURCE = 5
 
 OPERATIONS = {
     3: "read",
