@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.log import LogReader
     from kafkakit.ports.machine import Machine
     from kafkakit.ports.metrics import StorageMetrics
+    from kafkakit.ports.run_store import RunStore
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -126,6 +127,15 @@ def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str,
         life_of=life_of,
         say=say,
     )
+
+
+def open_run_store(location: str) -> RunStore:
+    """A folder of audits or snapshots, on a disk or below a URI; `MissingExtraError` without pyarrow."""
+    try:
+        from kafkakit.adapters.run_folder import RunFolder
+    except ImportError:
+        raise MissingExtraError("reading and submitting fleet audits", "spark", "pyarrow") from None
+    return RunFolder(location)
 
 
 def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMetrics:

@@ -1,0 +1,130 @@
+"""How a driver is started with each backend: command line and environment."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.spark_launch import Launch, SparkTools
+
+LOCAL_MASTER = "local[*]"
+# Memory is taken as it is needed; the half of this that Spark has by default does not sort millions of segments.
+LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g"}
+# A cluster keeps its own number of shuffle partitions.
+SMALL_CONF: Mapping[str, str] = {"spark.sql.shuffle.partitions": "8"}
+SUBMIT_CONF: Mapping[str, str] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|private|\.sas\.", re.IGNORECASE)
+_IN_FILE = "name it in a file with mode 0600 and pass --properties-file, or leave it to the environment"
+
+
+class Backend(StrEnum):
+    """What runs the driver."""
+
+    LOCAL = "local"
+    SPARK_SUBMIT = "spark-submit"
+    CONNECT = "connect"
+    K8S = "k8s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkChoice:
+    """Where a job runs: `conf` are `KEY=VALUE` settings of Spark, `image` and `namespace` are for Kubernetes."""
+
+    backend: Backend = Backend.LOCAL
+    master: str | None = None
+    remote: str | None = None
+    conf: tuple[str, ...] = ()
+    properties_file: str | None = None
+    image: str | None = None
+    namespace: str = "default"
+
+    def settings(self) -> dict[str, str]:
+        """The settings by key. Raises `UsageError` for what is none and `RefusedError` for what looks like a secret."""
+        found = {}
+        for text in self.conf:
+            key, equals, value = text.partition("=")
+            if not equals or not key.startswith("spark."):
+                raise UsageError(f"--conf {key!r:.80} is not spark.KEY=VALUE")
+            if _SECRET.search(key):
+                raise RefusedError(
+                    f"--conf {key:.80} looks like a secret, which every process here could read", hint=_IN_FILE
+                )
+            found[key] = value
+        return found
+
+    def check(self) -> None:
+        """Raise `UsageError` or `RefusedError` for choices that contradict each other or would show a secret."""
+        settings = self.settings()
+        if self.master is not None and self.backend not in (Backend.LOCAL, Backend.SPARK_SUBMIT):
+            raise UsageError(f"--master is not for --backend {self.backend}")
+        if self.backend is Backend.LOCAL and not (self.master or "local").startswith("local"):
+            raise UsageError(f"--master {self.master} needs --backend spark-submit")
+        if (self.remote is not None) != (self.backend is Backend.CONNECT):
+            raise UsageError("--remote and --backend connect belong together", hint="--remote sc://HOST:15002")
+        if self.remote is not None and "token=" in self.remote:
+            raise RefusedError(
+                "--remote holds a token, which every process here could read",
+                hint="export SPARK_CONNECT_AUTHENTICATE_TOKEN instead",
+            )
+        if settings.get("spark.submit.deployMode", "client") != "client":
+            raise UsageError(
+                "spark.submit.deployMode=cluster would run the driver where the run's folder is not",
+                hint="run kafkakit on a host of the cluster, or use --backend k8s",
+            )
+        if self.properties_file is not None and self.backend in (Backend.CONNECT, Backend.K8S):
+            raise UsageError(f"--properties-file is not for --backend {self.backend}")
+        if (self.image is not None) != (self.backend is Backend.K8S):
+            raise UsageError(
+                "--image and --backend k8s belong together", hint="an image with Spark and kafkakit[spark] in it"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverFiles:
+    """What a driver needs of its run's folder: its program, its arguments, the zip of the code."""
+
+    name: str
+    main: str
+    arguments: tuple[str, ...]
+    code: str
+
+
+def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles, python_path: str = "") -> Launch:
+    """The process to start here. Kubernetes starts none: see `show.spark_application`."""
+    environment = {
+        "SPARK_HOME": tools.spark_home,
+        "JAVA_HOME": tools.java_home,
+        "PYSPARK_PYTHON": tools.python,
+        "PYSPARK_DRIVER_PYTHON": tools.python,
+        # Local workers import what the driver imports.
+        "PYTHONPATH": ":".join(path for path in (files.code, python_path) if path),
+    }
+    program = (files.main, *files.arguments)
+    if choice.backend is Backend.CONNECT:
+        options = ("--remote", str(choice.remote), "--code", files.code, *_conf_words(choice.settings()))
+        return Launch(command=(tools.python, *program, *options), environment=environment)
+    master = choice.master or LOCAL_MASTER
+    is_local = master.startswith("local")
+    if choice.backend is Backend.LOCAL:
+        # With Spark's own variable, since a session reads no file of settings.
+        words = ("--properties-file", choice.properties_file) if choice.properties_file else ()
+        environment["PYSPARK_SUBMIT_ARGS"] = shlex.join((*words, "pyspark-shell"))
+        options = ("--master", master, *_conf_words({**({} if words else LOCAL_CONF), **choice.settings()}))
+        return Launch(command=(tools.python, *program, *options), environment=environment)
+    settings = {**SUBMIT_CONF, **(SMALL_CONF if is_local else {}), **choice.settings()}
+    file = ("--properties-file", choice.properties_file) if choice.properties_file else ()
+    head = (f"{tools.spark_home}/bin/spark-submit", "--master", master, "--name", files.name)
+    options = (*head, "--py-files", files.code, *file, *_conf_words(settings))
+    return Launch(command=(*options, *program), environment=environment)
+
+
+def launch_line(launch: Launch) -> str:
+    """The process as a line for a shell, its environment first."""
+    words = [f"{name}={shlex.quote(value)}" for name, value in launch.environment.items()]
+    return " ".join([*words, shlex.join(launch.command)])
+
+
+def _conf_words(settings: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(word for key, value in settings.items() for word in ("--conf", f"{key}={value}"))
