@@ -1,0 +1,220 @@
+"""A Grafana dashboard over the metrics of audits, as the JSON that Grafana imports."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kafkakit.audit.show.metrics import PREFIX
+
+UID = "kafkakit-fleet-audits"
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH = 24
+_BY_CLUSTER = '{cluster=~"$cluster"}'
+_CHOSEN = '{cluster=~"$cluster",audit=~"$audit"}'
+_BY_JOB = '{audit=~"$audit"}'
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """A panel: `expression` with metrics without their prefix behind `@`, and from which value on it is yellow and red.
+
+    A `table` lists one row a series, with these labels as columns.
+    """
+
+    title: str
+    about: str
+    kind: str
+    expression: str
+    unit: str = "short"
+    legend: str = ""
+    limits: tuple[float, float] | None = None
+    width: int = 6
+    height: int = 8
+    table: tuple[str, ...] = ()
+
+
+# The first row says whether all is well: single numbers that are green only then.
+PANELS: tuple[Panel, ...] = (
+    Panel(
+        title="Age of the data",
+        about="Time since the snapshot that the last run looked at; beyond a day the timer does not run.",
+        kind="stat",
+        expression="time() - max(@snapshot_timestamp_seconds)",
+        unit="s",
+        limits=(1.25 * _DAY_S, 2 * _DAY_S),
+        height=4,
+    ),
+    Panel(
+        title="Failed jobs",
+        about="Jobs of the last run that did not come to their end: what they would have found is missing below.",
+        kind="stat",
+        expression=f"count(@job_success{_BY_JOB} == 0) or vector(0)",
+        limits=(1, 1),
+        height=4,
+    ),
+    Panel(
+        title="New errors",
+        about="Findings of severity error that the run before did not have.",
+        kind="stat",
+        expression='sum(@new_findings{severity="error"}) or vector(0)',
+        limits=(1, 1),
+        height=4,
+    ),
+    Panel(
+        title="Not looked at",
+        about="Clusters, tables and parts that the jobs left out; their findings are unknown, not zero.",
+        kind="stat",
+        expression=f"sum(@skipped{_BY_JOB})",
+        limits=(1, 10),
+        height=4,
+    ),
+    Panel(
+        title="Findings by severity",
+        about="All findings of the clusters and jobs chosen above.",
+        kind="timeseries",
+        expression=f"sum by (severity) (@cluster_findings{_CHOSEN})",
+        legend="{{severity}}",
+        width=12,
+    ),
+    Panel(
+        title="New and gone",
+        about="What each run found that the run before had not, and what was repaired in between.",
+        kind="timeseries",
+        expression='sum({__name__=~"@new_findings|@gone_findings"}) by (__name__, severity)',
+        legend="{{__name__}} {{severity}}",
+        width=12,
+    ),
+    Panel(
+        title="Worst clusters",
+        about="Clusters by the sum of the scores of their findings: severity times what depends on it.",
+        kind="bargauge",
+        expression=f"topk(20, max by (cluster) (@score{_BY_CLUSTER}))",
+        legend="{{cluster}}",
+        width=12,
+        height=10,
+    ),
+    Panel(
+        title="Findings by rule",
+        about="Rules with the most findings in the clusters chosen above; kafkakit lint --explain RULE describes each.",
+        kind="table",
+        expression=f"topk(50, sum by (rule, severity, audit) (@findings{_CHOSEN}))",
+        table=("rule", "severity", "audit"),
+        width=12,
+        height=10,
+    ),
+    Panel(
+        title="Figures of the jobs",
+        about="Single numbers that jobs report, such as rows read or days until the first disk is full.",
+        kind="table",
+        expression=f"max by (audit, fact) (@fact{_BY_JOB})",
+        table=("audit", "fact"),
+        width=12,
+    ),
+    Panel(
+        title="Clusters looked at",
+        about="A step down means that clusters were not collected.",
+        kind="timeseries",
+        expression=f"max by (audit) (@clusters{_BY_JOB})",
+        legend="{{audit}}",
+    ),
+    Panel(
+        title="Run time of the jobs",
+        about="How long each job took.",
+        kind="timeseries",
+        expression=f"max by (audit) (@job_seconds{_BY_JOB})",
+        unit="s",
+        legend="{{audit}}",
+    ),
+    Panel(
+        title="Age of the last success of each job",
+        about="A job beyond two days has failed or was left out of the runs since.",
+        kind="bargauge",
+        expression=f"time() - max by (audit) (@last_success_timestamp_seconds{_BY_JOB})",
+        unit="s",
+        legend="{{audit}}",
+        limits=(1.25 * _DAY_S, 2 * _DAY_S),
+        width=24,
+        height=6,
+    ),
+)
+
+
+def dashboard_json() -> str:
+    """The dashboard; the same bytes each time."""
+    return json.dumps(dashboard(PANELS), indent=2) + "\n"
+
+
+def dashboard(panels: tuple[Panel, ...]) -> dict[str, Any]:
+    """The dashboard of some panels, set from left to right into rows of 24 columns; ids count from 1."""
+    placed, x, y, height = [], 0, 0, 0
+    for number, panel in enumerate(panels, 1):
+        if x + panel.width > _WIDTH:
+            x, y, height = 0, y + height, 0
+        placed.append(_panel(number, panel, x, y))
+        x, height = x + panel.width, max(height, panel.height)
+    return {
+        "uid": UID,
+        "title": "Kafka fleet audits",
+        "description": "Findings of kafkakit's fleet audits: what is new, where, and whether all was looked at.",
+        "tags": ["kafka", "kafkakit"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "timezone": "utc",
+        "time": {"from": "now-30d", "to": "now"},
+        "refresh": "5m",
+        "templating": {"list": [_source_variable(), _variable("cluster"), _variable("audit")]},
+        "panels": placed,
+    }
+
+
+def _panel(number: int, panel: Panel, x: int, y: int) -> dict[str, Any]:
+    target: dict[str, Any] = {
+        "refId": "A",
+        "datasource": _SOURCE,
+        "expr": panel.expression.replace("@", PREFIX),
+        "legendFormat": panel.legend or "__auto",
+    }
+    field: dict[str, Any] = {"unit": panel.unit}
+    if panel.limits is not None:
+        colors = zip((None, *panel.limits), ("green", "yellow", "red"), strict=True)
+        field["thresholds"] = {"mode": "absolute", "steps": [{"value": v, "color": c} for v, c in colors]}
+    made: dict[str, Any] = {
+        "id": number,
+        "title": panel.title,
+        "description": panel.about,
+        "type": panel.kind,
+        "datasource": _SOURCE,
+        "gridPos": {"h": panel.height, "w": panel.width, "x": x, "y": y},
+        "fieldConfig": {"defaults": field, "overrides": []},
+        "targets": [target],
+    }
+    if panel.table:
+        target |= {"format": "table", "instant": True}
+        order = {name: place for place, name in enumerate((*panel.table, "Value"))}
+        options = {"excludeByName": {"Time": True}, "indexByName": order}
+        made["transformations"] = [{"id": "organize", "options": options}]
+    return made
+
+
+def _source_variable() -> dict[str, Any]:
+    return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+
+
+def _variable(label: str) -> dict[str, Any]:
+    query = f"label_values({PREFIX}cluster_findings, {label})"
+    return {
+        "name": label,
+        "label": label.capitalize(),
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": query, "refId": label},
+        "definition": query,
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
