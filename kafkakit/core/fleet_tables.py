@@ -110,7 +110,9 @@ TABLES: Mapping[str, FleetTable] = dict(
         ),
         # Which offset a partition had reached when: the end of a batch, or an end offset read at that time.
         _table("produced", "topic string, partition int, offset bigint, at_ms bigint"),
-        # One row for each segment file of each replica; see kafkakit_spark/sources/segments.py.
+        # One row for each segment of each replica (role `log`), and for what else uses its disk: `future`, `delete`,
+        # `stray` are segments in directories so named; `deleted`, `swap`, `cleaned`, `orphan` (of no log), `foreign`
+        # are files, `unreadable` directories. See kafkakit/streams/formats/segment_files/.
         _table(
             "segments",
             "broker int, log_dir string, topic string, partition int, base_offset bigint, path string, role string, "
@@ -124,7 +126,8 @@ TABLES: Mapping[str, FleetTable] = dict(
             "epoch_regressions bigint, "
             "first_epoch int, last_epoch int, crc_failures bigint, index_entries bigint, index_faults bigint, "
             "time_index_entries bigint, time_index_faults bigint, txn_entries bigint, open_txn_since_ms bigint, "
-            "dead_bytes bigint, producers bigint, smallest_ratio_bound double, fault string, seen_at_ms bigint",
+            "dead_bytes bigint, producers bigint, smallest_ratio_bound double, fault string, seen_at_ms bigint, "
+            "epoch_faults bigint, log_start bigint, recovery_point bigint",
         ),
         # Batches worth a second look: those that may expand beyond a limit, and a sample of the others.
         _table(

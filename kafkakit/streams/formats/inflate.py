@@ -1,17 +1,12 @@
 """Bounded decompression: a few bytes that would become gigabytes are refused before, or stopped at the limit."""
 
 import zlib
-from dataclasses import dataclass
 
-MAX_BLOCK = 128 * 1024
+from kafkakit.streams.formats.zstd_frames import MAX_BLOCK, DamagedError, zstd_size
+
 _MAX_WINDOW = 8 << 20  # what every decoder must allow (RFC 8878, section 3.1.1.1.2)
-_MAGIC = b"\x28\xb5\x2f\xfd"
 _MAX_MEMBERS = 64  # each is found by copying what follows it
 _GZIP = 31  # zlib's word for a gzip header and the largest window
-
-
-class DamagedError(ValueError):
-    """The bytes are not what their format asks for."""
 
 
 class BombError(ValueError):
@@ -20,40 +15,6 @@ class BombError(ValueError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"it would become more than {limit} bytes")
         self.limit = limit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZstdSize:
-    """What the headers of zstd frames tell: bytes that the frames take, and how many come out at most.
-
-    `declared` is the sum of the sizes that the frames claim, None where one of them claims none; it may lie.
-    """
-
-    length: int
-    at_most: int
-    declared: int | None
-
-
-def zstd_size(data: bytes, *, frames: int | None = None) -> ZstdSize:
-    """Walk the frame and block headers (RFC 8878, section 3.1) without decompressing; raises `DamagedError`.
-
-    `frames` ends the walk after that many frames with content, so that bytes may follow. Cost: under 1 us a block.
-    """
-    at = at_most = seen = 0
-    declared: int | None = 0
-    while at < len(data) and seen != frames:
-        if data[at + 1 : at + 4] == b"\x2a\x4d\x18" and data[at] >> 4 == 5:
-            at += 8 + int.from_bytes(_bytes(data, at + 4, 4), "little")
-            if at > len(data):
-                raise DamagedError("a zstd frame ends too early")
-            continue
-        at, most, claim = _frame(data, at)
-        at_most += most
-        declared = None if claim is None or declared is None else declared + claim
-        seen += 1
-    if not seen:
-        raise DamagedError("it has no zstd frame")
-    return ZstdSize(length=at, at_most=at_most, declared=declared)
 
 
 def inflate_zstd(data: bytes, limit: int) -> bytes:
@@ -100,49 +61,3 @@ def inflate_gzip(data: bytes, limit: int) -> bytes:
         if not data:
             return bytes(out)
     raise DamagedError("it has too many gzip members")
-
-
-def _bytes(data: bytes, at: int, size: int) -> bytes:
-    found = data[at : at + size]
-    if len(found) != size:
-        raise DamagedError("a zstd frame ends too early")
-    return found
-
-
-def _frame(data: bytes, at: int) -> tuple[int, int, int | None]:
-    """Where the frame at `at` ends, the most that it can hold, and what it claims to hold."""
-    if _bytes(data, at, 4) != _MAGIC:
-        raise DamagedError("it has no zstd frame")
-    descriptor = _bytes(data, at + 4, 1)[0]
-    is_single = bool(descriptor & 0x20)
-    at += 5
-    window = 0
-    if not is_single:
-        spec = _bytes(data, at, 1)[0]
-        base = 1 << (10 + (spec >> 3))
-        window = base + (base >> 3) * (spec & 7)
-        at += 1
-    at += (0, 1, 2, 4)[descriptor & 3]
-    width = (int(is_single), 2, 4, 8)[descriptor >> 6]
-    claim = int.from_bytes(_bytes(data, at, width), "little") + (256 if width == 2 else 0) if width else None
-    at, most = _blocks(data, at + width, min(claim or 0 if is_single else window, MAX_BLOCK))
-    if descriptor & 4:
-        _bytes(data, at, 4)
-        at += 4
-    return at, most, claim
-
-
-def _blocks(data: bytes, at: int, block_most: int) -> tuple[int, int]:
-    """Where the blocks at `at` end, and the most that they can hold."""
-    most = 0
-    while True:
-        header = int.from_bytes(_bytes(data, at, 3), "little")
-        kind, size = header >> 1 & 3, header >> 3
-        if kind == 3:
-            raise DamagedError("a zstd block is of no kind")
-        at += 3 + (1 if kind == 1 else size)
-        most += block_most if kind == 2 else size
-        if at > len(data):
-            raise DamagedError("a zstd frame ends too early")
-        if header & 1:
-            return at, most

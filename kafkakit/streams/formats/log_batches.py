@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
-from kafkakit.streams.formats.inflate import BombError, DamagedError, inflate_gzip, inflate_zstd
+from kafkakit.streams.formats.inflate import BombError, inflate_gzip, inflate_zstd
+from kafkakit.streams.formats.zstd_frames import DamagedError
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size

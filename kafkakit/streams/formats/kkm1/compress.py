@@ -1,7 +1,8 @@
 """zstd as a tie-breaker: it wins over Rice codes for dense or regular patterns, and only then it is used."""
 
-from kafkakit.streams.formats.inflate import BombError, DamagedError, inflate_zstd
+from kafkakit.streams.formats.inflate import BombError, inflate_zstd
 from kafkakit.streams.formats.kkm1.envelope import MAX_BODY_BYTES
+from kafkakit.streams.formats.zstd_frames import DamagedError
 
 # Below this a frame's own headers cost more than it saves.
 MIN_BODY = 64

@@ -5,9 +5,10 @@ from enum import IntEnum
 from functools import lru_cache
 
 from kafkakit.streams.formats.identity import CommitIdentity
-from kafkakit.streams.formats.inflate import BombError, DamagedError, inflate_zstd, zstd_size
+from kafkakit.streams.formats.inflate import BombError, inflate_zstd
 from kafkakit.streams.formats.kkm1.crc32c import crc32c
 from kafkakit.streams.formats.kkm1.varint import BadBodyError, Cursor, TooLargeError
+from kafkakit.streams.formats.zstd_frames import DamagedError, zstd_size
 
 VERSION = 1
 BIND_BYTES = 4

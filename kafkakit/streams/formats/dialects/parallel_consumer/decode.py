@@ -15,8 +15,9 @@ from kafkakit.streams.formats.dialects.parallel_consumer.layout import (
     MapKind,
     parse_map,
 )
-from kafkakit.streams.formats.inflate import BombError, DamagedError, inflate_zstd
+from kafkakit.streams.formats.inflate import BombError, inflate_zstd
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
+from kafkakit.streams.formats.zstd_frames import DamagedError
 
 NAME = "parallel-consumer"
 """The dialect's name."""
