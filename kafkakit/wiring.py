@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.machine import Machine
     from kafkakit.ports.metrics import StorageMetrics
     from kafkakit.ports.run_store import RunStore
+    from kafkakit.ports.table_store import TableStore
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -160,6 +161,15 @@ def system_clock() -> Clock:
     from kafkakit.adapters.clock import SystemClock
 
     return SystemClock()
+
+
+def open_table_store(location: str) -> TableStore:
+    """A store of snapshots as Parquet files; `MissingExtraError` without pyarrow."""
+    try:
+        from kafkakit.adapters.parquet import ParquetStore
+    except ImportError:
+        raise MissingExtraError("snapshots of fleets", "spark", "pyarrow") from None
+    return ParquetStore(location)
 
 
 def read_input(path: Path | str, limit_bytes: int) -> bytes:

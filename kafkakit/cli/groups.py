@@ -29,6 +29,7 @@ ENTRIES: tuple[Entry, ...] = (
         is_group=False,
     ),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
+    Entry("fleet", "kafkakit.fleet.commands.app", "Collect snapshots of many clusters, or make some to try audits on."),
     Entry("sandbox", "kafkakit.sandbox.commands.app", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
     Entry(

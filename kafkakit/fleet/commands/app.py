@@ -1,0 +1,7 @@
+"""`kafkakit fleet`: snapshots of many clusters."""
+
+from kafkakit.cli.command_classes import CliCommand, new_group
+from kafkakit.fleet.commands.synth import synth
+
+app = new_group("Collect snapshots of many clusters, or make some to try audits on.")
+app.command("synth", cls=CliCommand)(synth)

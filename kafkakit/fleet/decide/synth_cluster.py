@@ -1,0 +1,278 @@
+"""The tables of one healthy made cluster that are snapshots of its state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkakit.core.coded_column import CodedColumn
+from kafkakit.fleet.decide.synth_shape import RACKS, REPLICAS, ClusterShape
+from kafkakit.rules.config_defs import ConfigDef, config_table
+
+Columns = dict[str, Any]
+"""Columns of one table by name: arrays, or coded columns."""
+Tables = dict[str, Columns]
+
+DAY_MS = 86_400_000
+VERSION = "4.3.0"
+LOG_DIRS = ("/d1", "/d2")
+RETENTION_MS = DAY_MS
+SEGMENT_MS = 41_400_000
+SEGMENT_BYTES = 100_000_000
+SEGMENTS = 8
+"""Of each replica: what a day of `RETENTION_MS` fills at the mean rate, the active one among them."""
+ACTIVE_SHARE = 0.5
+RECORD_BYTES = 500
+TOPIC_SETTINGS = {
+    "retention.ms": str(RETENTION_MS),
+    "segment.ms": str(SEGMENT_MS),
+    "segment.bytes": str(SEGMENT_BYTES),
+    "min.insync.replicas": "2",
+    "message.timestamp.after.max.ms": "3600000",
+}
+BROKER_SETTINGS = {"log.dirs": ",".join(LOG_DIRS), "default.replication.factor": "3", "min.insync.replicas": "2"}
+DISK_FREE = 4
+"""A log dir is this many times as large as what it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterModel:
+    """Where everything of a cluster lies, as arrays: one value for each partition (or topic, where said).
+
+    `first` are the first partitions of the topics, with the end; `rate` bytes/s; `replicas` is (partitions, 3) brokers,
+    the leader first, and `dirs` the places of their log dirs in `LOG_DIRS`.
+    """
+
+    shape: ClusterShape
+    end_ms: int
+    names: tuple[str, ...]
+    first: NDArray[np.int64]
+    topic: NDArray[np.int32]
+    number: NDArray[np.int32]
+    replicas: NDArray[np.int32]
+    dirs: NDArray[np.int32]
+    rate: NDArray[np.float64]
+    size: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def partitions_of(self, topic: int) -> slice:
+        """The partitions of a topic, as rows of the table `partitions`."""
+        return slice(int(self.first[topic]), int(self.first[topic + 1]))
+
+
+def cluster_model(shape: ClusterShape, seed: int, end_ms: int) -> ClusterModel:
+    """Lay a cluster out: leaders round-robin, so that brokers and log dirs hold and lead about as much."""
+    # A mirror has the topics of its primary.
+    rng = np.random.default_rng([seed, 2, shape.index - (shape.mirror_of is not None)])
+    counts = np.full(shape.topics, shape.partitions // shape.topics)
+    counts[: shape.partitions % shape.topics] += 1
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    topic = np.repeat(np.arange(shape.topics, dtype=np.int32), counts)
+    at = np.arange(shape.partitions)
+    block = at // shape.brokers
+    places = (at + block)[:, None] + np.arange(REPLICAS)
+    speed = rng.uniform(0.97, 1.03, shape.topics)[topic]
+    full = SEGMENTS - 1 + ACTIVE_SHARE
+    size = np.full(shape.partitions, round(full * SEGMENT_BYTES), np.int64)
+    return ClusterModel(
+        shape=shape,
+        end_ms=end_ms,
+        names=tuple(f"{word}-{i:05d}" for i, word in zip(range(shape.topics), _words(shape.topics), strict=True)),
+        first=first,
+        topic=topic,
+        number=(at - first[topic]).astype(np.int32),
+        replicas=(places % shape.brokers + 1).astype(np.int32),
+        dirs=((block[:, None] + np.arange(REPLICAS)) % len(LOG_DIRS)).astype(np.int32),
+        rate=speed * SEGMENT_BYTES * SEGMENTS / (RETENTION_MS / 1000),
+        size=size,
+        end=rng.integers(10**6, 10**9, shape.topics)[topic] + size // RECORD_BYTES,
+    )
+
+
+def _words(number: int) -> list[str]:
+    words = ("orders", "payments", "clicks", "stock", "prices", "users", "mails", "audits")
+    return [words[i % len(words)] for i in range(number)]
+
+
+def coded(words: Sequence[Any], codes: Any) -> CodedColumn:
+    """A coded column."""
+    return CodedColumn(words=tuple(words), codes=np.ascontiguousarray(codes, np.int32))
+
+
+def constant(word: Any, rows: int) -> CodedColumn:
+    """One value in every row."""
+    return coded((word,), np.zeros(rows, np.int32))
+
+
+def state_tables(model: ClusterModel) -> Tables:
+    """All tables that show the cluster's state; a quarter of a second for 100,000 partitions."""
+    return {**identity_tables(model), **_partition_tables(model), **_log_dirs(model)}
+
+
+def identity_tables(model: ClusterModel) -> Tables:
+    """The tables that are kept for earlier days too: what drift is found in."""
+    shape = model.shape
+    brokers = np.arange(1, shape.brokers + 1, dtype=np.int32)
+    topics = shape.topics
+    tables: Tables = {
+        "clusters": {
+            "cluster_id": constant(f"{shape.name}-id", 1),
+            "labels": constant(list(shape.labels), 1),
+            "env": constant("prod", 1),
+            "kafka_version": constant(VERSION, 1),
+            "mirror_of": constant(shape.mirror_of, 1),
+            "taken_at_ms": np.array([model.end_ms]),
+            "source": constant("synth", 1),
+        },
+        "brokers": {
+            "broker": brokers,
+            "rack": coded(RACKS, (brokers - 1) % len(RACKS)),
+            "host": coded([f"b{b}.{shape.name}" for b in brokers], brokers - 1),
+            "is_alive": np.ones(shape.brokers, np.bool_),
+            "version": constant(VERSION, shape.brokers),
+            "open_files": np.full(shape.brokers, 1_048_576),
+            "max_map_count": np.full(shape.brokers, 262_144),
+            "connections": np.full(shape.brokers, 2_000),
+        },
+        "broker_configs": _broker_configs(model, brokers),
+        "topics": {
+            "topic": coded(model.names, np.arange(topics)),
+            "topic_id": coded([f"{shape.name}-{i:06d}" for i in range(topics)], np.arange(topics)),
+            "partitions": np.diff(model.first).astype(np.int32),
+            "replication": np.full(topics, REPLICAS, np.int32),
+            "is_internal": np.zeros(topics, np.bool_),
+            "labels": constant([], topics),
+            "owner": coded([f"team-{i}" for i in range(5)], np.arange(topics) % 5),
+        },
+        "topic_configs": _topic_configs(model),
+    }
+    if shape.is_declared:
+        tables["declared"] = _declared(model, tables["topic_configs"])
+    return tables
+
+
+def _definitions(found: dict[str, ConfigDef]) -> list[ConfigDef]:
+    return [d for _, d in sorted(found.items()) if not d.internal]
+
+
+def _broker_configs(model: ClusterModel, brokers: NDArray[np.int32]) -> Columns:
+    definitions = _definitions(dict(config_table(VERSION[:3]).broker))
+    ids = [str(b) for b in brokers]
+    rack = {"node.id": ids, "broker.rack": [RACKS[(b - 1) % len(RACKS)] for b in brokers]}
+    words: list[str | None] = []
+    codes = np.empty((len(brokers), len(definitions)), np.int32)
+    for i, d in enumerate(definitions):
+        if d.name in rack:
+            codes[:, i] = np.arange(len(brokers)) + len(words)
+            words += rack[d.name]
+        else:
+            value = None if d.is_sensitive else BROKER_SETTINGS.get(d.name, d.default)
+            codes[:, i] = -1 if value is None else len(words)
+            words += [value]
+    is_static = [d.name in rack or d.name in BROKER_SETTINGS for d in definitions]
+    return {
+        "broker": np.repeat(brokers, len(definitions)),
+        "key": coded([d.name for d in definitions], np.tile(np.arange(len(definitions)), len(brokers))),
+        "value": coded(words, codes.ravel()),
+        "source": coded(("default", "static"), np.tile(np.array(is_static, np.int32), len(brokers))),
+        "is_read_only": np.tile(np.array([d.update_mode.value == "read-only" for d in definitions]), len(brokers)),
+        "is_sensitive": np.tile(np.array([d.is_sensitive for d in definitions]), len(brokers)),
+    }
+
+
+def _topic_configs(model: ClusterModel) -> Columns:
+    definitions = [d for d in _definitions(dict(config_table(VERSION[:3]).topic)) if d.default is not None]
+    topics, keys = model.shape.topics, len(definitions)
+    return {
+        "topic": coded(model.names, np.repeat(np.arange(topics), keys)),
+        "key": coded([d.name for d in definitions], np.tile(np.arange(keys), topics)),
+        "value": coded([TOPIC_SETTINGS.get(d.name, d.default) for d in definitions], np.tile(np.arange(keys), topics)),
+        "source": constant("topic", topics * keys),
+        "is_sensitive": np.zeros(topics * keys, np.bool_),
+    }
+
+
+def _declared(model: ClusterModel, live: Columns) -> Columns:
+    """Files that declare every topic as it is: its settings, then itself, its partitions and its replicas."""
+    topics = model.shape.topics
+    counts = np.diff(model.first)
+    keys, values = live["key"], live["value"]
+    sizes = tuple(str(c) for c in range(int(counts.max()) + 1))
+    own = np.repeat(np.arange(topics), 3)
+    base_key, base_value = len(keys.words), len(values.words)
+    texts = np.stack([np.full(topics, -1), base_value + counts, np.full(topics, base_value + REPLICAS)], axis=1)
+    rows = len(live["topic"]) + len(own)
+    return {
+        "topic": coded(model.names, np.concatenate([live["topic"].codes, own])),
+        "key": coded(
+            (*keys.words, "", "partitions", "replication"),
+            np.concatenate([keys.codes, np.tile(np.arange(3) + base_key, topics)]),
+        ),
+        "value": coded((*values.words, *sizes, *map(str, range(len(sizes), REPLICAS + 1))),
+                       np.concatenate([values.codes, texts.ravel()])),
+        "file": constant("topics.yaml", rows),
+        "line": np.arange(1, rows + 1, dtype=np.int32),
+        "owner": constant(None, rows),
+    }  # fmt: skip
+
+
+def _partition_tables(model: ClusterModel) -> Tables:
+    replicas, rows = model.replicas, len(model.topic)
+    names = coded(model.names, model.topic)
+    sets = tuple([[(b + j) % model.shape.brokers + 1 for j in range(REPLICAS)] for b in range(model.shape.brokers)])
+    assigned = coded(sets, replicas[:, 0] - 1)
+    each = np.repeat(np.arange(rows), REPLICAS)
+    records = model.size // RECORD_BYTES
+    return {
+        "partitions": {
+            "topic": names,
+            "partition": model.number,
+            "leader": replicas[:, 0].copy(),
+            "replicas": assigned,
+            "isr": assigned,
+            "size_bytes": model.size.copy(),
+            "start_offset": model.end - records,
+            "end_offset": model.end.copy(),
+            "oldest_ms": model.end_ms - (model.size * 1000 / model.rate).astype(np.int64),
+            "bytes_in_s": model.rate.copy(),
+            "messages_in_s": model.rate / RECORD_BYTES,
+        },
+        "replicas": {
+            "topic": coded(model.names, model.topic[each]),
+            "partition": model.number[each],
+            "broker": replicas.ravel(),
+            "log_dir": coded(LOG_DIRS, model.dirs.ravel()),
+            "size_bytes": model.size[each],
+            "offset_lag": np.zeros(len(each), np.int64),
+            "is_future": np.zeros(len(each), np.bool_),
+        },
+    }
+
+
+def used_bytes(model: ClusterModel) -> NDArray[np.int64]:
+    """What each log dir holds, of all brokers in turn."""
+    dirs = len(LOG_DIRS)
+    places = ((model.replicas - 1) * dirs + model.dirs).ravel()
+    sizes = np.repeat(model.size, REPLICAS).astype(np.float64)
+    return np.bincount(places, sizes, model.shape.brokers * dirs).astype(np.int64)
+
+
+def total_bytes(model: ClusterModel) -> int:
+    """The size of each log dir: whole GiB, the same in the whole cluster."""
+    return -(-int(used_bytes(model).max()) * DISK_FREE // 2**30) * 2**30
+
+
+def _log_dirs(model: ClusterModel) -> Tables:
+    used, total = used_bytes(model), total_bytes(model)
+    rows = len(used)
+    return {
+        "log_dirs": {
+            "broker": np.repeat(np.arange(1, model.shape.brokers + 1, dtype=np.int32), len(LOG_DIRS)),
+            "path": coded(LOG_DIRS, np.arange(rows) % len(LOG_DIRS)),
+            "total_bytes": np.full(rows, total),
+            "usable_bytes": total - used,
+            "error": constant(None, rows),
+        }
+    }

@@ -1,0 +1,94 @@
+"""Changes of single rows of a made cluster's tables, by what the rows are about."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafkakit.core.coded_column import CodedColumn
+from kafkakit.fleet.decide.synth_cluster import ClusterModel, Tables
+
+Rows = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEdit:
+    """The tables of one cluster and date, to be changed in place; tables that the date lacks are passed over.
+
+    `days_ago` is 0 on the last date.
+    """
+
+    model: ClusterModel
+    tables: Tables
+    days_ago: int = 0
+
+    def rows(self, kind: str, **values: Any) -> Rows:
+        """The rows of a table in which each of these columns has the value."""
+        columns = self.tables.get(kind)
+        if columns is None:
+            return np.zeros(0, np.bool_)
+        found = np.ones(len(next(iter(columns.values()))), np.bool_)
+        for name, value in values.items():
+            found &= _equal(columns[name], value)
+        return found
+
+    def put(self, kind: str, rows: Rows, **values: Any) -> None:
+        """Set columns of some rows: each to one value, or to an array of one value for each of the rows."""
+        if kind not in self.tables:
+            return
+        columns = self.tables[kind]
+        for name, value in values.items():
+            columns[name] = _with(columns[name], rows, value)
+
+    def add(self, kind: str, **values: Any) -> None:
+        """Add one row like the last one of the table, but for these columns."""
+        if kind not in self.tables:
+            return
+        columns = self.tables[kind]
+        last = len(next(iter(columns.values())))
+        for name, column in columns.items():
+            if isinstance(column, CodedColumn):
+                columns[name] = CodedColumn(words=column.words, codes=np.append(column.codes, column.codes[-1:]))
+            else:
+                columns[name] = np.append(column, column[-1:])
+        self.put(kind, np.arange(last + 1) == last, **values)
+
+    def drop(self, kind: str, rows: Rows) -> None:
+        """Remove some rows."""
+        for name, column in self.tables.get(kind, {}).items():
+            if isinstance(column, CodedColumn):
+                self.tables[kind][name] = CodedColumn(words=column.words, codes=column.codes[~rows])
+            else:
+                self.tables[kind][name] = column[~rows]
+
+    def topic_setting(self, topic: int, key: str, value: str, *, is_declared: bool = True) -> None:
+        """Set a setting of a topic, in the files that declare it too."""
+        name = self.model.names[topic]
+        for kind in ("topic_configs", "declared") if is_declared else ("topic_configs",):
+            self.put(kind, self.rows(kind, topic=name, key=key), value=value)
+
+    def broker_setting(self, broker: int, key: str, value: str, source: str = "static") -> None:
+        """Set a setting of a broker."""
+        rows = self.rows("broker_configs", broker=broker, key=key)
+        self.put("broker_configs", rows, value=value, source=source)
+
+
+def _equal(column: Any, value: Any) -> Rows:
+    if isinstance(column, CodedColumn):
+        codes = [code for code, word in enumerate(column.words) if word == value]
+        found: Rows = np.isin(column.codes, codes)
+        return found
+    equal: Rows = np.asarray(column) == value
+    return equal
+
+
+def _with(column: Any, rows: Rows, value: Any) -> Any:
+    if not isinstance(column, CodedColumn):
+        changed = np.array(column)
+        changed[rows] = value
+        return changed
+    values = list(value) if isinstance(value, np.ndarray) else [value]
+    codes = column.codes.copy()
+    codes[rows] = -1 if value is None else np.arange(len(values), dtype=np.int32) + len(column.words)
+    return CodedColumn(words=(*column.words, *values), codes=codes)
