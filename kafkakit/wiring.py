@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.machine import Machine
     from kafkakit.ports.metrics import StorageMetrics
     from kafkakit.ports.run_store import RunStore
+    from kafkakit.ports.spark_driver import SparkDrivers
     from kafkakit.ports.table_store import TableStore
 
 
@@ -137,6 +138,23 @@ def open_run_store(location: str) -> RunStore:
     except ImportError:
         raise MissingExtraError("reading and submitting fleet audits", "spark", "pyarrow") from None
     return RunFolder(location)
+
+
+def spark_drivers(cache_dir: Path) -> SparkDrivers:
+    """Drivers of Spark on this host; what only this host can make is kept under `cache_dir`."""
+    from kafkakit.adapters.java import find_java
+    from kafkakit.adapters.lock import FileLock
+    from kafkakit.adapters.own_process import holder_of, life_of, this_holder
+    from kafkakit.adapters.spark.drivers import LocalDrivers
+
+    return LocalDrivers(
+        cache_dir=cache_dir,
+        find_java=find_java,
+        holder_of=holder_of,
+        life_of=life_of,
+        open_lock=lambda path, what: FileLock(path, what, str(this_holder("audit"))),
+        write_file=write_file,
+    )
 
 
 def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMetrics:

@@ -15,6 +15,7 @@ def main() -> int:
     parser.add_argument("--master", help="Spark's master, where spark-submit does not say it.")
     parser.add_argument("--remote", help="A Spark Connect server, such as sc://127.0.0.1:15002.")
     parser.add_argument("--code", help="The zip of the code, to be sent to a Connect server.")
+    parser.add_argument("--conf", action="append", default=[], help="A setting of Spark, KEY=VALUE; repeatable.")
     arguments = parser.parse_args()
 
     from kafkakit_spark.runner import run_spec
@@ -23,7 +24,9 @@ def main() -> int:
     from kafkakit.core.job_spec import spec_of
 
     spec = spec_of(json.loads(Path(arguments.spec).read_text(encoding="utf-8")))
-    spark = open_session(f"kafkakit-{spec.run_id}", master=arguments.master, remote=arguments.remote)
+    settings = dict(text.split("=", 1) for text in arguments.conf)
+    name = f"kafkakit-{spec.run_id}"
+    spark = open_session(name, master=arguments.master, remote=arguments.remote, settings=settings)
     try:
         if arguments.code:
             spark.addArtifacts(arguments.code, pyfile=True)

@@ -51,6 +51,10 @@ class FileLock:
         self._fd = fd
         return self
 
+    def fileno(self) -> int:
+        """The descriptor of the locked file; a process that inherits it keeps the lock after this one ends."""
+        return self._fd
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

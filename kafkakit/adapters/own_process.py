@@ -14,7 +14,11 @@ _COMMAND_LIMIT = 200
 
 def this_holder(command: str) -> Holder:
     """Describe this process; `command` is how it was called, without secrets."""
-    pid = os.getpid()
+    return holder_of(os.getpid(), command)
+
+
+def holder_of(pid: int, command: str) -> Holder:
+    """Describe a process of this user on this host."""
     return Holder(
         host=socket.gethostname()[:100],
         user=_user(),

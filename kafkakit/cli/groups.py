@@ -28,6 +28,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Find mistakes in Kafka's configuration, in files and live.",
         is_group=False,
     ),
+    Entry("audit", "kafkakit.audit.commands.app", "Audit whole fleets with Spark: submit jobs, follow runs."),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
     Entry("fleet", "kafkakit.fleet.commands.app", "Collect snapshots of many clusters, or make some to try audits on."),
     Entry("sandbox", "kafkakit.sandbox.commands.app", "Run a real local Kafka cluster to try things on."),

@@ -1,7 +1,6 @@
 """What submitting a Spark job needs of the machine: an installation of Spark, the code to ship, processes."""
 
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Protocol
 
 from kafkakit.core.lease import Holder, Life
@@ -23,18 +22,22 @@ class SparkDrivers(Protocol):
         """Find Spark and Java; `MissingExtraError` or `UsageError` says what to install."""
         ...
 
-    def write_code(self, path: Path, *, whole_package: bool) -> None:
+    def code_folder(self) -> str:
+        """The folder of `main.py` and of the job code."""
+        ...
+
+    def write_code(self, path: str, *, whole_package: bool) -> None:
         """Write the zip that executors get: the same bytes for the same code.
 
         With `whole_package` all of kafkakit, else only what needs Spark, Arrow, numpy and the standard library.
         """
         ...
 
-    def lock(self, folder: Path, what: str) -> AbstractContextManager[RunLock]:
+    def lock(self, folder: str, what: str) -> AbstractContextManager[RunLock]:
         """Take the lock of a run's folder; `TryLaterError` names the process that has it."""
         ...
 
-    def start(self, launch: Launch, log: Path, lock: RunLock, name: str) -> Holder:
+    def start(self, launch: Launch, log: str, lock: RunLock, name: str) -> Holder:
         """Start a driver in a session of its own, its output appended to `log`."""
         ...
 

@@ -26,7 +26,7 @@ def open_session(
 ) -> SparkSession:
     """A session; without `master` and `remote` that of spark-submit, or of the environment.
 
-    `settings` replace the defaults. Starting takes about 5 s, 15 s with Connect.
+    `settings` replace the defaults, which spark-submit gives itself. Starting takes about 5 s, 15 s with Connect.
     """
     builder = SparkSession.builder.appName(name)
     if remote is not None:
@@ -34,7 +34,8 @@ def open_session(
     elif master is not None:
         builder = builder.master(master).config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
-    for key, value in {**DEFAULTS, **(settings or {}), **FIXED}.items():
+    defaults = DEFAULTS if master is not None or remote is not None else {}
+    for key, value in {**defaults, **(settings or {}), **FIXED}.items():
         if remote is None or key.startswith("spark.sql."):
             builder = builder.config(key, value)
     session = builder.getOrCreate()

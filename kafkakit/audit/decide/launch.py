@@ -91,7 +91,7 @@ class DriverFiles:
     code: str
 
 
-def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles, python_path: str = "") -> Launch:
+def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Launch:
     """The process to start here. Kubernetes starts none: see `show.spark_application`."""
     environment = {
         "SPARK_HOME": tools.spark_home,
@@ -99,7 +99,7 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles, python
         "PYSPARK_PYTHON": tools.python,
         "PYSPARK_DRIVER_PYTHON": tools.python,
         # Local workers import what the driver imports.
-        "PYTHONPATH": ":".join(path for path in (files.code, python_path) if path),
+        "PYTHONPATH": files.code,
     }
     program = (files.main, *files.arguments)
     if choice.backend is Backend.CONNECT:

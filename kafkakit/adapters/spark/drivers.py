@@ -1,0 +1,143 @@
+"""Drivers of Spark as processes of this host, each in a session of its own (Linux)."""
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from kafkakit.adapters.spark.code_zip import code_folder, write_code_zip
+from kafkakit.core.errors import MissingExtraError, UsageError
+from kafkakit.core.lease import Holder, Life
+from kafkakit.core.spark_launch import Launch, SparkTools
+from kafkakit.ports.machine import Java
+from kafkakit.ports.spark_driver import RunLock
+
+VECTOR_MODULE = "jdk.incubator.vector"
+STOP_S = 10.0
+_POLL_S = 0.05
+# Spark's launcher asks for a module that reduced runtimes lack, and Java then refuses to start.
+_WRAPPER = """#!/bin/sh
+for word do
+  shift
+  [ "$word" = --add-modules={module} ] || set -- "$@" "$word"
+done
+exec '{java}' "$@"
+"""
+
+
+class LocalDrivers:
+    """Implements `ports.SparkDrivers`."""
+
+    def __init__(
+        self,
+        *,
+        cache_dir: Path,
+        find_java: Callable[[], Java],
+        holder_of: Callable[[int, str], Holder],
+        life_of: Callable[[Holder], Life],
+        open_lock: Callable[[Path, str], AbstractContextManager[RunLock]],
+        write_file: Callable[[Path, bytes, int], None],
+    ) -> None:
+        self._cache_dir, self._find_java, self._write_file = cache_dir, find_java, write_file
+        self._holder_of, self._life_of, self._open_lock = holder_of, life_of, open_lock
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    def tools(self) -> SparkTools:
+        """Two starts of Java, 0.2 s."""
+        found = importlib.util.find_spec("pyspark")
+        if found is None or not found.origin:
+            raise MissingExtraError("submitting fleet audits", "spark", "pyspark")
+        return SparkTools(
+            spark_home=os.environ.get("SPARK_HOME") or str(Path(found.origin).parent),
+            python=sys.executable,
+            java_home=self._java_home(self._find_java()),
+            code_folder=self.code_folder(),
+        )
+
+    def code_folder(self) -> str:
+        """In a checkout beside the package, in an installation inside."""
+        return str(code_folder())
+
+    def write_code(self, path: str, *, whole_package: bool) -> None:
+        """About a megabyte of source, 0.1 s."""
+        write_code_zip(Path(path), whole_package=whole_package)
+
+    def lock(self, folder: str, what: str) -> AbstractContextManager[RunLock]:
+        """One file, `.lock`."""
+        return self._open_lock(Path(folder) / ".lock", what)
+
+    def start(self, launch: Launch, log: str, lock: RunLock, name: str) -> Holder:
+        """The environment of this process is inherited: credentials of object stores are often there."""
+        paths = (launch.environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH"))
+        python_path = [path for path in paths if path]
+        try:
+            with open(log, "ab") as stream:
+                child = subprocess.Popen(
+                    launch.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(lock.fileno(),),
+                    env={**os.environ, **launch.environment, "PYTHONPATH": os.pathsep.join(python_path)},
+                )
+        except OSError as error:
+            raise UsageError(f"cannot start {launch.command[0]}: {error.strerror}") from None
+        self._children[child.pid] = child
+        return self._holder_of(child.pid, name)
+
+    def exit_code(self, driver: Holder) -> int | None:
+        """One look."""
+        return self._children[driver.pid].poll()
+
+    def life(self, driver: Holder) -> Life:
+        """Reads /proc."""
+        if driver.pid in self._children:
+            self._children[driver.pid].poll()
+        return self._life_of(driver)
+
+    def stop(self, driver: Holder) -> bool:
+        """SIGTERM to all processes of the driver's group, SIGKILL to what is left after 10 s."""
+        if self.life(driver) is not Life.ALIVE:
+            return False
+        for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(driver.pid, number)
+            end = time.monotonic() + wait_s
+            while self._runs(driver.pid) and time.monotonic() < end:
+                time.sleep(_POLL_S)
+        return True
+
+    def _runs(self, group: int) -> bool:
+        if group in self._children:
+            self._children[group].poll()
+        return any(_group_of(path) == group for path in Path("/proc").glob("[0-9]*/stat"))
+
+    def _java_home(self, java: Java) -> str:
+        path = Path(os.path.realpath(java.path))
+        listed = subprocess.run(
+            [path, "--list-modules"], capture_output=True, text=True, timeout=30, check=False
+        ).stdout
+        if VECTOR_MODULE in listed:
+            return str(path.parent.parent)
+        home = self._cache_dir / "spark-java" / hashlib.sha256(str(path).encode()).hexdigest()[:16]
+        (home / "bin").mkdir(parents=True, exist_ok=True)
+        text = _WRAPPER.format(module=VECTOR_MODULE, java=str(path).replace("'", "'\\''"))
+        self._write_file(home / "bin" / "java", text.encode(), 0o755)
+        return str(home)
+
+
+def _group_of(stat: Path) -> int | None:
+    """The process group of a process that still runs."""
+    try:
+        fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[2])

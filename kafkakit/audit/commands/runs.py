@@ -1,0 +1,97 @@
+"""`kafkakit audit status|list|logs|fetch|cancel`: look after runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafkakit.audit.commands.options import RunFolderArgument
+from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.spark_options import absolute, driver_ports
+from kafkakit.core.findings import FailOn
+
+
+def show_status(
+    ctx: typer.Context,
+    run: RunFolderArgument,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")
+    ] = FailOn.NEVER,
+) -> int:
+    """Show where a run is: its jobs, or why it has no result.
+
+    Exits 0 when it is done, 1 when it or a job of it failed or was stopped, 75 while it runs.
+    """
+    from kafkakit.audit.act.runs import look, place_of
+    from kafkakit.audit.show.run_texts import state_report
+    from kafkakit.cli.session import finish
+    from kafkakit.wiring import open_run_store
+
+    cli = cli_context(ctx)
+    place = place_of(absolute(run), cli.settings.state_dir)
+    state = look(place, open_run_store(place.location), driver_ports(cli))
+    return finish(cli, state_report("audit status", state, fail_on))
+
+
+def list_runs(
+    ctx: typer.Context,
+    output: Annotated[str, typer.Argument(metavar="DIR|URI", help="What audits were given as --output.")],
+) -> int:
+    """List the runs of an output with their states."""
+    from kafkakit.audit.act.runs import look_all
+    from kafkakit.audit.show.run_texts import list_report
+    from kafkakit.cli.session import finish
+    from kafkakit.wiring import open_run_store
+
+    cli = cli_context(ctx)
+    states = look_all(absolute(output), open_run_store, driver_ports(cli), cli.settings.state_dir)
+    return finish(cli, list_report(output, states))
+
+
+def show_logs(
+    ctx: typer.Context,
+    run: RunFolderArgument,
+    lines: Annotated[int, typer.Option("--lines", min=1, metavar="N", help="How many lines of the end.")] = 200,
+) -> int:
+    """Print the end of the driver's log, which lies on the host that started the run."""
+    from kafkakit.audit.act.driver import log_tail
+    from kafkakit.audit.act.runs import place_of
+    from kafkakit.audit.show.run_texts import text_report
+    from kafkakit.cli.session import finish
+
+    cli = cli_context(ctx)
+    place = place_of(absolute(run), cli.settings.state_dir)
+    text = "".join(f"{line}\n" for line in log_tail(place.folder, lines))
+    return finish(cli, text_report("audit logs", text, run=place.run))
+
+
+def fetch_run(
+    ctx: typer.Context,
+    run: RunFolderArgument,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new or empty folder.")],
+) -> int:
+    """Copy the results of a run that is done to a folder of this host."""
+    from kafkakit.audit.act.runs import fetch
+    from kafkakit.audit.show.run_texts import text_report
+    from kafkakit.cli.session import finish
+    from kafkakit.wiring import open_run_store
+
+    files = fetch(open_run_store(absolute(run)), to)
+    text = "".join(f"{to / name}\n" for name in files)
+    return finish(cli_context(ctx), text_report("audit fetch", text, run=run, folder=str(to)))
+
+
+def cancel_run(ctx: typer.Context, run: RunFolderArgument) -> int:
+    """Stop the driver of a run that was started on this host; it leaves no result."""
+    from kafkakit.audit.act.runs import cancel, place_of
+    from kafkakit.audit.show.run_texts import text_report
+    from kafkakit.cli.session import finish
+    from kafkakit.wiring import open_run_store
+
+    cli = cli_context(ctx)
+    place = place_of(absolute(run), cli.settings.state_dir)
+    state = cancel(place, open_run_store(place.location), driver_ports(cli))
+    text = f"run {state.run} is {state.phase.value}\n"
+    return finish(cli, text_report("audit cancel", text, run=state.run, state=state.phase.value))
