@@ -65,9 +65,10 @@ class CliContext:
 
     def load_settings(self, profile: str | None = None) -> Settings:
         """Merge the configuration again, for the named profile when one is given."""
-        given = self.given
-        if profile is not None:
-            given = given.for_profile(profile)
+        return self.settings_of(self.given if profile is None else self.given.for_profile(profile))
+
+    def settings_of(self, given: Given) -> Settings:
+        """Merge the configuration with these values from the command line."""
         return load_settings(given, read_environment(), warn=self.output.warn, input_allowed=self.input_allowed)
 
     @cached_property

@@ -47,10 +47,16 @@ class Given:
     profile_origin: str = ""
     config: Path | None = None
     command_config: Path | None = None
+    without_profile: bool = False
 
     def for_profile(self, name: str) -> Self:
         """The same with another profile named."""
         return replace(self, profile=name, profile_origin="argument")
+
+    def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:
+        """The same for a cluster that no profile names, with its own file of client settings."""
+        flags = {**self.flags, "bootstrap_server": (servers, origin)}
+        return replace(self, profile=None, without_profile=True, flags=flags, command_config=command_config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +197,8 @@ def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice
     The flag or its variable come first, then the project's file, the note of `profile use`, the
     user's file and the system's.
     """
+    if given.without_profile:
+        return Choice(name=None)
     if given.profile:
         origin = "env KAFKAKIT_PROFILE" if given.profile_origin == "env" else given.profile_origin
         return Choice(name=given.profile, origin=origin)

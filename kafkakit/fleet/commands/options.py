@@ -1,0 +1,173 @@
+"""The options of `kafkakit fleet`, and what opens clusters and stores from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from kafkakit.cli.context import CliContext
+    from kafkakit.cli.session import ClusterSession
+    from kafkakit.fleet.act.collect import CollectRequest, CollectSource
+    from kafkakit.fleet.act.collect_fleet import FleetLimits
+    from kafkakit.fleet.decide.fleet_file import FleetCluster
+    from kafkakit.lint.api import TopicPiece
+    from kafkakit.ports.table_store import TableStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetChoice:
+    """The clusters of the fleet."""
+
+    profiles: Annotated[
+        str | None,
+        typer.Option(
+            "--profiles",
+            metavar="NAME,...",
+            help="Collect the clusters of these profiles; with --fleet, these clusters of the file.",
+            show_default=False,
+        ),
+    ] = None
+    fleet: Annotated[
+        Path | None,
+        typer.Option("--fleet", metavar="FILE", help="Collect the clusters of this file (docs/fleet.md)."),
+    ] = None
+
+    def sources(self, cli: CliContext) -> tuple[CollectSource, ...]:
+        """The clusters, none connected yet. `UsageError` for names that are in no file, `InputError` for a bad file."""
+        from functools import partial
+
+        from kafkakit.fleet.act.collect import CollectSource
+        from kafkakit.fleet.decide.fleet_file import LIMIT_BYTES, chosen_clusters, read_fleet
+        from kafkakit.wiring import read_input
+
+        entries = None if self.fleet is None else read_fleet(read_input(self.fleet, LIMIT_BYTES), str(self.fleet))
+        folder = Path() if self.fleet is None else self.fleet.parent
+        chosen = chosen_clusters(self.profiles, entries)
+        if entries is None:
+            # A name that no file has is refused before anything is read.
+            _ = [cli.load_settings(entry.profile) for entry in chosen]
+        return tuple(
+            CollectSource(
+                entry=entry,
+                open_clients=partial(_open_clients, cli, entry, folder),
+                read_declared=partial(_read_declared, [str(folder / file) for file in entry.files]),
+            )
+            for entry in chosen
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlace:
+    """Where snapshots are kept, and of which day they are."""
+
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="DIR|URI", help="Write into this store: a folder, or a URI (s3, gs, abfs, hdfs)."),
+    ]
+    date: Annotated[
+        str | None,
+        typer.Option("--date", metavar="YYYY-MM-DD", help="Date of the snapshot; today (UTC) when not given."),
+    ] = None
+
+    def open(self) -> TableStore:
+        """The store; `UsageError` for what is no place for one."""
+        from kafkakit.wiring import open_table_store
+
+        return open_table_store(self.to)
+
+    def snapshot_date(self) -> str:
+        """The date, checked; to be asked once, since today may end."""
+        from datetime import date
+
+        from kafkakit.core.errors import UsageError
+        from kafkakit.wiring import system_clock
+
+        if self.date is None:
+            return system_clock().now().date().isoformat()
+        try:
+            return date.fromisoformat(self.date).isoformat()
+        except ValueError:
+            raise UsageError(f"--date {self.date!r:.40} is no date", hint="write it like 2026-11-22") from None
+
+    def lock(self, cli: CliContext, day: str, source: str, cluster: str) -> AbstractContextManager[object]:
+        """Keeps other processes of this host from the cluster's rows of this source and date."""
+        from hashlib import sha256
+
+        from kafkakit.adapters.lock import FileLock
+        from kafkakit.adapters.own_process import this_holder
+
+        store = self.to if "://" in self.to else str(Path(self.to).absolute())
+        name = sha256("\n".join((store, day, cluster, source)).encode()).hexdigest()[:32]
+        what = f"cluster {cluster} of {day} in {self.to}"
+        return FileLock(cli.folders.state / "fleet" / f"{name}.lock", what, str(this_holder(cli.command_path)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatToCollect:
+    """The tables to collect beside those of brokers and topics."""
+
+    groups: Annotated[
+        bool, typer.Option("--groups/--no-groups", help="Read consumer groups and what they committed.")
+    ] = True
+
+    def request(self, snapshot_date: str) -> CollectRequest:
+        """What to collect for a date."""
+        from kafkakit.fleet.act.collect import CollectRequest
+
+        return CollectRequest(snapshot_date=snapshot_date, groups=self.groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How many clusters are read at once, and for how long."""
+
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Read so many clusters at once.")
+    ] = 8
+    cluster_timeout: Annotated[
+        str,
+        typer.Option("--cluster-timeout", metavar="DURATION", help="Give up a cluster that takes longer."),
+    ] = "10m"
+    again: Annotated[
+        bool, typer.Option("--again", help="Read clusters again whose snapshot of this date is complete.")
+    ] = False
+
+    @property
+    def limits(self) -> FleetLimits:
+        """The limits as values."""
+        from kafkakit.core.durations import parse_duration
+        from kafkakit.fleet.act.collect_fleet import FleetLimits
+
+        return FleetLimits(
+            concurrency=self.concurrency,
+            cluster_timeout_s=parse_duration(self.cluster_timeout, "--cluster-timeout"),
+            again=self.again,
+        )
+
+
+def _open_clients(cli: CliContext, entry: FleetCluster, folder: Path) -> AbstractContextManager[ClusterSession]:
+    from kafkakit.cli.session import open_session
+
+    if entry.bootstrap_servers is None:
+        given = cli.given.for_profile(entry.profile or entry.name)
+    else:
+        config = None if entry.command_config is None else folder / entry.command_config
+        given = cli.given.for_address(entry.bootstrap_servers, config, f"cluster {entry.name} of the fleet file")
+    return open_session(cli, read_only=True, settings=cli.settings_of(given))
+
+
+def _read_declared(paths: Sequence[str]) -> tuple[TopicPiece, ...]:
+    from kafkakit.lint.api_act import read_files
+    from kafkakit.wiring import read_input
+
+    if not paths:
+        return ()
+    readings = read_files(paths, None, "stdin", read_input)
+    return tuple(topic for reading in readings for topic in reading.pieces.topics)

@@ -1,0 +1,146 @@
+"""A cluster's answers as columns of `core.fleet_tables`: brokers, topics, partitions, replicas, disks.
+
+Each function is linear in what it gets and returns columns of one length; what is unknown is None.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError, LiveReplica
+from kafkakit.core.durations import epoch_ms
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
+from kafkakit.fleet.decide.declared_columns import DeclaredFacts
+from kafkakit.fleet.decide.fleet_file import FleetCluster
+from kafkakit.rules.replication import INTERNAL_TOPICS
+
+Columns = Mapping[str, Sequence[Any]]
+Answers = Mapping[int, BrokerLogDirs]
+Spans = Mapping[TopicPartition, LogSpan | ItemError]
+
+
+def columns_of(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Columns:
+    """Rows as columns of these names."""
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    return dict(zip(names, columns, strict=True))
+
+
+def cluster_columns(snapshot: ClusterSnapshot, entry: FleetCluster) -> Columns:
+    """The table `clusters`: one row."""
+    return {
+        "cluster_id": [snapshot.cluster_id],
+        "labels": [list(entry.labels)],
+        "env": [entry.env],
+        "kafka_version": [snapshot.kafka_version],
+        "mirror_of": [entry.mirror_of],
+        "taken_at_ms": [epoch_ms(snapshot.taken_at)],
+        "source": ["live"],
+    }
+
+
+def broker_columns(snapshot: ClusterSnapshot, entry: FleetCluster) -> Columns:
+    """The table `brokers`; the limits of hosts are those of the fleet file."""
+    brokers, host = snapshot.brokers, entry.host
+    return {
+        "broker": [b.id for b in brokers],
+        "rack": [b.rack for b in brokers],
+        "host": [b.host or None for b in brokers],
+        "is_alive": [b.is_alive for b in brokers],
+        "open_files": [host.open_files] * len(brokers),
+        "max_map_count": [host.max_map_count] * len(brokers),
+        "connections": [host.connections] * len(brokers),
+    }
+
+
+def topic_columns(snapshot: ClusterSnapshot, declared: Mapping[str, DeclaredFacts]) -> Columns:
+    """The table `topics`; `replication` is the least number of replicas that its partitions keep."""
+    topics = snapshot.topics
+    facts = [declared.get(t.name) for t in topics]
+    return {
+        "topic": [t.name for t in topics],
+        "topic_id": [t.topic_id for t in topics],
+        "partitions": [len(t.partitions) for t in topics],
+        "replication": [min((len(p.replicas) - len(p.removing) for p in t.partitions), default=None) for t in topics],
+        "is_internal": [t.name in INTERNAL_TOPICS for t in topics],
+        "labels": [list(f.labels) if f else None for f in facts],
+        "owner": [f.owner if f else None for f in facts],
+    }
+
+
+def partition_columns(snapshot: ClusterSnapshot, answers: Answers, spans: Spans) -> Columns:
+    """The table `partitions`; the size is that of the largest known copy, offsets those of the leader."""
+    sizes: dict[TopicPartition, int] = {}
+    for answer in answers.values():
+        for key, copy in answer.replicas.items():
+            sizes[key] = max(copy.size_bytes, sizes.get(key, 0))
+    found = [(TopicPartition(topic, p.partition), p) for topic, p in snapshot.partitions()]
+    logs = [_span(spans.get(key)) for key, _ in found]
+    return {
+        "topic": [key.topic for key, _ in found],
+        "partition": [key.partition for key, _ in found],
+        "leader": [p.leader for _, p in found],
+        "replicas": [p.replicas for _, p in found],
+        "isr": [p.isr for _, p in found],
+        "size_bytes": [sizes.get(key) for key, _ in found],
+        "start_offset": [log.start if log else None for log in logs],
+        "end_offset": [log.end if log else None for log in logs],
+    }
+
+
+def replica_columns(answers: Answers) -> Columns:
+    """The table `replicas`: each copy found in a log dir, incoming ones of moves between dirs too."""
+    rows = [
+        (key.topic, key.partition, broker, copy.log_dir, copy.size_bytes, copy.offset_lag, copy.is_future)
+        for broker, answer in sorted(answers.items())
+        for key, copy in _copies(answer)
+    ]
+    names = ("topic", "partition", "broker", "log_dir", "size_bytes", "offset_lag", "is_future")
+    return columns_of(names, rows)
+
+
+def log_dir_columns(answers: Answers) -> Columns:
+    """The table `log_dirs`."""
+    rows = [
+        (broker, d.path, d.total_bytes, d.usable_bytes, d.error)
+        for broker, answer in sorted(answers.items())
+        for d in answer.log_dirs
+    ]
+    return columns_of(("broker", "path", "total_bytes", "usable_bytes", "error"), rows)
+
+
+def disk_columns(answers: Answers, snapshot_date: str) -> Columns:
+    """The table `disk_daily`: what each disk holds today; the sum of its copies where the broker tells no capacity."""
+    rows = [
+        (broker, d.path, snapshot_date, _used(d, answer), d.total_bytes)
+        for broker, answer in sorted(answers.items())
+        for d in answer.log_dirs
+        if d.error is None
+    ]
+    return columns_of(("broker", "path", "day", "used_bytes", "total_bytes"), rows)
+
+
+def unknown_parts(snapshot: ClusterSnapshot, answers: Answers, spans: Spans) -> tuple[str, ...]:
+    """What the answers lack, in sentences for the report."""
+    silent = sorted(b.id for b in snapshot.brokers if b.id not in answers or answers[b.id].error)
+    no_offsets = sum(not isinstance(span, LogSpan) for span in spans.values())
+    notes = []
+    if silent:
+        notes.append(f"brokers {', '.join(map(str, silent))} gave no sizes")
+    if no_offsets:
+        notes.append(f"{no_offsets} partitions gave no offsets")
+    return tuple(notes)
+
+
+def _copies(answer: BrokerLogDirs) -> list[tuple[TopicPartition, LiveReplica]]:
+    current = [(key, copy) for key, copy in answer.replicas.items() if not copy.is_future]
+    return sorted([*current, *answer.futures.items()], key=lambda item: (item[0], item[1].is_future))
+
+
+def _used(log_dir: LogDir, answer: BrokerLogDirs) -> int:
+    if log_dir.total_bytes is not None and log_dir.usable_bytes is not None:
+        return log_dir.total_bytes - log_dir.usable_bytes
+    return sum(copy.size_bytes for _, copy in _copies(answer) if copy.log_dir == log_dir.path)
+
+
+def _span(span: LogSpan | ItemError | None) -> LogSpan | None:
+    return span if isinstance(span, LogSpan) else None
