@@ -1,23 +1,21 @@
 """`kafkakit fleet synth`."""
 
 from functools import partial
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.fleet.commands.synth_options import MadeFleet
+from kafkakit.fleet.commands.synth_options import MadeFleet, MadePlaces
 
 
 @with_option_groups
 def synth(
     ctx: typer.Context,
     made: MadeFleet,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Write snapshots into this folder.")] = None,
+    places: MadePlaces,
 ) -> None:
-    """Make a fleet with known defects, to try audits on: snapshots as `fleet collect` takes them.
+    """Make a fleet with known defects, to try audits on: snapshots, real log segments, or both.
 
     What is wrong where is in `truth.json` beside them. A healthy fleet, without --defects, has no finding above a note.
 
@@ -28,7 +26,7 @@ def synth(
     echo '{"retention-overshoot": 2}' > spec.json && kafkakit fleet synth --defects spec.json --to fleet
     """
     from kafkakit.cli.session import finish
-    from kafkakit.fleet.act.synth import SynthOutput, make_fleet
+    from kafkakit.fleet.act.synth import SynthOutput, SynthPlaces, make_fleet
     from kafkakit.fleet.decide.synth_spec import asked_fleet
     from kafkakit.wiring import open_table_store, read_input, system_clock, write_file
 
@@ -43,5 +41,6 @@ def synth(
         is_skewed=made.skew,
         segment_rows=made.segment_rows,
     )
+    to_write = SynthPlaces(to=places.to, segments=places.segments, large_mib=places.large_mib, is_sparse=places.sparse)
     output = SynthOutput(open_store=open_table_store, write_file=write_file, say=cli.output.say)
-    finish(cli, make_fleet(request, output, to))
+    finish(cli, make_fleet(request, output, to_write))

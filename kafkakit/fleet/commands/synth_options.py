@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,3 +29,21 @@ class MadeFleet:
         int | None, typer.Option("--segment-rows", min=0, help="About how many rows of segments; the tier's own "
                                  "number when not given.")
     ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadePlaces:
+    """Where it is written."""
+
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Write snapshots into this folder.")] = None
+    segments: Annotated[
+        Path | None, typer.Option("--segments", metavar="DIR", help="Write a log directory with real segment files.")
+    ] = None
+    large_mib: Annotated[
+        int,
+        typer.Option("--large-mib", min=0, help="Write this much of further segments there, of one batch repeated."),
+    ] = 0
+    sparse: Annotated[
+        bool,
+        typer.Option("--sparse", help="The further segments are holes between headers, for sizes beyond the disk."),
+    ] = False

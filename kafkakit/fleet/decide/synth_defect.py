@@ -55,10 +55,7 @@ class PlacedDefect:
 def placed(
     defects: Mapping[str, Defect], wanted: Mapping[str, int], shapes: Sequence[ClusterShape]
 ) -> tuple[PlacedDefect, ...]:
-    """Give each defect a subject of its own, clusters in turn; `UsageError` for unknown names and too many."""
-    unknown = sorted(wanted.keys() - defects.keys())
-    if unknown:
-        raise UsageError(f"no defect is called {', '.join(unknown)}", hint=f"there are: {', '.join(sorted(defects))}")
+    """Give each defect a subject of its own, clusters in turn; `UsageError` for too many."""
     found = []
     for defect, spot in _spots(defects, wanted, shapes):
         if spot is None:
@@ -149,7 +146,7 @@ def truth_data(
     dates: Sequence[str],
     seed: int,
 ) -> dict[str, object]:
-    """The document `truth.json`: of each defect the job and rule that find it, and the places they name."""
+    """What audits are expected to find: of each defect the job and rule that find it, and the places they name."""
     rows = []
     for one in found:
         shape, topics = names[one.cluster]
@@ -165,4 +162,9 @@ def truth_data(
                     "where": f"{text} of {shape.name}" if text else f"cluster {shape.name}",
                 }
             )
-    return {"kafkakit": TRUTH_KIND, "seed": seed, "dates": list(dates), "defects": rows}
+    return truth_document(rows, dates, seed)
+
+
+def truth_document(rows: Sequence[Mapping[str, object]], dates: Sequence[str], seed: int) -> dict[str, object]:
+    """The document `truth.json`; each row has defect, job, rule, cluster and where."""
+    return {"kafkakit": TRUTH_KIND, "seed": seed, "dates": list(dates), "defects": list(rows)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kafkakit.fleet.decide import synth_drift
+from kafkakit.fleet.decide import synth_drift, synth_retention
 from kafkakit.fleet.decide.synth_defect import Defect
 
-DEFECTS: Mapping[str, Defect] = {d.name: d for group in (synth_drift.DEFECTS,) for d in group}
+DEFECTS: Mapping[str, Defect] = {d.name: d for group in (synth_drift.DEFECTS, synth_retention.DEFECTS) for d in group}

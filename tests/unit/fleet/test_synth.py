@@ -18,6 +18,7 @@ from kafkakit.fleet.decide.synth_cluster import LOG_DIRS
 from kafkakit.fleet.decide.synth_defect import Scope, one_of_each, placed
 from kafkakit.fleet.decide.synth_defects import DEFECTS
 from kafkakit.fleet.decide.synth_fleet import SynthRequest, model_of, more_segments, tables_of
+from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS
 from kafkakit.fleet.decide.synth_shape import SIZES, FleetSize, Tier, cluster_shapes
 from kafkakit.fleet.decide.synth_spec import asked_fleet
 
@@ -117,9 +118,9 @@ def test_an_unknown_defect_is_refused_with_the_list() -> None:
         return asked_fleet(Tier.XS, 1, "spec.json", lambda name: text, DAY, days=1, is_skewed=False, segment_rows=None)
 
     with pytest.raises(UsageError) as caught:
-        placed(DEFECTS, asked(b'{"nonsense": 1}').defects, asked(b"{}").shapes())
+        asked(b'{"nonsense": 1}')
     assert "nonsense" in str(caught.value)
-    assert set((caught.value.hint or "").removeprefix("there are: ").split(", ")) == set(DEFECTS)
+    assert set((caught.value.hint or "").removeprefix("there are: ").split(", ")) == {*DEFECTS, *FILE_DEFECTS}
     for wrong in (b"[", b"[]", b'{"x": -1}', b'{"x": "2"}'):
         with pytest.raises(UsageError):
             asked(wrong)

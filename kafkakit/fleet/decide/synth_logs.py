@@ -1,0 +1,207 @@
+"""A made log dir: healthy partitions of each codec, and one partition for each defect of files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkakit.fleet.decide.log_writer import (
+    CODECS,
+    TRANSACTIONAL,
+    Batch,
+    MadeFile,
+    checkpoint,
+    segment_files,
+    with_flipped_crc,
+)
+
+CLUSTER = "kafka-logs"
+BROKER = 1
+SEGMENTS = 3
+BATCHES = 24
+"""Of each segment."""
+RECORDS = 10
+BATCH_MS = 300_000
+DAY_MS = 86_400_000
+BOMB_BYTES = 64 << 20
+Files = tuple[MadeFile, ...]
+Batches = tuple[tuple[Batch, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDefect:
+    """A defect of a partition's files: `batches` changes what is written, `files` the files afterwards."""
+
+    name: str
+    job: str = "segments"
+    rule: str = ""
+    where: str = "partition {topic}-0"
+    folder: str = "{topic}-0"
+    batches: Callable[[Batches], Batches] | None = None
+    files: Callable[[Files, str, int], Files] | None = None
+
+
+def log_dir(defects: Mapping[str, int], seed: int, end_ms: int) -> tuple[MadeFile, ...]:
+    """All files of a log dir; `defects` are counts by name of `FILE_DEFECTS`."""
+    files: list[MadeFile] = []
+    starts, points = [], []
+    for topic, codec, defect in _partitions(defects):
+        folder = (defect.folder if defect else "{topic}-0").format(topic=topic)
+        batches = _healthy(codec, seed, end_ms)
+        if defect is not None and defect.batches is not None:
+            batches = defect.batches(batches)
+        own: Files = ()
+        for number, segment in enumerate(batches):
+            own += segment_files(folder, segment, is_active=number == len(batches) - 1)
+        epochs = sorted({(b.epoch, min(x.base_offset for s in batches for x in s if x.epoch == b.epoch))
+                         for s in batches for b in s})  # fmt: skip
+        own += (MadeFile(path=f"{folder}/leader-epoch-checkpoint", data=checkpoint(epochs), mtime_ms=end_ms),)
+        own += (MadeFile(path=f"{folder}/partition.metadata", data=b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n",
+                         mtime_ms=end_ms),)  # fmt: skip
+        if defect is not None and defect.files is not None:
+            own = defect.files(own, folder, end_ms)
+        files += own
+        if folder == f"{topic}-0":
+            starts.append((topic, 0, batches[0][0].base_offset))
+            points.append((topic, 0, batches[-1][-1].last_offset + 1))
+    for name, entries in (
+        ("log-start-offset", starts),
+        ("recovery-point-offset", points),
+        ("replication-offset", points),
+    ):
+        files.append(MadeFile(path=f"{name}-checkpoint", data=checkpoint(entries), mtime_ms=end_ms))
+    meta = f"version=1\nnode.id={BROKER}\ncluster.id={CLUSTER}\n"
+    return (*files, MadeFile(path="meta.properties", data=meta.encode(), mtime_ms=end_ms))
+
+
+def file_truth(defects: Mapping[str, int]) -> list[dict[str, object]]:
+    """What audits are expected to find in the log dir."""
+    return [
+        {"defect": d.name, "job": d.job, "rule": d.rule, "cluster": CLUSTER,
+         "where": f"{d.where.format(topic=topic)} of {CLUSTER}"}
+        for topic, _, d in _partitions(defects)
+        if d is not None
+    ]  # fmt: skip
+
+
+def _partitions(defects: Mapping[str, int]) -> Sequence[tuple[str, str, FileDefect | None]]:
+    found: list[tuple[str, str, FileDefect | None]] = [(f"healthy-{codec}", codec, None) for codec in CODECS]
+    for name in sorted(defects.keys() & FILE_DEFECTS.keys()):
+        found += [(f"{name}.{i}", "zstd", FILE_DEFECTS[name]) for i in range(defects[name])]
+    return found
+
+
+def _healthy(codec: str, seed: int, end_ms: int) -> Batches:
+    """Segments of 24 batches, five minutes each, up to a second before the end."""
+    start = end_ms - 1_000 - SEGMENTS * BATCHES * BATCH_MS
+    segments = []
+    for segment in range(SEGMENTS):
+        numbers = range(segment * BATCHES, (segment + 1) * BATCHES)
+        segments.append(
+            tuple(
+                Batch(
+                    base_offset=1_000 + n * RECORDS,
+                    first_ms=start + n * BATCH_MS,
+                    values=[_value(seed, n * RECORDS + i) for i in range(RECORDS)],
+                    step_ms=BATCH_MS // (RECORDS - 1) - 1,
+                    codec=codec,
+                    epoch=3,
+                )
+                for n in numbers
+            )
+        )
+    return tuple(segments)
+
+
+def _value(seed: int, number: int) -> bytes:
+    """About 600 bytes that compress to a third."""
+    return b"".join(b"%08x-order-%06d;" % (hash_of(seed, number, i), i * 37) for i in range(28))
+
+
+def hash_of(seed: int, number: int, part: int) -> int:
+    """A number that looks random and is the same in every run."""
+    found = (seed * 0x9E3779B1 + number * 0x85EBCA6B + part * 0xC2B2AE35) & 0xFFFFFFFF
+    return (found ^ found >> 15) * 0x2C1B3C6D & 0xFFFFFFFF
+
+
+def _in_second(change: Callable[[tuple[Batch, ...]], tuple[Batch, ...]]) -> Callable[[Batches], Batches]:
+    """The change, made to the second segment alone."""
+    return lambda batches: (batches[0], change(batches[1]), *batches[2:])
+
+
+def _bomb(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
+    zeros = [bytes(BOMB_BYTES // RECORDS)] * RECORDS
+    return (*segment[:5], replace(segment[5], values=zeros), *segment[6:])
+
+
+def _overlapping(batches: Batches) -> Batches:
+    """From one batch on every offset is one less, so that two records have one offset."""
+    moved = [tuple(replace(b, base_offset=b.base_offset - 1) for b in segment) for segment in batches[1:]]
+    return (batches[0], (*batches[1][:5], *moved[0][5:]), *moved[1:])
+
+
+def _future(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
+    return (*segment[:5], replace(segment[5], first_ms=segment[5].first_ms + 30 * DAY_MS), *segment[6:])
+
+
+def _regressed(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
+    return (*segment[:5], replace(segment[5], epoch=2), *segment[6:])
+
+
+def _open(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
+    return (*segment[:5], replace(segment[5], producer=77, attributes=TRANSACTIONAL), *segment[6:])
+
+
+def _log_of(files: Files, number: int) -> int:
+    return [i for i, f in enumerate(files) if f.path.endswith(".log")][number]
+
+
+def _changed(files: Files, at: int, file: MadeFile) -> Files:
+    return (*files[:at], file, *files[at + 1 :])
+
+
+def _bad_crc(files: Files, folder: str, end_ms: int) -> Files:
+    del folder, end_ms
+    at = _log_of(files, 1)
+    return _changed(files, at, with_flipped_crc(files[at]))
+
+
+def _bad_index(files: Files, folder: str, end_ms: int) -> Files:
+    """The first entry points into a batch."""
+    del folder, end_ms
+    at = _log_of(files, 1) + 1
+    data = bytearray(files[at].data)
+    data[7] ^= 1
+    return _changed(files, at, replace(files[at], data=bytes(data)))
+
+
+def _torn(files: Files, folder: str, end_ms: int) -> Files:
+    del folder, end_ms
+    at = _log_of(files, -1)
+    return _changed(files, at, replace(files[at], data=files[at].data[:-100]))
+
+
+def _foreign(files: Files, folder: str, end_ms: int) -> Files:
+    return (*files, MadeFile(path=f"{folder}/notes.txt", data=b"not Kafka's\n" * 1000, mtime_ms=end_ms - 2 * DAY_MS))
+
+
+def _deleted(files: Files, folder: str, end_ms: int) -> Files:
+    path = f"{folder}/{0:020d}.log.deleted"
+    return (*files, MadeFile(path=path, data=files[0].data, mtime_ms=end_ms - 2 * DAY_MS))
+
+
+FILE_DEFECTS: Mapping[str, FileDefect] = {
+    d.name: d
+    for d in (
+        FileDefect(name="zstd-bomb", job="bombs", rule="KKM410", where="topic {topic}", batches=_in_second(_bomb)),
+        FileDefect(name="offset-gap", batches=_in_second(lambda s: (*s[:5], *s[6:]))),
+        FileDefect(name="offset-overlap", batches=_overlapping),
+        FileDefect(name="future-timestamps", rule="KKM411", where="topic {topic}", batches=_in_second(_future)),
+        FileDefect(name="epoch-regression", batches=_in_second(_regressed)),
+        FileDefect(name="open-transaction", batches=_in_second(_open)),
+        FileDefect(name="bad-crc", files=_bad_crc),
+        FileDefect(name="bad-index", files=_bad_index),
+        FileDefect(name="torn-tail", files=_torn),
+        FileDefect(name="foreign-file", files=_foreign),
+        FileDefect(name="stale-deleted", files=_deleted),
+        FileDefect(name="stray-dir", folder="{topic}-0.0123456789abcdef0123456789abcdef-stray"),
+    )
+}
