@@ -55,6 +55,21 @@ class Area:
         ]
 
 
+def round_top(most: int, unit: str = "") -> int:
+    """The first value from `most` on whose quarters are round in the unit: in bytes, or any number."""
+    base = 1
+    while unit == "bytes" and most >= 1024 * base:
+        base *= 1024
+    steps = [base // 4, base // 2] if base > 1 else []
+    scale = base
+    while True:
+        steps += [scale * tenth // 10 for tenth in (10, 20, 25, 30, 40, 50, 60, 80) if scale * tenth % 10 == 0]
+        scale *= 10
+        for step in steps:
+            if 4 * step >= most:
+                return 4 * step
+
+
 def px(value: float) -> str:
     """Pixels to a tenth."""
     return f"{value:.1f}".removesuffix(".0")

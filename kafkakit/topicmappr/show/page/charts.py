@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kafkakit.core.quantities import format_bytes
-from kafkakit.report.chart import Area, px, svg
+from kafkakit.report.chart import Area, px, round_top, svg
 from kafkakit.report.markup import Html, el
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.figures import Measure
@@ -76,7 +76,7 @@ def _curves(measure: Measure) -> Html:
 
 
 def _area(reach: float, most: int, unit: str) -> Area:
-    top = _round_top(most, unit)
+    top = round_top(most, unit)
     return Area(width=_WIDTH, height=_HEIGHT, left=58, right=10, top=10, bottom=26, reach=reach, most=top)
 
 
@@ -98,18 +98,3 @@ def frontier_plot(points: Sequence[FrontierPoint]) -> Html:
         *area.ends(f"band {low:g} %", f"{high:g} %"),
     ]
     return svg(_WIDTH, _HEIGHT, "Bytes to move for each band, with the proven lower bound", shapes)
-
-
-def _round_top(most: int, unit: str) -> int:
-    """The first value from `most` on whose quarters are round in the unit."""
-    base = 1
-    while unit == "bytes" and most >= 1024 * base:
-        base *= 1024
-    steps = [base // 4, base // 2] if base > 1 else []
-    scale = base
-    while True:
-        steps += [scale * tenth // 10 for tenth in (10, 20, 25, 30, 40, 50, 60, 80) if scale * tenth % 10 == 0]
-        scale *= 10
-        for step in steps:
-            if 4 * step >= most:
-                return 4 * step
