@@ -10,6 +10,7 @@ from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkakit.adapters.metrics.datadog_api import DatadogApi
     from kafkakit.config.listeners import Listener
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Security
@@ -162,6 +163,22 @@ def open_storage_metrics(source: str, addresses: str, prefix: str) -> StorageMet
     from kafkakit.adapters.metrics.sources import SOURCES
 
     return SOURCES[source](addresses, prefix)
+
+
+def open_datadog(site: str, key_file: Path | None, warn: Callable[[str], None]) -> DatadogApi:
+    """Datadog's API at a site, with the key that a file or else the variable DD_API_KEY holds."""
+    from kafkakit.adapters.metrics.datadog_api import DatadogApi
+    from kafkakit.config.merge import Entry, Rank
+    from kafkakit.config.read.environment import read_environment
+    from kafkakit.config.read.secrets import SecretReader
+
+    way, value = ("file", str(key_file)) if key_file is not None else ("env", "DD_API_KEY")
+    entry = Entry(value=value, origin="--datadog-key-file" if key_file is not None else "--datadog", rank=Rank.FLAG)
+    reader = SecretReader(environment=read_environment(), warn=warn, input_allowed=False)
+    key = reader.fetch("api_key", {f"api_key_{way}": entry})
+    if key is None:
+        raise UsageError("there is no API key for Datadog")
+    return DatadogApi(key, site)
 
 
 def usable_security(settings: Settings) -> Security:

@@ -71,7 +71,7 @@ class RunFolder:
             elif kind == pafs.FileType.File:
                 self._files.delete_file(self._path(path))
 
-    def columns(self, path: str, limit: int | None = None) -> Mapping[str, list[Any]]:
+    def columns(self, path: str, limit: int | None = None, only: tuple[str, ...] = ()) -> Mapping[str, list[Any]]:
         """Reads whole row groups until there are enough rows."""
         found: dict[str, list[Any]] = {}
         with self._failures(path):
@@ -80,9 +80,10 @@ class RunFolder:
             parts = [f"{path}/{name}" for name in names if name.endswith(".parquet")] if names else [path]
             for part in parts if info.type != pafs.FileType.NotFound else ():
                 file = pq.ParquetFile(self._files.open_input_file(self._path(part)))
-                for name in file.schema_arrow.names:
+                wanted = [name for name in file.schema_arrow.names if not only or name in only]
+                for name in wanted:
                     found.setdefault(name, [])
-                for batch in file.iter_batches():
+                for batch in file.iter_batches(columns=wanted):
                     left = None if limit is None else limit - len(next(iter(found.values())))
                     for name, values in batch.slice(0, left).to_pydict().items():
                         found[name] += values

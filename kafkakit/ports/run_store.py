@@ -31,8 +31,10 @@ class RunStore(Protocol):
         """Delete a file, or a folder with all in it; nothing where there is none."""
         ...
 
-    def columns(self, path: str, limit: int | None = None) -> Mapping[str, list[Any]]:
+    def columns(self, path: str, limit: int | None = None, only: tuple[str, ...] = ()) -> Mapping[str, list[Any]]:
         """The columns of a Parquet file, or of a folder of such, in order of the files; at most `limit` rows.
+
+        With `only` those of these names that it has are read, and no others.
 
         Empty where there is none. Raises `OperationFailedError` when it cannot be read.
         """

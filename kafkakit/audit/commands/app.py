@@ -1,5 +1,6 @@
 """`kafkakit audit`: the commands of the group."""
 
+from kafkakit.audit.commands.results import show_diff, show_report, write_fixes, write_metrics
 from kafkakit.audit.commands.run import audit
 from kafkakit.audit.commands.runs import cancel_run, fetch_run, list_runs, show_logs, show_status
 from kafkakit.audit.decide.request import ALL, JOBS
@@ -18,3 +19,7 @@ app.command("list", cls=CliCommand)(list_runs)
 app.command("logs", cls=CliCommand)(show_logs)
 app.command("fetch", cls=CliCommand)(fetch_run)
 app.command("cancel", cls=CliCommand)(cancel_run)
+app.command("report", cls=CliCommand)(show_report)
+app.command("diff", cls=CliCommand)(show_diff)
+app.command("metrics", cls=CliCommand)(write_metrics)
+app.command("fixes", cls=CliCommand)(write_fixes)

@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from kafkakit.audit.show.view import RunView, severities
+from kafkakit.report.blocks import records
 from kafkakit.report.metrics_text import MetricFamily, exposition, gauge, single
+from kafkakit.report.report import Report
 
 PREFIX = "kafkakit_audit_"
+_COLUMNS = ("name", "labels", "value")
 HELP: Mapping[str, str] = {
     "findings": "Findings of a rule in a cluster.",
     "cluster_findings": "Findings of a severity in a cluster; 0 where a job looked and found none.",
@@ -30,9 +33,17 @@ def families(view: RunView) -> tuple[MetricFamily, ...]:
     return tuple(_families(view))
 
 
-def prometheus_text(view: RunView) -> str:
-    """The gauges as Prometheus' text format, for a file that its node exporter reads."""
-    return exposition(families(view), PREFIX)
+def metrics_report(view: RunView) -> Report:
+    """The gauges as the report of a command: its text is Prometheus', its rows a sample each."""
+    found = families(view)
+    samples = [(PREFIX + family.name, dict(own), value) for family in found for own, value in family.samples]
+    return Report(
+        command="audit metrics",
+        data={"run": view.run.spec.run_id, "metrics": records(_COLUMNS, samples)},
+        text=exposition(found, PREFIX),
+        columns=_COLUMNS,
+        rows=tuple((name, [f"{k}={v}" for k, v in own.items()], value) for name, own, value in samples),
+    )
 
 
 def datadog_series(found: tuple[MetricFamily, ...], time_s: int) -> list[dict[str, object]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkakit.audit.decide.comparison import compare
 from kafkakit.audit.show.dashboard import dashboard_json
-from kafkakit.audit.show.metrics import HELP, PREFIX, datadog_series, families, prometheus_text
+from kafkakit.audit.show.metrics import HELP, PREFIX, datadog_series, families, metrics_report
 from kafkakit.audit.show.view import RunView
 from tests.places import ROOT
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
@@ -28,7 +28,7 @@ def a_view() -> RunView:
 
 
 def test_the_text_is_as_recorded() -> None:
-    assert prometheus_text(a_view()) == (ROOT / "tests/cases/audit/metrics.prom").read_text()
+    assert metrics_report(a_view()).text == (ROOT / "tests/cases/audit/metrics.prom").read_text()
 
 
 def test_every_metric_that_has_help_is_written() -> None:
@@ -45,7 +45,7 @@ def test_no_two_samples_have_the_same_labels() -> None:
 
 def test_a_name_from_outside_stays_in_its_label() -> None:
     name = 'a"} 1\nkafkakit_audit_x 1 \\'
-    lines = prometheus_text(RunView(run=a_run(a_finding("a", cluster=name), clusters={EVIL: KINDS}))).splitlines()
+    lines = metrics_report(RunView(run=a_run(a_finding("a", cluster=name), clusters={EVIL: KINDS}))).text.splitlines()
     assert not any(line.startswith("kafkakit_audit_x") for line in lines)
     assert sum(line.startswith(f"{PREFIX}findings{{") for line in lines) == 1
 
