@@ -1,14 +1,16 @@
-"""Reports of collecting."""
+"""Reports of collecting, and of reading log dirs."""
 
 from collections.abc import Sequence
 
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.tables import text_table
 from kafkakit.fleet.decide.outcomes import ClusterOutcome, OutcomeStatus, failure_of
+from kafkakit.fleet.decide.scan_tasks import ScannedBroker
 from kafkakit.report.blocks import text_of
 from kafkakit.report.report import Report
 
 COLUMNS = ("cluster", "status", "rows", "seconds", "error")
+SCAN_COLUMNS = ("broker", "partitions", "segments", "batches", "size", "seconds")
 
 
 def collect_report(outcomes: Sequence[ClusterOutcome], store: str, snapshot_date: str) -> Report:
@@ -41,3 +43,20 @@ def _data(outcome: ClusterOutcome) -> dict[str, object]:
         "error": outcome.error or None,
         "notes": list(outcome.notes),
     }
+
+
+def segments_report(scanned: Sequence[ScannedBroker], cluster: str, store: str, snapshot_date: str) -> Report:
+    """A row for each broker; files with faults are warnings."""
+    rows = tuple(
+        (s.broker, s.partitions, *(s.rows.get(kind, 0) for kind in ("segments", "batches")), format_bytes(s.size_bytes),
+         round(s.seconds, 1))
+        for s in scanned
+    )  # fmt: skip
+    return Report(
+        command="fleet segments",
+        data={"store": store, "cluster": cluster, "snapshot_date": snapshot_date, "brokers": list(scanned)},
+        text=text_of([text_table(SCAN_COLUMNS, rows), "", f"{snapshot_date}: cluster {cluster} in {store}"]),
+        columns=SCAN_COLUMNS,
+        rows=rows,
+        warnings=tuple(fault for s in scanned for fault in s.faults),
+    )

@@ -31,7 +31,7 @@ class SnapshotWriter:
         self.cluster, self._date, self._source = cluster, snapshot_date, source
         self._parts: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
-        self._started_ms = epoch_ms(clock.now())
+        self.started_ms = epoch_ms(clock.now())
 
     def begin(self) -> None:
         """Forget what an earlier run left."""
@@ -50,7 +50,7 @@ class SnapshotWriter:
         manifest = Manifest(
             cluster=self.cluster,
             snapshot_date=self._date,
-            started_ms=self._started_ms,
+            started_ms=self.started_ms,
             ended_ms=epoch_ms(self._clock.now()),
             rows={kind: count for kind, count in self.rows.items() if count and not error},
             error=error,

@@ -38,7 +38,7 @@ def collect(ctx: typer.Context, which: FleetChoice, place: StorePlace, what: Wha
         what.request(day),
         pace.limits,
         place.open(),
-        partial(place.lock, cli, day, ""),
+        partial(place.lock, cli, day),
         system_clock(),
         cli.output,
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
     from kafkakit.fleet.act.collect import CollectRequest, CollectSource
     from kafkakit.fleet.act.collect_fleet import FleetLimits
+    from kafkakit.fleet.act.scan_segments import ScanRequest
     from kafkakit.fleet.decide.fleet_file import FleetCluster
     from kafkakit.lint.api import TopicPiece
     from kafkakit.ports.table_store import TableStore
@@ -96,7 +97,7 @@ class StorePlace:
         except ValueError:
             raise UsageError(f"--date {self.date!r:.40} is no date", hint="write it like 2026-11-22") from None
 
-    def lock(self, cli: CliContext, day: str, source: str, cluster: str) -> AbstractContextManager[object]:
+    def lock(self, cli: CliContext, day: str, cluster: str, source: str = "") -> AbstractContextManager[object]:
         """Keeps other processes of this host from the cluster's rows of this source and date."""
         from hashlib import sha256
 
@@ -105,7 +106,7 @@ class StorePlace:
 
         store = self.to if "://" in self.to else str(Path(self.to).absolute())
         name = sha256("\n".join((store, day, cluster, source)).encode()).hexdigest()[:32]
-        what = f"cluster {cluster} of {day} in {self.to}"
+        what = f"{source or 'the snapshot'} of cluster {cluster} of {day} in {self.to}"
         return FileLock(cli.folders.state / "fleet" / f"{name}.lock", what, str(this_holder(cli.command_path)))
 
 
@@ -149,6 +150,38 @@ class Pace:
             concurrency=self.concurrency,
             cluster_timeout_s=parse_duration(self.cluster_timeout, "--cluster-timeout"),
             again=self.again,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanChoice:
+    """Whose log dirs are read, and how."""
+
+    cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster's name in the store.")]
+    broker: Annotated[
+        int | None,
+        typer.Option(
+            "--broker",
+            min=0,
+            metavar="N",
+            help="The broker's id, where no meta.properties tells it.",
+            show_default=False,
+        ),
+    ] = None
+    crc: Annotated[bool, typer.Option("--crc", help="Verify checksums, which reads every byte.")] = False
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, metavar="N", help="Read with so many processes.")] = 1
+
+    def request(self, folders: Sequence[str], snapshot_date: str) -> ScanRequest:
+        """What to read."""
+        from kafkakit.fleet.act.scan_segments import ScanRequest
+
+        return ScanRequest(
+            folders=tuple(str(Path(folder).absolute()) for folder in folders),
+            cluster=self.cluster,
+            snapshot_date=snapshot_date,
+            broker=self.broker,
+            with_crc=self.crc,
+            jobs=self.jobs,
         )
 
 
