@@ -29,4 +29,5 @@ def findings_of(candidates: DataFrame, sentences: Callable[[Mapping[str, Any]], 
 
 def findings_frame(spark: SparkSession, findings: Iterable[AuditFinding]) -> DataFrame:
     """Findings that the driver made, as a frame."""
-    return spark.createDataFrame([tuple(finding_row(f).values()) for f in findings], JOB_COLUMNS)
+    rows = [finding_row(f) for f in findings]
+    return spark.createDataFrame([tuple(row[name] for name in ARROW_COLUMNS.names) for row in rows], JOB_COLUMNS)
