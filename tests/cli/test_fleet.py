@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,10 +12,12 @@ import pytest
 from kafkakit.adapters.lock import FileLock
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
+from tests.clusters.streams_batches import Rec, batch, commit
 from tests.rigs.command_line import Home, Ran
-from tests.rigs.fleet import FakeFleet, rows_of, wired
+from tests.rigs.fleet import FakeFleet, FleetMember, rows_of, wired
 
 DAY = "2026-11-20"
+OFFSETS = "__consumer_offsets"
 SECRET = "s3cr3t-of-nobody"
 
 
@@ -247,3 +250,53 @@ def test_a_group_that_cannot_be_read_now_fails_its_cluster_alone(fleet: FakeFlee
     ran = collect(home, "--profiles", "a", "-o", "json")
     assert (ran.code, ran.json["clusters"][0]["error"]) == (1, "broker 3 does not answer")
     assert collect(home, "--profiles", "a", "--no-groups").code == 0
+
+
+def put_commits(member: FleetMember, *commits: tuple[str, int, int]) -> None:
+    """Commits (group, offset, time) of t0-0, each a batch, in the partition of the log that the group's length says."""
+    for group, offset, ms in commits:
+        place = TopicPartition(OFFSETS, len(group) % 2)
+        record = commit(group, "t0", 0, offset, committed_ms=ms)
+        member.log.append(place, batch(0, [record], base_ms=ms))
+
+
+def commit_rows(store: Path, date: str) -> list[tuple[Any, ...]]:
+    names = ("group", "partition", "committed", "at_ms", "log_partition", "log_offset")
+    return sorted(tuple(r[name] for name in names) for r in rows_of(store, "commits", "a", date))
+
+
+def test_commits_are_read_once_from_day_to_day(fleet: FakeFleet, home: Home, store: Path) -> None:
+    member = fleet.add("a")
+    member.admin.add_topic(OFFSETS, {0: (1,), 1: (1,)})
+    member.log.add_topic(OFFSETS, 2)
+    now_ms = round(datetime.now(UTC).timestamp() * 1000)
+    member.log.append(TopicPartition("t0", 0), batch(0, [Rec(b"k", b"v")] * 10, base_ms=now_ms - 3_600_000))
+    put_commits(member, ("old", 1, now_ms - 9 * 86_400_000), ("g", 2, now_ms - 5000), ("g", 3, now_ms - 4000))
+    words = ("--profiles", "a", "--commits", "--since", "2d")
+    assert collect(home, *words).code == 0
+    first = [("g", 0, 2, now_ms - 5000, 1, 1), ("g", 0, 3, now_ms - 4000, 1, 2)]
+    assert commit_rows(store, DAY) == first
+    ends = [(r["offset"], r["at_ms"]) for r in rows_of(store, "produced", "a", DAY)]
+    assert [offset for offset, _ in ends] == [0, 0, 10, 10]
+    assert ends[1][1] <= now_ms - 3_600_000 < ends[2][1]
+    put_commits(member, ("hh", 5, now_ms - 3000))
+    assert collect(home, *words, "--again").code == 0
+    assert commit_rows(store, DAY) == [*first, ("hh", 0, 5, now_ms - 3000, 0, 0)]
+    put_commits(member, ("g", 6, now_ms - 2000))
+    assert home.run("fleet", "collect", "--to", "store", "--date", "2026-11-21", *words).code == 0
+    assert commit_rows(store, "2026-11-21") == [("g", 0, 6, now_ms - 2000, 1, 3)]
+    assert manifest(store, "a")["positions"][f"{OFFSETS}-1"] == 3
+
+
+def test_commits_that_cannot_be_read_fail_the_cluster(
+    fleet: FakeFleet, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkakit.fleet.act.commit_reads.PAUSE_S", 0.001)
+    member = fleet.add("a")
+    member.admin.add_topic(OFFSETS, {0: (1,)})
+    member.log.add_topic(OFFSETS, 1)
+    put_commits(member, ("gg", 1, 5))
+    member.log.log(TopicPartition(OFFSETS, 0)).leader = None
+    ran = collect(home, "--profiles", "a", "--commits", "-o", "json")
+    assert ran.code == 1
+    assert ran.json["clusters"][0]["error"].startswith(f"{OFFSETS}-0 cannot be read: LeaderNotAvailable")

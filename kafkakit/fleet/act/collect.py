@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.fleet.act.commit_reads import CommitHistory
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.config_columns import broker_config_columns, topic_config_columns
 from kafkakit.fleet.decide.declared_columns import declared_columns, declared_facts, declared_topics
@@ -64,7 +66,6 @@ class CollectRequest:
     snapshot_date: str
     groups: bool = True
     commits: bool = False
-    records: tuple[str, ...] = ()
     since_s: float = 7 * 86_400
 
 
@@ -93,6 +94,8 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         _check_all_visible(clients.admin, snapshot, {key.topic for a in answers.values() for key in a.replicas})
         writer.check()
         spans: Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
+        spans_ms = epoch_ms(clock.now())
+        since_ms = spans_ms - round(request.since_s * 1000)
         writer.add("clusters", cluster_columns(snapshot, source.entry))
         writer.add("brokers", broker_columns(snapshot, source.entry))
         writer.add("broker_configs", broker_config_columns(clients.admin.broker_configs(alive, defaults=True)))
@@ -105,7 +108,15 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         writer.add("disk_daily", disk_columns(answers, request.snapshot_date))
         if request.groups:
             _write_groups(clients.groups, spans, writer)
-    return Collected(notes=unknown_parts(snapshot, answers, spans))
+        notes = unknown_parts(snapshot, answers, spans)
+        positions: dict[str, int] = {}
+        if request.commits:
+            history, before = CommitHistory(clients.log, writer, clock), writer.before()
+            known = before.positions if before else {}
+            positions = history.read(spans, known, since_ms)
+            history.write_produced(spans, before.ended_ms if before and known else since_ms, spans_ms)
+            notes += (history.note,) if history.note else ()
+    return Collected(notes=notes, positions=positions)
 
 
 def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: set[str]) -> None:

@@ -33,6 +33,12 @@ class SnapshotWriter:
         self.rows: Counter[str] = Counter()
         self.started_ms = epoch_ms(clock.now())
 
+    def before(self) -> Manifest | None:
+        """The newest complete manifest of an earlier date."""
+        earlier = (day for day in reversed(self._store.dates()) if day < self._date)
+        found = (self._store.manifest(day, self.cluster, self._source) for day in earlier)
+        return next((manifest for manifest in found if manifest is not None and manifest.is_complete), None)
+
     def begin(self) -> None:
         """Forget what an earlier run left."""
         self.check()

@@ -117,12 +117,32 @@ class WhatToCollect:
     groups: Annotated[
         bool, typer.Option("--groups/--no-groups", help="Read consumer groups and what they committed.")
     ] = True
+    commits: Annotated[
+        bool,
+        typer.Option(
+            "--commits", help="Read the history of commits from __consumer_offsets, and how far logs had grown."
+        ),
+    ] = False
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="DURATION",
+            help="How far back logs are read where no earlier snapshot tells where to go on.",
+        ),
+    ] = "7d"
 
     def request(self, snapshot_date: str) -> CollectRequest:
         """What to collect for a date."""
+        from kafkakit.core.durations import parse_duration
         from kafkakit.fleet.act.collect import CollectRequest
 
-        return CollectRequest(snapshot_date=snapshot_date, groups=self.groups)
+        return CollectRequest(
+            snapshot_date=snapshot_date,
+            groups=self.groups,
+            commits=self.commits,
+            since_s=parse_duration(self.since, "--since"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ TOMBSTONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitColumns:
-    """The newest event of each key in a chunk, as columns of one length, ordered by `at`; no key comes twice.
+    """The newest event of each key in a chunk, as columns of one length, ordered by `at`; no key comes twice, but of a
+    feed of every event.
 
     `key` is a number of the feed's `KeyTable`; `offset` is the committed one or `TOMBSTONE`; `committed_ms` is the
     coordinator's clock at the commit (-1 for tombstones); `leader_epoch` is -1 where there is none; `at` is the

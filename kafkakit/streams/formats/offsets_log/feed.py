@@ -27,6 +27,8 @@ TRANSACTIONAL, CONTROL = 16, 32
 class OffsetsFeed:
     """Decodes one partition of `__consumer_offsets`, fetched raw and in order, uncommitted data included.
 
+    With `every` all visible commits come out, not the newest of each key alone: for history.
+
     `keys` is shared by the partitions of a cluster. Start at the beginning of the log (`next_offset` 0), or, after a
     restart, at the `resume_offset` of the feed before with its `next_offset` as `known_to`: what was visible below
     it is read again for the sake of open transactions, and not given out again.
@@ -37,8 +39,11 @@ class OffsetsFeed:
     owners. About a microsecond a record; not for use by several threads at once.
     """
 
-    def __init__(self, partition: int, keys: KeyTable, *, next_offset: int = 0, known_to: int = 0) -> None:
+    def __init__(
+        self, partition: int, keys: KeyTable, *, next_offset: int = 0, known_to: int = 0, every: bool = False
+    ) -> None:
         self.partition = partition
+        self._every = every
         self.keys = keys
         self.next_offset = next_offset
         self._known_to = known_to
@@ -67,7 +72,7 @@ class OffsetsFeed:
         parts = [self._piece(piece, heads, floor_of, tally) for piece in pieces_of(buffer, heads)]
         self.next_offset = max(int(floor[-1]), heads.passed)
         newest_ms = int(heads.max_ms.max()) if len(heads) else -1
-        return joined(parts, self.keys.capacity), self._facts(tally, heads, newest_ms)
+        return joined(parts, self.keys.capacity, every=self._every), self._facts(tally, heads, newest_ms)
 
     def _facts(self, tally: Tally, heads: Heads, newest_ms: int) -> FeedFacts:
         return FeedFacts(
@@ -167,9 +172,9 @@ class OffsetsFeed:
             shown = fates > DROPPED
             commits, fates = commits.chosen(shown), fates[shown]
             visible_at = np.where(fates >= 0, fates, commits.at)
-        newest = Newest(views, commits, visible_at, held, self.keys, tally)
+        newest = Newest(views, commits, visible_at, held, self.keys, tally, self._every)
         columns, latest = newest.columns(self._known_to, with_latest=len(self._transactions) > 0)
-        if latest:
+        if latest and not self._every:
             self._transactions.overtake(latest)
         return columns
 

@@ -1,4 +1,4 @@
-"""From the commits of a piece to columns: keys become numbers, and of each key the newest row is kept."""
+"""From the commits of a piece to columns: keys become numbers, and of each key the newest row is kept, or every one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Newest:
     """The visible events of a piece, being made into columns.
 
     `commits` are rows over the bytes of the piece, `visible_at` belongs to them; `held` are those that come as single
-    values. `gone` collects tombstones of keys that the table does not hold.
+    values. `gone` collects tombstones of keys that the table does not hold. With `every` all rows are kept.
     """
 
     views: Views
@@ -33,6 +33,7 @@ class Newest:
     held: list[Held]
     keys: KeyTable
     tally: Tally
+    every: bool = False
     gone: dict[bytes, int] = field(default_factory=dict)
 
     def columns(self, known_to: int, *, with_latest: bool) -> tuple[CommitColumns, dict[bytes, int]]:
@@ -44,7 +45,7 @@ class Newest:
 
         at, order = self._in_order()
         key = self._numbers(at, order)
-        rows = _last_of_each(key[order], self.keys.capacity)
+        rows = np.flatnonzero(key[order] >= 0) if self.every else _last_of_each(key[order], self.keys.capacity)
         chosen = order[rows]
         latest: dict[bytes, int] = {}
         if with_latest:
@@ -84,7 +85,7 @@ class Newest:
         for row in order[found[order] < 0].tolist():
             key = offset_key(self._key_bytes(row))
             number = self.keys.number_of(key)
-            if number is None and offset(row) == TOMBSTONE:
+            if number is None and offset(row) == TOMBSTONE and not self.every:
                 decoded = decode_key(key)
                 if isinstance(decoded, Undecodable):
                     self.tally.cannot_decode(decoded.reason)
@@ -157,8 +158,8 @@ def _last_of_each(key: "Column", capacity: int) -> "Column":
     return np.flatnonzero((key >= 0) & (last[key] == rows))
 
 
-def joined(parts: list[CommitColumns], capacity: int) -> CommitColumns:
-    """The columns of several pieces as one: of each key the last row, ordered by offset in the log."""
+def joined(parts: list[CommitColumns], capacity: int, *, every: bool = False) -> CommitColumns:
+    """The columns of several pieces as one: of each key the last row, or every one, ordered by offset in the log."""
     import numpy as np
 
     if len(parts) == 1:
@@ -167,7 +168,7 @@ def joined(parts: list[CommitColumns], capacity: int) -> CommitColumns:
         return CommitColumns.of([])
     key = np.concatenate([p.key for p in parts])
     at = np.concatenate([p.at for p in parts])
-    chosen = _last_of_each(key, capacity)
+    chosen = np.arange(len(key)) if every else _last_of_each(key, capacity)
     chosen = chosen[np.argsort(at[chosen], kind="stable")]
     metadata = [m for p in parts for m in p.metadata]
     return CommitColumns(

@@ -38,7 +38,7 @@ class OffsetsTail:
 
     `apply` gets each chunk's columns and answers with the numbers that tombstones freed, which are then released.
     `only` chooses partitions (all by default): processes may split a topic. `guard` is entered while shared state
-    changes.
+    changes. With `every` the columns hold all commits, not the newest of each key alone.
     """
 
     def __init__(
@@ -50,10 +50,12 @@ class OffsetsTail:
         topic: str = OFFSETS_TOPIC,
         only: Callable[[int], bool] | None = None,
         guard: AbstractContextManager[object] | None = None,
+        every: bool = False,
     ) -> None:
         self._guard: AbstractContextManager[object] = guard if guard is not None else nullcontext()
         self._reader, self._keys, self._apply, self._topic = reader, keys, apply, topic
         self._only = only if only is not None else lambda _: True
+        self._every = every
         self.topic_id = b""
         self.cursors: dict[int, LogCursor] = {}
         self.totals = ReadTotals()
@@ -82,7 +84,8 @@ class OffsetsTail:
             self.topic_id = place.topic_id
             for partition in sorted(place.leaders):
                 if partition not in self.cursors and self._only(partition):
-                    self.cursors[partition] = LogCursor(partition=partition, feed=OffsetsFeed(partition, self._keys))
+                    feed = OffsetsFeed(partition, self._keys, every=self._every)
+                    self.cursors[partition] = LogCursor(partition=partition, feed=feed, every=self._every)
         self._find_ends([c for c in self.cursors.values() if c.next is None])
 
     def poll(self, wait_ms: int, now_ms: int) -> int:

@@ -31,7 +31,8 @@ class LogCursor:
     `first` is where reading began, `target` the end that was seen then: below it the past is read. `began` counts how
     often the partition was read from its start, `is_sweeping` is True while it is. `as_of_ms` is until when surely all
     commits have been seen, by our clock, -1 while unknown; `asked_ms` when the request on its way was sent. `error` is
-    why the last fetch brought nothing; `is_whole` is True while the last answer went to the end of the log.
+    why the last fetch brought nothing; `is_whole` is True while the last answer went to the end of the log. `every`
+    is the feed's.
     """
 
     partition: int
@@ -51,6 +52,7 @@ class LogCursor:
     open_transactions: tuple[OpenTransaction, ...] = ()
     open_transaction_count: int = 0
     held_back: int = 0
+    every: bool = False
 
     @property
     def is_behind(self) -> bool:
@@ -61,7 +63,8 @@ class LogCursor:
         """Read on from `point`, or from the log's start where the log no longer holds that place."""
         is_warm = span.start <= point.at <= point.known_to <= span.end and not self.began
         self.next = self.first = point.at if is_warm else span.start
-        self.feed = OffsetsFeed(self.partition, keys, next_offset=self.next, known_to=point.known_to if is_warm else 0)
+        known_to = point.known_to if is_warm else 0
+        self.feed = OffsetsFeed(self.partition, keys, next_offset=self.next, known_to=known_to, every=self.every)
         self.as_of_ms = point.as_of_ms if is_warm else -1
         self.target = self.end = span.end
         self.began += not is_warm
@@ -71,7 +74,7 @@ class LogCursor:
     def start_over(self, keys: KeyTable) -> None:
         """Forget what was read; the log's ends are to be found again."""
         self.next, self.target, self.as_of_ms, self.asked_ms = None, -1, -1, -1
-        self.feed = OffsetsFeed(self.partition, keys)
+        self.feed = OffsetsFeed(self.partition, keys, every=self.every)
         self.is_whole = False
         self.open_transactions = ()
         self.open_transaction_count = self.held_back = 0

@@ -354,3 +354,27 @@ def test_owners_are_bounded_and_the_rest_is_counted() -> None:
     assert (len(event.owners), event.owners_left_out, len(event.owners[0].client_id)) == (100, 20, 256)
     facts = fed.take(batch(122, [Rec(group_key(5, "n", names[-1]), None), Rec(group_key(5, "n", names[0]), None)]))
     assert (len(facts.group_events[0].owners), facts.group_events[0].owners_left_out) == (99, 19)
+
+
+def test_a_feed_of_every_event_gives_each_visible_commit_in_the_order_of_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "PIECE_BYTES", 100)
+    table = KeyTable()
+    data = b"".join(
+        (
+            batch(0, [commit("g", "t", 0, 1), commit("g", "t", 0, 2), commit("h", "t", 0, 9)]),
+            batch(3, [tombstone("g", "t", 0), tombstone("gone", "t", 0)]),
+            in_transaction(5, commit("g", "t", 0, 3)),
+            batch(6, [commit("g", "t", 0, 4)]),
+            marker(7, PRODUCER, commits=True),
+            in_transaction(8, commit("g", "t", 0, 5)),
+            marker(9, PRODUCER, commits=False),
+        )
+    )
+    columns, _ = OffsetsFeed(5, table, every=True).feed(data)
+    found = [(row.at, table.key_of(row.key).group, row.offset) for row in columns.rows()]
+    assert sorted(found) == [
+        (0, "g", 1), (1, "g", 2), (2, "h", 9), (3, "g", TOMBSTONE), (4, "gone", TOMBSTONE), (5, "g", 3), (6, "g", 4)
+    ]  # fmt: skip
+    assert [at for at, *_ in found] == sorted(at for at, *_ in found)
