@@ -168,6 +168,31 @@ def test_without_a_key_nothing_is_sent(home: Home) -> None:
     assert "DD_API_KEY" in ran.stderr
 
 
+def test_a_folder_of_runs_stands_for_the_newest_that_is_done(home: Home) -> None:
+    week(home)
+    (home.work / "results" / "drift-2026-11-30-0000000z").mkdir()
+    leave(home, a_run(date="2026-11-29"), whole=False)
+    ran = audit(home, "report", "results", "-o", "json")
+    assert (ran.json["snapshot_date"], ran.json["compared_with"][:16]) == ("2026-11-21", "drift-2026-11-20")
+    (home.work / "empty").mkdir()
+    assert "is no run of audits" in audit(home, "report", "empty").stderr
+
+
+def test_units_are_printed_for_each_scheduler(home: Home) -> None:
+    given = ("--fleet", "/etc/f.yaml", "--store", "/srv/s", "--results", "/srv/r", "--image", "kit:1")
+    for form, start in (
+        ("systemd", "# kafkakit-audits.service\n[Unit]"),
+        ("cron", "30 3 * * * "),
+        ("k8s", "apiVersion"),
+    ):
+        ran = audit(home, "unit", "--format", form, *given)
+        assert (ran.code, ran.stderr) == (0, "")
+        assert ran.stdout.startswith(start)
+    refused = audit(home, "unit", "--format", "cron", "--store", "/s", "--results", "/r")
+    assert (refused.code, "no clusters are named" in refused.stderr) == (2, True)
+    assert audit(home, "unit", "--format", "cron", *given, "--job", "nothing").code == 2
+
+
 def test_fixes_are_a_cluster_file_that_lint_reads(home: Home) -> None:
     ran = audit(home, "fixes", week(home), "--output-file", "fixes.yaml")
     assert (ran.code, ran.stdout, ran.stderr) == (0, "", "")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from kafkakit.audit.act.results import AuditRun, finished_run, read_findings, read_run, read_table
+from kafkakit.audit.act.results import SPEC, AuditRun, finished_run, read_findings, read_run, read_table
 from kafkakit.audit.decide.comparison import Key, RunResults, compare, key_of, with_since
 from kafkakit.audit.show.page_charts import DISTRIBUTIONS
 from kafkakit.audit.show.view import Columns, RunView, worst_first
@@ -19,6 +19,22 @@ def read_whole(store: RunStore) -> RunResults:
     """A run that came to its end, with its findings; `InputError` where there is none."""
     run = finished_run(store)
     return RunResults(spec=run.spec, results=run.results or (), findings=read_findings(store, run))
+
+
+def run_location(open_store: OpenStore, location: str) -> str:
+    """The run's own folder; of a folder of runs that of the newest one that is done, by date and then by data."""
+    names = open_store(location).names()
+    if SPEC in names:
+        return location
+    found = []
+    for match in filter(None, map(_RUN_NAME.fullmatch, names)):
+        try:
+            run = read_run(open_store(f"{location}/{match[0]}"))
+        except InputError:
+            continue
+        if run.results is not None:
+            found.append((run.spec.snapshot_date, run.spec.now_ms, match[0]))
+    return f"{location}/{max(found)[2]}" if found else location
 
 
 def read_view(open_store: OpenStore, location: str, *, with_tables: bool = False) -> RunView:

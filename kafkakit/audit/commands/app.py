@@ -3,6 +3,7 @@
 from kafkakit.audit.commands.results import show_diff, show_report, write_fixes, write_metrics
 from kafkakit.audit.commands.run import audit
 from kafkakit.audit.commands.runs import cancel_run, fetch_run, list_runs, show_logs, show_status
+from kafkakit.audit.commands.unit import print_unit
 from kafkakit.audit.decide.request import ALL, JOBS
 from kafkakit.cli.command_classes import CliCommand, new_group
 
@@ -23,3 +24,4 @@ app.command("report", cls=CliCommand)(show_report)
 app.command("diff", cls=CliCommand)(show_diff)
 app.command("metrics", cls=CliCommand)(write_metrics)
 app.command("fixes", cls=CliCommand)(write_fixes)
+app.command("unit", cls=CliCommand)(print_unit)

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest
+from kafkakit.audit.decide.schedule import Schedule
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.output import OutputFormat
 from kafkakit.cli.spark_options import absolute
+from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 
 RunFolderArgument = Annotated[
@@ -77,3 +79,56 @@ class ResultFormat:
         """Let the kit write in this format."""
         if self.format is not None:
             cli.take("output", self.format.value, "flag -o")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOptions:
+    """What is collected and audited each day, and where it goes."""
+
+    store: Annotated[str, typer.Option("--store", metavar="DIR|URI", help="The store of snapshots.")]
+    results: Annotated[str, typer.Option("--results", metavar="DIR|URI", help="Where folders of runs are made.")]
+    fleet: Annotated[str | None, typer.Option("--fleet", metavar="FILE", help="The clusters, as a fleet file.")] = None
+    profiles: Annotated[
+        str | None, typer.Option("--profiles", metavar="A,B", help="The clusters, as names of profiles.")
+    ] = None
+    at: Annotated[
+        str, typer.Option("--at", metavar="HH:MM", help="Time of day in UTC; with cron in that of the machine.")
+    ] = "03:30"
+    job: Annotated[str, typer.Option("--job", metavar="NAME", help="The audit, or all.")] = ALL
+    metrics_file: Annotated[
+        str | None, typer.Option("--metrics-file", metavar="FILE", help="Write the figures for Prometheus here.")
+    ] = None
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What it is called.")] = "kafkakit-audits"
+    program: Annotated[
+        str, typer.Option("--program", metavar="PATH", help="The program as the scheduler finds it.")
+    ] = "/usr/local/bin/kafkakit"
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="IMAGE", help="With k8s: an image with kafkakit[spark] and Java.")
+    ] = None
+    namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="With k8s: the namespace.")] = "default"
+    secret: Annotated[
+        str | None,
+        typer.Option("--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."),
+    ] = None
+
+    def schedule(self) -> Schedule:
+        """What was asked for; `UsageError` where no clusters are named, or for an unknown audit."""
+        chosen = (("--fleet", self.fleet), ("--profiles", self.profiles))
+        collect = tuple(word for flag, value in chosen if value is not None for word in (flag, value))
+        if not collect:
+            raise UsageError("no clusters are named", hint="--fleet FILE or --profiles NAME,...")
+        if self.job != ALL and self.job not in JOBS:
+            raise UsageError(f"there is no audit {self.job!r:.40}", hint=f"one of {', '.join(JOBS)}, or {ALL}")
+        return Schedule(
+            collect=collect,
+            store=self.store,
+            results=self.results,
+            at=self.at,
+            job=self.job,
+            metrics_file=self.metrics_file,
+            name=self.name,
+            program=self.program,
+            image=self.image,
+            namespace=self.namespace,
+            secret=self.secret,
+        )

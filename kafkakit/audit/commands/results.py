@@ -7,18 +7,21 @@ from typing import Annotated
 
 import typer
 
-from kafkakit.audit.commands.options import ResultFormat, RunFolderArgument
+from kafkakit.audit.commands.options import ResultFormat
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.spark_options import absolute
 from kafkakit.core.findings import FailOn
 
+ResultsArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's folder, or a folder of runs for the newest one that is done.")
+]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")]
 
 
 def show_report(
     ctx: typer.Context,
-    run: RunFolderArgument,
+    run: ResultsArgument,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page to this file, too.")] = None,
     sarif: Annotated[
         Path | None, typer.Option("--sarif", metavar="FILE", help="Write the findings as SARIF to this file, too.")
@@ -37,7 +40,7 @@ def show_report(
     kafkakit audit report results/all-2026-11-20-1f2e3d4c --html audits.html --sarif audits.sarif
     """
     from kafkakit import __version__
-    from kafkakit.audit.act.history import read_view
+    from kafkakit.audit.act.history import read_view, run_location
     from kafkakit.audit.show.findings import run_report
     from kafkakit.audit.show.page import audit_page
     from kafkakit.audit.show.sarif import audit_sarif
@@ -45,7 +48,7 @@ def show_report(
     from kafkakit.wiring import open_run_store, write_file
 
     cli = cli_context(ctx)
-    view = read_view(open_run_store, absolute(run), with_tables=html is not None)
+    view = read_view(open_run_store, run_location(open_run_store, absolute(run)), with_tables=html is not None)
     if html is not None:
         write_file(html, audit_page(view))
         cli.output.say(f"page: {html}")
@@ -93,7 +96,7 @@ def show_diff(
 
 def write_metrics(
     ctx: typer.Context,
-    run: RunFolderArgument,
+    run: ResultsArgument,
     datadog: Annotated[
         bool, typer.Option("--datadog", help="Send the figures to Datadog instead of printing them.")
     ] = False,
@@ -113,14 +116,14 @@ def write_metrics(
     kafkakit audit metrics results/all-2026-11-20-1f2e3d4c --output-file /var/lib/node_exporter/kafkakit.prom
     DD_API_KEY=... kafkakit audit metrics results/all-2026-11-20-1f2e3d4c --datadog --datadog-site datadoghq.eu
     """
-    from kafkakit.audit.act.history import read_view
+    from kafkakit.audit.act.history import read_view, run_location
     from kafkakit.audit.show.metrics import datadog_series, families, metrics_report
     from kafkakit.audit.show.run_texts import text_report
     from kafkakit.cli.session import finish
     from kafkakit.wiring import open_datadog, open_run_store, system_clock
 
     cli = cli_context(ctx)
-    view = read_view(open_run_store, absolute(run))
+    view = read_view(open_run_store, run_location(open_run_store, absolute(run)))
     if not datadog:
         return finish(cli, metrics_report(view))
     # The service takes no values older than an hour.
@@ -131,7 +134,7 @@ def write_metrics(
 
 def write_fixes(
     ctx: typer.Context,
-    run: RunFolderArgument,
+    run: ResultsArgument,
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")] = None,
 ) -> int:
     """Collect the changes that findings of a run ask for: a cluster file and command lines.
@@ -144,13 +147,13 @@ def write_fixes(
     \b
     kafkakit audit fixes results/all-2026-11-20-1f2e3d4c --cluster prod-a --output-file fixes.yaml
     """
-    from kafkakit.audit.act.history import read_whole
+    from kafkakit.audit.act.history import read_whole, run_location
     from kafkakit.audit.decide.repairs import collect_repairs
     from kafkakit.audit.show.fixes import fixes_report
     from kafkakit.audit.show.view import worst_first
     from kafkakit.cli.session import finish
     from kafkakit.wiring import open_run_store
 
-    found = read_whole(open_run_store(absolute(run)))
+    found = read_whole(open_run_store(run_location(open_run_store, absolute(run))))
     repairs = collect_repairs(worst_first(found.findings), cluster)
     return finish(cli_context(ctx), fixes_report(repairs, found.spec.run_id))

@@ -1,0 +1,137 @@
+"""A schedule as a systemd timer, a line for cron, or a CronJob of Kubernetes."""
+
+import yaml
+
+from kafkakit.audit.decide.schedule import Schedule, Scheduler
+from kafkakit.core.errors import UsageError
+from kafkakit.report.report import Report
+
+_SERVICE = """\
+[Unit]
+Description=Snapshots of Kafka clusters, and audits of them
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c {script}
+TimeoutStartSec=6h
+# A user that may write to the places below, which must exist.
+User=kafkakit
+StateDirectory=kafkakit
+Environment=XDG_STATE_HOME=/var/lib
+{writes}NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+CapabilityBoundingSet=
+UMask=0022
+"""
+_TIMER = """\
+[Unit]
+Description=Snapshots and audits of Kafka clusters, each day
+
+[Timer]
+OnCalendar=*-*-* {at}:00 UTC
+RandomizedDelaySec=5min
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def unit_report(schedule: Schedule, scheduler: Scheduler) -> Report:
+    """The files of a schedule; with several of them each begins with a comment that names it."""
+    match scheduler:
+        case Scheduler.SYSTEMD:
+            files = systemd_files(schedule)
+        case Scheduler.CRON:
+            files = {f"{schedule.name}.cron": cron_text(schedule)}
+        case Scheduler.K8S:
+            files = {f"{schedule.name}.yaml": cron_job(schedule)}
+    parts = [f"# {name}\n{text}" if len(files) > 1 else text for name, text in files.items()]
+    return Report(
+        command="audit unit",
+        data={"format": scheduler.value, "files": files},
+        text="\n".join(parts),
+        columns=("file", "line"),
+        rows=tuple((name, line) for name, text in files.items() for line in text.splitlines()),
+    )
+
+
+def systemd_files(schedule: Schedule) -> dict[str, str]:
+    """The service and its timer by file name, for /etc/systemd/system."""
+    places = [schedule.store, schedule.results]
+    if schedule.metrics_file is not None:
+        places.append(schedule.metrics_file.rpartition("/")[0] or "/")
+    local = dict.fromkeys(place for place in places if place.startswith("/"))
+    writes = "".join(f"ReadWritePaths={_systemd_word(place)}\n" for place in local)
+    return {
+        f"{schedule.name}.service": _SERVICE.format(script=_systemd_word(schedule.script, dollars=True), writes=writes),
+        f"{schedule.name}.timer": _TIMER.format(at=schedule.at),
+    }
+
+
+def cron_text(schedule: Schedule) -> str:
+    """A line for a user's crontab; cron ends a command at a bare %, and has one line for it."""
+    hour, minute = schedule.hour_and_minute
+    return f"{minute} {hour} * * * {schedule.script.replace('%', chr(92) + '%')}\n"
+
+
+def cron_job(schedule: Schedule) -> str:
+    """A CronJob of batch/v1 as YAML; its store and results are best URIs, since the pod keeps no files.
+
+    Raises `UsageError` without an image.
+    """
+    if schedule.image is None:
+        raise UsageError("a CronJob needs an image", hint="--image: one with kafkakit[spark] and Java 17 or 21")
+    hour, minute = schedule.hour_and_minute
+    # Kubernetes replaces $(NAME) in commands; two dollars stand for one.
+    container: dict[str, object] = {
+        "name": "audits",
+        "image": schedule.image,
+        "command": ["/bin/sh", "-c", schedule.script.replace("$(", "$$(")],
+        "env": [{"name": "HOME", "value": "/tmp"}],
+        "resources": {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {"memory": "6Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    if schedule.secret is not None:
+        container["envFrom"] = [{"secretRef": {"name": schedule.secret}}]
+    pod = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": schedule.name, "namespace": schedule.namespace},
+        "spec": {
+            "schedule": f"{minute} {hour} * * *",
+            "timeZone": "Etc/UTC",
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 3600,
+            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
+        },
+    }
+    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _systemd_word(text: str, *, dollars: bool = False) -> str:
+    """One word of a unit file in quotes: specifiers, escapes and, in command lines, variables are plain text in it."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{quoted.replace("$", "$$") if dollars else quoted}"'
