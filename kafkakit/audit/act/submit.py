@@ -9,7 +9,7 @@ from kafkakit.audit.act.driver import CODE, DriverJob, DriverPorts, log_tail, ru
 from kafkakit.audit.act.results import SPEC, SUMMARY, read_results, read_run
 from kafkakit.audit.decide.launch import Backend, SparkChoice
 from kafkakit.audit.decide.progress import Progress
-from kafkakit.audit.decide.run_state import RunPhase, RunState, state_of
+from kafkakit.audit.decide.run_state import STATE, RunPhase, RunState, state_of
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.job_spec import JobSpec, spec_data
 from kafkakit.ports.run_store import RunStore
@@ -86,6 +86,7 @@ def upload(task: SubmitTask, store: RunStore, ports: DriverPorts) -> None:
         raise UsageError(f"--backend {Backend.K8S} needs an --output that its pods can reach, such as s3a://BUCKET/DIR")
     folder = Path(task.folder)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / STATE).unlink(missing_ok=True)  # an earlier driver of this host is not that of the run
     ports.drivers.write_code(str(folder / CODE), whole_package=False)
     store.delete(SUMMARY)
     store.write(SPEC, spec_bytes(task.spec))

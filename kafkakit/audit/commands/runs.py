@@ -37,7 +37,7 @@ def show_status(
 
 def list_runs(
     ctx: typer.Context,
-    output: Annotated[str, typer.Argument(metavar="DIR|URI", help="What audits were given as --output.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="What audits were given as --output.")],
 ) -> int:
     """List the runs of an output with their states."""
     from kafkakit.audit.act.runs import look_all
@@ -46,8 +46,8 @@ def list_runs(
     from kafkakit.wiring import open_run_store
 
     cli = cli_context(ctx)
-    states = look_all(absolute(output), open_run_store, driver_ports(cli), cli.settings.state_dir)
-    return finish(cli, list_report(output, states))
+    states = look_all(absolute(folder), open_run_store, driver_ports(cli), cli.settings.state_dir)
+    return finish(cli, list_report(folder, states))
 
 
 def show_logs(

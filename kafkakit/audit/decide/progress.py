@@ -3,8 +3,6 @@
 import json
 from dataclasses import dataclass
 
-from kafkakit.core.durations import format_duration
-
 _MARK = '{"kafkakit": "progress"'
 
 
@@ -24,7 +22,7 @@ class Progress:
             return f"job {self.number} of {self.total}: {self.job}"
         if self.error:
             return f"{self.job} failed: {self.error}"
-        return f"{self.job} done in {format_duration(round(self.seconds, 1))}"
+        return f"{self.job} done in {self.seconds:.1f} s"
 
 
 def progress_of(line: str) -> Progress | None:

