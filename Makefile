@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml
 	$$python -c '$(SUITABLE)' || { echo "error: $$python is not a Python 3.11 or newer with venv; \
 	pass PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox,spark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox,spark,connect]'
 	@touch $@
 
 demo: $(STAMP)

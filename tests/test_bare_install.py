@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.rigs.required import missing
 
 pytestmark = pytest.mark.network
 
+PIP: tuple[str | Path, ...] = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -27,15 +29,20 @@ def checked(command: list[str | Path], what: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def kafkakit(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    checked([*PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT], "building the wheel")
+    (found,) = folder.glob("kafkakit-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def kafkakit(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs the `kafkakit` of an environment that holds the wheel and its base dependencies only."""
     folder = tmp_path_factory.mktemp("bare")
-    pip: list[str | Path] = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    checked([*pip, "wheel", "--no-deps", "--wheel-dir", folder / "dist", ROOT], "building the wheel")
-    (wheel,) = (folder / "dist").glob("kafkakit-*.whl")
     checked([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], "making the environment")
     python = folder / "venv" / "bin" / "python"
-    checked([*pip, "--python", python, "install", "--no-compile", wheel], "installing the wheel")
+    checked([*PIP, "--python", python, "install", "--no-compile", wheel], "installing the wheel")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home")}
@@ -92,3 +99,28 @@ def test_a_missing_extra_is_one_line_that_names_it(kafkakit: Run) -> None:
     lines = [line for line in ran.stderr.splitlines() if line.startswith(("error:", "hint:"))]
     assert "kafkakit[sandbox]" in " ".join(lines)
     assert "Traceback" not in ran.stderr
+
+
+def test_the_wheel_ships_the_code_of_the_checkout_to_spark(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    script = (
+        "import sys; from pathlib import Path;"
+        "from kafkakit.adapters.spark.code_zip import code_folder, write_code_zip;"
+        "write_code_zip(Path(sys.argv[1]), whole_package=False); print(code_folder())"
+    )
+    code = tmp_path / "installed" / "kafkakit" / "spark_code"
+    for place, folder in ((ROOT, ROOT / "spark"), (tmp_path / "installed", code)):
+        ran = subprocess.run(
+            [sys.executable, "-c", script, tmp_path / f"{len(str(place))}.zip"],
+            capture_output=True, text=True, check=True, cwd=tmp_path, env={"PYTHONPATH": str(place)},
+        )  # fmt: skip
+        assert ran.stdout == f"{folder}\n"
+    first, second = (path.read_bytes() for path in tmp_path.glob("*.zip"))
+    assert first == second
+    assert (code / "main.py").read_bytes() == (ROOT / "spark" / "main.py").read_bytes()
+
+
+def test_audits_name_the_extra(kafkakit: Run) -> None:
+    ran = kafkakit("audit", "drift", "--input", "a", "--output", "b")
+    assert ran.returncode == 2
+    assert ran.stderr.endswith("hint: install it with: pip install 'kafkakit[spark]'\n")
