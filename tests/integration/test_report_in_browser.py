@@ -1,18 +1,21 @@
-"""The report page in a real browser: it is drawn, says nothing on the console, and asks the network for nothing."""
+"""The report pages in a real browser: drawn, with nothing on the console and no request to the network."""
 
 import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from kafkakit.audit.show.page import audit_page
 from kafkakit.topicmappr.decide.frontier.trace import FrontierPoint
 from kafkakit.topicmappr.show.page.page import report_page
 from tests.rigs.required import missing
+from tests.unit.audit.test_page import a_view
 from tests.unit.topicmappr.test_report import EVIL, make, move
 
 CHROMIUM = next(
@@ -61,9 +64,16 @@ def the_page() -> bytes:
     return report_page(plan, next_command="kafkakit reassign apply plan.json", frontier=points)
 
 
+def the_page_of_audits() -> bytes:
+    return audit_page(a_view(EVIL))
+
+
 @pytest.mark.timeout(120)
-def test_the_page_is_drawn_without_console_errors_or_requests(browser: list[str], tmp_path: Path) -> None:
-    Counting.page, Counting.requested = the_page(), []
+@pytest.mark.parametrize(("page", "charts", "rows"), [(the_page, 7, 60), (the_page_of_audits, 3, 10)])
+def test_the_page_is_drawn_without_console_errors_or_requests(
+    browser: list[str], tmp_path: Path, page: Callable[[], bytes], charts: int, rows: int
+) -> None:
+    Counting.page, Counting.requested = page(), []
     with ThreadingHTTPServer(("127.0.0.1", 0), Counting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/plan.html"
@@ -74,10 +84,10 @@ def test_the_page_is_drawn_without_console_errors_or_requests(browser: list[str]
     assert set(Counting.requested) <= {"/plan.html", "/favicon.ico"}, "the page asks for nothing else"
     assert "CONSOLE" not in done.stderr, done.stderr
     # The browser has parsed the page: charts are elements, hostile names are text.
-    assert done.stdout.count("<svg") == 7
+    assert done.stdout.count("<svg") == charts
     assert "<script" not in done.stdout
     assert "&lt;script&gt;alert(1)" in done.stdout
-    assert len(re.findall(r"<tr>", done.stdout)) > 60
+    assert len(re.findall(r"<tr>", done.stdout)) > rows
 
 
 @pytest.mark.timeout(120)
