@@ -1,0 +1,190 @@
+"""Collecting real clusters: rows equal to what clients say, no secret in the store, and resuming after kill -9."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.log_reads import LogSpan
+from kafkakit.core.model import TopicPartition
+from kafkakit.streams.formats.offsets_log.keys import LogKey, decode_key
+from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.stream_clients import commit_with_kafka_python, produce
+from tests.rigs.command_line import Home, Ran
+from tests.rigs.fleet import rows_of
+
+pytestmark = pytest.mark.kafka
+
+DAY = "2026-11-20"
+TOPIC = "fleet-orders"
+OFFSETS = "__consumer_offsets"
+RECORDS = 200
+
+
+@pytest.fixture(scope="module")
+def secure(sandbox_cluster: StartCluster) -> SandboxCluster:
+    """One broker whose configuration holds passwords."""
+    return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), secure="scram-tls")
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: SandboxCluster, secure: SandboxCluster) -> None:
+    """A topic with records on both clusters, and a group with three commits on the first."""
+    for one in (cluster, secure):
+        with closing(one.open_admin()) as admin:
+            ids = one.broker_ids
+            assert admin.create_topic(TOPIC, {0: ids[:2], 1: ids[-2:]}, {"retention.ms": "3600000"}) is None
+        produce(one, TopicPartition(TOPIC, 0), [b"x" * 100] * RECORDS)
+    for offset in (10, 20, 30):
+        commit_with_kafka_python(cluster, "fleet-billing", {TopicPartition(TOPIC, 0): (offset, "")})
+
+
+def collect(cluster: SandboxCluster, store: Path, *words: str) -> Ran:
+    home = Home(cluster.home.folder)
+    return home.run("fleet", "collect", "--to", str(store), "--date", DAY, *words)
+
+
+def add_profile(cluster: SandboxCluster, name: str, address: str) -> None:
+    path = cluster.store.profiles / f"{name}.yaml"
+    path.write_text(f"bootstrap_server: {address}\n", encoding="utf-8")
+
+
+def passwords(cluster: SandboxCluster) -> set[str]:
+    """Every password that stands in a file of the cluster's nodes."""
+    text = "".join(path.read_text(encoding="utf-8") for path in cluster.store.root.rglob("*.properties"))
+    return set(re.findall(r"password\s*=\s*\\?\"?([^\s\";]+)", text))
+
+
+def test_rows_are_what_clients_say_and_no_secret_is_stored(
+    cluster: SandboxCluster, secure: SandboxCluster, filled: None, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    add_profile(cluster, "dead", "127.0.0.1:1")
+    ran = collect(cluster, store, "--profiles", f"{cluster.name},dead,{secure.name}", "--commits", "-o", "tsv")
+    assert ran.code == 1, ran.stderr
+    assert [line.split("\t")[1] for line in ran.stdout.splitlines()] == ["collected", "failed", "collected"], ran.stderr
+    for one in (cluster, secure):
+        check_partitions(one, store)
+        check_configs(one, store)
+    check_commits(cluster, store)
+    secrets = passwords(secure)
+    assert secrets
+    stored = "".join(
+        str(row)
+        for kind in ("broker_configs", "topic_configs", "clusters")
+        for row in rows_of(store, kind, secure.name)
+    )
+    assert "ssl.keystore.password" in stored
+    assert not [secret for secret in secrets if secret in stored]
+
+
+def check_partitions(one: SandboxCluster, store: Path) -> None:
+    with closing(one.open_admin()) as admin, closing(KafkaLog(one.bootstrap_servers, one.security)) as log:
+        snapshot = admin.snapshot(now=datetime.now(UTC))
+        spans = log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
+    shown = {(t, p.partition): (p.leader, sorted(p.replicas), sorted(p.isr or ())) for t, p in snapshot.partitions()}
+    rows = rows_of(store, "partitions", one.name)
+    assert {(r["topic"], r["partition"]): (r["leader"], sorted(r["replicas"]), sorted(r["isr"])) for r in rows} == shown
+    for row in rows:
+        span = spans[TopicPartition(row["topic"], row["partition"])]
+        assert isinstance(span, LogSpan)
+        if row["topic"] == TOPIC:
+            assert (row["start_offset"], row["end_offset"]) == (span.start, span.end)
+            assert (row["size_bytes"] > 0) == (row["partition"] == 0)
+    replicas = {(r["topic"], r["partition"], r["broker"]) for r in rows_of(store, "replicas", one.name)}
+    assert replicas == {(t, p.partition, b) for t, p in snapshot.partitions() for b in p.replicas}
+    assert {r["broker"] for r in rows_of(store, "log_dirs", one.name)} == set(one.broker_ids)
+
+
+def check_configs(one: SandboxCluster, store: Path) -> None:
+    rows = rows_of(store, "broker_configs", one.name)
+    with closing(one.open_admin()) as admin:
+        live = admin.broker_configs(one.broker_ids)
+    for broker, values in live.items():
+        own = {r["key"]: r for r in rows if r["broker"] == broker}
+        assert len(own) > 150
+        for key, value in values.items():
+            assert own[key]["value"] in (value.value, None)
+            assert own[key]["source"] in str(value.layer).replace(" ", "-")
+    (row,) = (r for r in rows_of(store, "topic_configs", one.name) if r["topic"] == TOPIC)
+    assert (row["key"], row["value"]) == ("retention.ms", "3600000")
+
+
+def check_commits(one: SandboxCluster, store: Path) -> None:
+    """The rows are those that a consumer finds, record by record."""
+    data = KafkaData(one.bootstrap_servers, one.security)
+    names = sorted({r["log_partition"] for r in rows_of(store, "commits", one.name)})
+    places = [TopicPartition(OFFSETS, number) for number in names]
+    ends = data.offsets(places, 30)
+    found: list[tuple[Any, ...]] = []
+    left = {place for place in places if len(ends[place])}
+    with closing(data.consumer(sorted(left))) as consumer:
+        deadline = time.monotonic() + 60
+        while left and time.monotonic() < deadline:
+            for record in consumer.poll(0.5):
+                key = decode_key(record.key or b"")
+                if isinstance(key, LogKey) and key.type in (0, 1) and record.value:
+                    value = decode_offset_commit(record.value)
+                    assert isinstance(value, OffsetCommit)
+                    found.append((key.group, key.topic, key.partition, value.offset, value.committed_ms, record.offset))
+                if record.offset >= ends[record.partition].stop - 1:
+                    left.discard(record.partition)
+    columns = ("group", "topic", "partition", "committed", "at_ms", "log_offset")
+    rows = [tuple(r[c] for c in columns) for r in rows_of(store, "commits", one.name) if r["committed"] is not None]
+    assert Counter(rows) == Counter(found)
+    assert [row[3] for row in sorted(rows, key=lambda r: r[5]) if row[0] == "fleet-billing"] == [10, 20, 30]
+
+
+def test_a_run_that_was_killed_goes_on_where_it_was(
+    cluster: SandboxCluster, secure: SandboxCluster, filled: None, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    manifests = store / "manifests" / f"snapshot_date={DAY}"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        add_profile(cluster, "silent", f"127.0.0.1:{silent.getsockname()[1]}")
+        words = ["fleet", "collect", "--to", str(store), "--date", DAY, "--concurrency", "1", "--profiles"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kafkakit", *words, f"{cluster.name},silent,{secure.name}"], env=cluster.env
+        )
+        deadline = time.monotonic() + 120
+        while not (manifests / f"cluster={cluster.name}.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert [path.name for path in manifests.iterdir()] == [f"cluster={cluster.name}.json"]
+    before = (manifests / f"cluster={cluster.name}.json").read_bytes()
+    ran = collect(cluster, store, "--profiles", f"{cluster.name},{secure.name}", "-o", "json")
+    assert ran.code == 0, ran.stderr
+    assert [one["status"] for one in ran.json["clusters"]] == ["kept", "collected"]
+    assert (manifests / f"cluster={cluster.name}.json").read_bytes() == before
+    assert json.loads(before)["error"] == ""
+
+
+def test_log_dirs_of_the_brokers_hold_what_was_produced(cluster: SandboxCluster, filled: None, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    home = Home(cluster.home.folder)
+    words = ("--cluster", cluster.name, "--to", str(store), "--date", DAY, "--crc")
+    folders = [str(path.parent) for path in cluster.store.root.rglob("meta.properties") if "broker" in str(path)]
+    assert len(folders) == 6
+    ran = home.run("fleet", "segments", *folders, *words, "-o", "json")
+    assert ran.code == 0, ran.stderr
+    assert [one["broker"] for one in ran.json["brokers"]] == sorted(cluster.broker_ids)
+    rows = [r for r in rows_of(store, "segments", cluster.name) if r["topic"] == TOPIC and r["partition"] == 0]
+    assert {r["broker"] for r in rows} == set(cluster.broker_ids[:2])
+    assert Counter({b: sum(r["records"] for r in rows if r["broker"] == b) for b in cluster.broker_ids[:2]}) == Counter(
+        dict.fromkeys(cluster.broker_ids[:2], RECORDS)
+    )
+    assert [(r["crc_failures"], r["index_faults"], r["fault"]) for r in rows] == [(0, 0, None)] * len(rows)
