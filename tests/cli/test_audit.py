@@ -1,6 +1,8 @@
 """`kafkakit audit` with a driver that is a script: what is started, what is reported, and how a run ends."""
 
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +196,29 @@ def test_an_output_that_takes_nothing_is_a_failure(audit: Audit, tmp_path: Path)
     ran = audit("drift")
     assert (ran.code, ran.stdout) == (1, "")
     assert "Not a directory" in ran.stderr
+
+
+def test_a_full_disk_leaves_no_result(environment: dict[str, str], home: Home, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    mount = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o size=1m none {output} && "$@"; code=$?; ls -R {output}; exit $code',
+    ]
+    if subprocess.run([*mount, "sh", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no namespaces of users here, for a small disk of its own")
+    given = ["--input", str(collected(tmp_path / "store")), "--output", str(output), "--set", "drift.fake=fill"]
+    before = [*mount, "sh"]
+    with start_audit(tmp_path / "fake" / "code", home, environment, "drift", *given, before=before) as process:
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    assert "No space left on device" in stderr
+    assert "is done" not in stdout
+    assert "part-0" in stdout
+    assert not re.search(r"^summary\.json$", stdout, re.MULTILINE)
 
 
 def test_without_spark_the_extra_is_named(audit: Audit, monkeypatch: pytest.MonkeyPatch) -> None:

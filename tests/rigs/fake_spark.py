@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,10 +34,17 @@ for number, job in enumerate(spec.jobs):
     if fake == "wait":
         time.sleep(60)
     error = "Boom: no memory" if fake == "fail" else ""
+    if fake == "fill":
+        try:
+            (spec_path.parent / "part-0").write_bytes(bytes(2**24))
+        except OSError as full:
+            error = str(full)
     found = {} if error else {"warning": 2} if fake == "warn" else {}
     results.append(JobResult(job=job, findings=found, error=error, skipped=("cluster c9: not collected",)))
 summary = spec_path.parent / "summary.json"
-summary.write_text(json.dumps(summary_data(spec, tuple(results))))
+part = summary.with_name(".summary.json.part")
+part.write_text(json.dumps(summary_data(spec, tuple(results))))
+part.replace(summary)
 sys.exit(1 if any(r.error for r in results) else 0)
 """
 JAVA = """#!/bin/sh
@@ -60,10 +67,15 @@ sys.exit(run(sys.argv[2:]))
 DATE = "2026-11-20"
 
 
-def start_audit(code: Path, home: Home, environment: Mapping[str, str], *arguments: str) -> subprocess.Popen[str]:
-    """`kafkakit audit` as a process, with the job code of a folder; its output is to be read."""
+def start_audit(
+    code: Path, home: Home, environment: Mapping[str, str], *arguments: str, before: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """`kafkakit audit` as a process, with the job code of a folder; its output is to be read.
+
+    `before` are words that the command line begins with.
+    """
     return subprocess.Popen(
-        [sys.executable, "-c", START, str(code), "audit", *arguments],
+        [*before, sys.executable, "-c", START, str(code), "audit", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

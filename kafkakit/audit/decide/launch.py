@@ -14,7 +14,11 @@ LOCAL_MASTER = "local[*]"
 LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g"}
 # A cluster keeps its own number of shuffle partitions.
 SMALL_CONF: Mapping[str, str] = {"spark.sql.shuffle.partitions": "8"}
-SUBMIT_CONF: Mapping[str, str] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+SUBMIT_CONF: Mapping[str, str] = {
+    "spark.log.level": "WARN",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|private|\.sas\.", re.IGNORECASE)
 _IN_FILE = "name it in a file with mode 0600 and pass --properties-file, or leave it to the environment"
 

@@ -43,7 +43,8 @@ def test_local_runs_the_program_itself() -> None:
 def test_spark_submit_ships_the_code() -> None:
     assert command(backend=Backend.SPARK_SUBMIT, master="spark://h:7077", properties_file="/f") == (
         "/spark/bin/spark-submit --master spark://h:7077 --name kafkakit-r --py-files /run/code.zip"
-        " --properties-file /f --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
+        " --properties-file /f --conf spark.log.level=WARN"
+        " --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
         " /code/main.py --spec /run/spec.json"
     )
     assert "--conf spark.sql.shuffle.partitions=8" in command(backend=Backend.SPARK_SUBMIT, master="local[2]")
