@@ -56,8 +56,9 @@ def test_a_run_ends_with_its_findings(audit: Audit, tmp_path: Path) -> None:
     assert ran.code == 1
     assert ran.stderr == "job 1 of 1: drift\n"
     assert ran.stdout.splitlines()[1].split() == ["drift", "done", "0", "2", "0", "0.0"]
-    assert ran.stdout.splitlines()[2:] == [
-        "drift: left out: cluster c9: not collected",
+    assert ran.stdout.splitlines()[11:] == [
+        "drift: left out: cluster c10: not collected",
+        "drift: left out: 1 more, see -o json",
         f"findings: kafkakit audit report {folder}",
         f"run {folder.name} is done; {folder}",
     ]

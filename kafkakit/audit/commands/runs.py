@@ -25,14 +25,14 @@ def show_status(
     Exits 0 when it is done, 1 when it or a job of it failed or was stopped, 75 while it runs.
     """
     from kafkakit.audit.act.runs import look, place_of
-    from kafkakit.audit.show.run_texts import state_report
+    from kafkakit.audit.show.run_texts import run_report
     from kafkakit.cli.session import finish
     from kafkakit.wiring import open_run_store
 
     cli = cli_context(ctx)
     place = place_of(absolute(run), cli.settings.state_dir)
     state = look(place, open_run_store(place.location), driver_ports(cli))
-    return finish(cli, state_report("audit status", state, fail_on))
+    return finish(cli, run_report("audit status", state, fail_on, is_asked=True))
 
 
 def list_runs(

@@ -14,37 +14,32 @@ from kafkakit.core.tables import text_table
 from kafkakit.report.report import Report
 
 JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")
+SHOWN_LEFT_OUT = 10
 RUN_COLUMNS = ("run", "state", "started", "reason")
 
 
-def run_report(command: str, state: RunState, fail_on: FailOn, *, is_earlier: bool = False) -> Report:
-    """One run: its jobs, what failed, what was left out, and where the results are."""
+def run_report(
+    command: str, state: RunState, fail_on: FailOn, *, is_earlier: bool = False, is_asked: bool = False
+) -> Report:
+    """One run: its jobs, what failed, what was left out, and where the results are.
+
+    `is_earlier` when the result was there before. To a command that only asks for the state (`is_asked`), a run that
+    died is no failure of its own.
+    """
     code = state.exit_code(fail_on)
-    is_dead = state.phase is RunPhase.FAILED and not state.results
+    failure = None
+    if state.phase is RunPhase.FAILED and not state.results and not is_asked:
+        failure = OperationFailedError(
+            f"run {state.run} failed: {state.reason}", hint=f"kafkakit audit logs {state.location}"
+        )
     return Report(
         command=command,
         data={**_state_data(state), "earlier": is_earlier, "exit_code": int(code)},
         text=_run_text(state, is_earlier),
         columns=JOB_COLUMNS,
         rows=tuple(_job_row(result) for result in state.results),
-        failure=OperationFailedError(
-            f"run {state.run} failed: {state.reason}", hint=f"kafkakit audit logs {state.location}"
-        )
-        if is_dead
-        else None,
+        failure=failure,
         code=code,
-    )
-
-
-def state_report(command: str, state: RunState, fail_on: FailOn) -> Report:
-    """The state of one run, whose failure is a fact and no failure of the command that asks."""
-    return Report(
-        command=command,
-        data={**_state_data(state), "exit_code": int(state.exit_code(fail_on))},
-        text=_run_text(state, is_earlier=False),
-        columns=JOB_COLUMNS,
-        rows=tuple(_job_row(result) for result in state.results),
-        code=state.exit_code(fail_on),
     )
 
 
@@ -98,12 +93,18 @@ def _run_text(state: RunState, is_earlier: bool) -> str:
     if state.results:
         lines.append(text_table(JOB_COLUMNS, (_job_row(result) for result in state.results)))
         lines += [f"{result.job} failed: {result.error}" for result in state.results if result.error]
-        lines += [f"{r.job}: left out: {text}" for r in state.results for text in r.skipped]
+        lines += [line for result in state.results for line in _left_out(result)]
     if any(not result.error for result in state.results):
         lines.append(f"findings: kafkakit audit report {state.location}")
     reason = f": {state.reason}" if state.reason and not state.results else ""
     lines.append(f"run {state.run} is {state.phase.value}{reason}; {state.location}")
     return "\n".join(lines) + "\n"
+
+
+def _left_out(result: JobResult) -> list[str]:
+    more = len(result.skipped) - SHOWN_LEFT_OUT
+    lines = [f"{result.job}: left out: {text}" for text in result.skipped[:SHOWN_LEFT_OUT]]
+    return [*lines, f"{result.job}: left out: {more} more, see -o json"] if more > 0 else lines
 
 
 def _job_row(result: JobResult) -> tuple[object, ...]:
