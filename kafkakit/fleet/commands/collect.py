@@ -6,11 +6,13 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.fleet.commands.options import FleetChoice, Pace, StorePlace, WhatToCollect
+from kafkakit.fleet.commands.options import FleetChoice, Pace, StorePlace, WhatToCollect, WhereToRun, task_words
 
 
 @with_option_groups
-def collect(ctx: typer.Context, which: FleetChoice, place: StorePlace, what: WhatToCollect, pace: Pace) -> int:
+def collect(
+    ctx: typer.Context, which: FleetChoice, place: StorePlace, what: WhatToCollect, pace: Pace, where: WhereToRun
+) -> int:
     """Read clusters side by side and write a snapshot of each into a store of Parquet files, for audits.
 
     Reads brokers, configurations, topics, partitions, replicas, log dirs and consumer groups, and changes nothing. No
@@ -24,22 +26,26 @@ def collect(ctx: typer.Context, which: FleetChoice, place: StorePlace, what: Wha
     kafkakit fleet collect --profiles prod-a,prod-b --to /srv/fleet
     kafkakit fleet collect --fleet fleet.yaml --to s3://bucket/fleet --concurrency 16
     kafkakit fleet collect --fleet fleet.yaml --to /srv/fleet --profiles prod-a --again
+    kafkakit fleet collect --fleet fleet.yaml --to s3://bucket/fleet --backend spark-submit --master yarn
     """
     from functools import partial
 
     from kafkakit.cli.session import finish
+    from kafkakit.cli.spark_options import driver_ports
     from kafkakit.fleet.act.collect_fleet import collect_fleet
+    from kafkakit.fleet.act.collect_with_spark import collect_with_spark
     from kafkakit.fleet.show import collect_report
     from kafkakit.wiring import system_clock
 
-    cli, day = cli_context(ctx), place.snapshot_date()
-    outcomes = collect_fleet(
-        which.sources(cli),
-        what.request(day),
-        pace.limits,
-        place.open(),
-        partial(place.lock, cli, day),
-        system_clock(),
-        cli.output,
-    )
+    cli, day, spark = cli_context(ctx), place.snapshot_date(), where.spark()
+    sources, request, limits, store = which.sources(cli), what.request(day), pace.limits, place.open()
+    if spark is not None:
+        names = [source.entry.name for source in sources]
+        words = task_words(cli, which, place, day, what, pace)
+        outcomes = collect_with_spark(
+            names, words, cli.folders.state / f"fleet/collect-{day}", spark, driver_ports(cli)
+        )
+    else:
+        lock = partial(place.lock, cli, day)
+        outcomes = collect_fleet(sources, request, limits, store, lock, system_clock(), cli.output)
     return finish(cli, collect_report(outcomes, place.to, day))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kafkakit.audit.api import Backend, SparkChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,6 +148,37 @@ class WhatToCollect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WhereToRun:
+    """Whether this process reads the clusters, or tasks of a Spark job."""
+
+    backend: Annotated[
+        Backend,
+        typer.Option("--backend", help="local: this process reads the clusters; spark-submit: one task for each does."),
+    ] = Backend.LOCAL
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master: spark://HOST:7077, yarn, local[N].")
+    ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."),
+    ] = None
+
+    def spark(self) -> SparkChoice | None:
+        """Where the job is submitted to; None for this process."""
+        from kafkakit.core.errors import UsageError
+
+        if self.backend is Backend.LOCAL:
+            if self.master or self.conf:
+                raise UsageError("--master and --conf are for --backend spark-submit")
+            return None
+        if self.backend is not Backend.SPARK_SUBMIT:
+            raise UsageError(f"fleet collect has no --backend {self.backend}", hint="local or spark-submit")
+        choice = SparkChoice(backend=self.backend, master=self.master, conf=tuple(self.conf or ()))
+        choice.check()
+        return choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How many clusters are read at once, and for how long."""
 
@@ -203,6 +236,27 @@ class ScanChoice:
             with_crc=self.crc,
             jobs=self.jobs,
         )
+
+
+def task_words(
+    cli: CliContext, which: FleetChoice, place: StorePlace, day: str, what: WhatToCollect, pace: Pace
+) -> tuple[str, ...]:
+    """The words of the command for one cluster, where paths must mean the same as here; no secret is among them."""
+    from shlex import split
+
+    from kafkakit.cli.option_groups import option_words
+    from kafkakit.cli.spark_options import absolute
+
+    fleet = None if which.fleet is None else which.fleet.absolute()
+    groups = (
+        replace(place, to=absolute(place.to), date=day),
+        FleetChoice(fleet=fleet),
+        replace(what, groups=True),
+        pace,
+    )
+    words = [word for group in groups for option in option_words(group) for word in split(option)]
+    config = [] if cli.given.config is None else ["--config", str(cli.given.config.absolute())]
+    return (*words, *([] if what.groups else ["--no-groups"]), *config, "--output", "json")
 
 
 def _open_clients(cli: CliContext, entry: FleetCluster, folder: Path) -> AbstractContextManager[ClusterSession]:

@@ -1,5 +1,6 @@
 """What came of collecting each cluster, as values."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -32,6 +33,27 @@ class ClusterOutcome:
     def row_count(self) -> int:
         """The rows of all kinds."""
         return sum(self.rows.values())
+
+
+def task_outcome(row: Mapping[str, object]) -> ClusterOutcome:
+    """What a task of a Spark job printed for its cluster (`output` is JSON) as an outcome."""
+    name = str(row["cluster"])
+    try:
+        found = json.loads(str(row["output"]))
+    except ValueError:
+        lines = str(row["errors"]).strip().splitlines() or [f"ended with code {row['code']}"]
+        return ClusterOutcome(cluster=name, status=OutcomeStatus.FAILED, error=lines[-1])
+    if "clusters" not in found:
+        return ClusterOutcome(cluster=name, status=OutcomeStatus.FAILED, error=str(found["error"]["message"]))
+    (one,) = found["clusters"]
+    return ClusterOutcome(
+        cluster=name,
+        status=OutcomeStatus(one["status"]),
+        rows=one["rows"],
+        seconds=one["seconds"],
+        error=one["error"] or "",
+        notes=tuple(one["notes"]),
+    )
 
 
 def failure_of(outcomes: Sequence[ClusterOutcome]) -> KafkakitError | None:
