@@ -32,9 +32,11 @@ class ParquetStore:
     """Implements `ports.TableStore`; safe for several threads that write different clusters."""
 
     def __init__(self, location: str) -> None:
+        # Hadoop's name for S3, which Spark needs and Arrow does not know.
+        address = f"s3://{location.removeprefix('s3a://')}" if location.startswith("s3a://") else location
         try:
-            if "://" in location:
-                self._files, base = pafs.FileSystem.from_uri(location)
+            if "://" in address:
+                self._files, base = pafs.FileSystem.from_uri(address)
             else:
                 self._files, base = pafs.LocalFileSystem(), str(Path(location).absolute())
         except (pa.ArrowException, OSError) as error:
