@@ -53,7 +53,11 @@ def make_fleet(request: SynthRequest, output: SynthOutput, places: SynthPlaces) 
             found["large batches"] = write_large(
                 places.segments, places.large_mib, request.end_ms, is_sparse=places.is_sparse
             )
-        _write_truth(output, places.segments, truth_document(file_truth(of_files), request.dates(), request.seed))
+        _write_truth(
+            output,
+            places.segments,
+            truth_document(file_truth(of_files, str(places.segments.absolute())), request.dates(), request.seed),
+        )
     columns, table = ("written", "number"), tuple(sorted(found.items()))
     return Report(
         command="fleet synth",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from kafkakit.core.fleet_tables import Manifest
 from kafkakit.fleet.decide.synth_cluster import DAY_MS, ClusterModel
-from kafkakit.fleet.decide.synth_defect import PlacedDefect, placed, truth_data
+from kafkakit.fleet.decide.synth_defect import PlacedDefect, cluster_truth, placed, truth_document
 from kafkakit.fleet.decide.synth_defects import DEFECTS
 from kafkakit.fleet.decide.synth_edit import TableEdit
 from kafkakit.fleet.decide.synth_fleet import SynthRequest, model_of, more_segments, tables_of
@@ -20,20 +20,19 @@ def write_fleet(
     Memory: the tables of the largest cluster, of segments 480,000 rows.
     """
     shapes, dates = request.shapes(), request.dates()
-    found = placed(DEFECTS, request.defects, shapes)
+    found = placed(DEFECTS, request.defects, shapes, request.segment_share)
     of_cluster: dict[int, list[PlacedDefect]] = defaultdict(list)
     for one in found:
         of_cluster[one.cluster].append(one)
     rows: Counter[str] = Counter()
-    names = {}
+    truth: list[dict[str, object]] = []
     for shape in shapes:
         model = model_of(request, shape)
-        if shape.index in of_cluster:
-            names[shape.index] = (shape, model.names)
+        truth += cluster_truth(model, of_cluster[shape.index])
         for days_ago, day in zip(range(len(dates) - 1, -1, -1), dates, strict=True):
             rows.update(_write_cluster(store, request, model, day, days_ago, of_cluster[shape.index]))
         say(f"{shape.name}: {shape.brokers} brokers, {shape.partitions} partitions")
-    return rows, truth_data(found, names, dates, request.seed)
+    return rows, truth_document(truth, dates, request.seed)
 
 
 def _write_cluster(
@@ -44,6 +43,8 @@ def _write_cluster(
     tables = tables_of(request, model, days_ago)
     edit = TableEdit(model=model, tables=tables, days_ago=days_ago)
     for one in defects:
+        if days_ago and not one.defect.is_lasting:
+            continue
         one.defect.edit(edit, one.subject)
     counts: Counter[str] = Counter()
     for kind, columns in tables.items():

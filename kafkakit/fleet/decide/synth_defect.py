@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
+from typing import NamedTuple
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
+from kafkakit.fleet.decide.synth_cluster import LOG_DIRS, ClusterModel
 from kafkakit.fleet.decide.synth_edit import TableEdit
 from kafkakit.fleet.decide.synth_load import GROUPS_OF_CLUSTER, MIRRORED_TOPICS
 from kafkakit.fleet.decide.synth_shape import ClusterShape
@@ -20,9 +22,22 @@ class Scope(StrEnum):
     CLUSTER = "cluster"
     MIRRORED = "mirrored topic"
     GROUP = "group"
+    SEGMENTS = "topic with segments"
     DECLARED = "declared topic"
     TOPIC = "topic"
     BROKER = "broker"
+
+
+class Expected(NamedTuple):
+    """A finding that is expected of a job: its rule, and its place without the ending that names the cluster.
+
+    In the place are to be filled in `{topic}`, `{broker}`, and of the topic's first partition `{leader}` and the
+    `{folder}` of its log there. An empty place is the cluster itself.
+    """
+
+    job: str
+    rule: str
+    where: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +45,14 @@ class Defect:
     """One kind of defect.
 
     `edit(tables, subject)` makes it: subject is the number of a topic (of a group, its topic), or a broker's id, or 0.
-    `where` are the places that the rule's findings name, with `{topic}`, `{broker}` and `{cluster}` filled in.
     """
 
     name: str
     scope: Scope
-    job: str
-    rule: str
-    where: tuple[str, ...]
+    expected: tuple[Expected, ...]
     edit: Callable[[TableEdit, int], None]
+    is_lasting: bool = False
+    """True for what is wrong on earlier dates too."""
     least_brokers: int = 3
     least_clusters: int = 1
 
@@ -53,11 +67,14 @@ class PlacedDefect:
 
 
 def placed(
-    defects: Mapping[str, Defect], wanted: Mapping[str, int], shapes: Sequence[ClusterShape]
+    defects: Mapping[str, Defect], wanted: Mapping[str, int], shapes: Sequence[ClusterShape], share: float = 1.0
 ) -> tuple[PlacedDefect, ...]:
-    """Give each defect a subject of its own, clusters in turn; `UsageError` for too many."""
+    """Give each defect a subject of its own, clusters in turn; `UsageError` for too many.
+
+    `share` is the part of the topics that there are rows of segments of.
+    """
     found = []
-    for defect, spot in _spots(defects, wanted, shapes):
+    for defect, spot in _spots(defects, wanted, shapes, share):
         if spot is None:
             raise UsageError(
                 f"the fleet has no place for {counted(wanted[defect.name], 'defect')} {defect.name}: "
@@ -68,17 +85,17 @@ def placed(
     return tuple(found)
 
 
-def one_of_each(defects: Mapping[str, Defect], shapes: Sequence[ClusterShape]) -> Mapping[str, int]:
+def one_of_each(defects: Mapping[str, Defect], shapes: Sequence[ClusterShape], share: float = 1.0) -> Mapping[str, int]:
     """A count of one for each defect that the clusters have a place for."""
-    spots = _spots(defects, dict.fromkeys(defects, 1), shapes)
+    spots = _spots(defects, dict.fromkeys(defects, 1), shapes, share)
     return {defect.name: 1 for defect, spot in spots if spot is not None}
 
 
 def _spots(
-    defects: Mapping[str, Defect], wanted: Mapping[str, int], shapes: Sequence[ClusterShape]
+    defects: Mapping[str, Defect], wanted: Mapping[str, int], shapes: Sequence[ClusterShape], share: float
 ) -> Iterator[tuple[Defect, tuple[int, int] | None]]:
     """Each defect that is wanted with its cluster and subject; those first that fewest subjects will do for."""
-    spots = _Spots(shapes)
+    spots = _Spots(shapes, share)
     for defect in sorted(defects.values(), key=lambda d: (list(Scope).index(d.scope), -d.least_brokers, d.name)):
         for _ in range(wanted.get(defect.name, 0)):
             yield defect, spots.take(defect)
@@ -87,8 +104,8 @@ def _spots(
 class _Spots:
     """Which topics and brokers of each cluster are still healthy; the first brokers stay so."""
 
-    def __init__(self, shapes: Sequence[ClusterShape]) -> None:
-        self._shapes = shapes
+    def __init__(self, shapes: Sequence[ClusterShape], share: float) -> None:
+        self._shapes, self._share = shapes, share
         self._topic = [0] * len(shapes)
         self._broker = [s.brokers for s in shapes]
         self._whole: set[tuple[int, str]] = set()
@@ -122,14 +139,15 @@ class _Spots:
 
     def _topic_of(self, scope: Scope, cluster: int) -> int | None:
         shape = self._shapes[cluster]
-        limit = {Scope.MIRRORED: MIRRORED_TOPICS, Scope.GROUP: GROUPS_OF_CLUSTER}.get(scope, shape.topics)
+        scanned = int(shape.topics * min(1.0, self._share))
+        limits = {Scope.MIRRORED: MIRRORED_TOPICS, Scope.GROUP: GROUPS_OF_CLUSTER, Scope.SEGMENTS: scanned}
         if scope is Scope.MIRRORED and shape.mirror_of is None:
             return None
         if scope is Scope.DECLARED and not shape.is_declared:
             return None
-        if scope is not Scope.MIRRORED and self._is_mirrored(cluster):
+        if scope in (Scope.DECLARED, Scope.TOPIC) and self._is_mirrored(cluster):
             return None
-        if self._topic[cluster] >= min(limit, shape.topics):
+        if self._topic[cluster] >= min(limits.get(scope, shape.topics), shape.topics):
             return None
         self._topic[cluster] += 1
         return self._topic[cluster] - 1
@@ -140,29 +158,28 @@ class _Spots:
         return self._shapes[cluster].name in names or self._shapes[cluster].mirror_of is not None
 
 
-def truth_data(
-    found: Sequence[PlacedDefect],
-    names: Mapping[int, tuple[ClusterShape, Sequence[str]]],
-    dates: Sequence[str],
-    seed: int,
-) -> dict[str, object]:
-    """What audits are expected to find: of each defect the job and rule that find it, and the places they name."""
-    rows = []
+def cluster_truth(model: ClusterModel, found: Sequence[PlacedDefect]) -> list[dict[str, object]]:
+    """The rows of `truth.json` for the defects of one cluster."""
+    rows: list[dict[str, object]] = []
     for one in found:
-        shape, topics = names[one.cluster]
-        topic = topics[one.subject] if one.defect.scope not in (Scope.CLUSTER, Scope.BROKER) else ""
-        for where in one.defect.where:
-            text = where.format(topic=topic, broker=one.subject, cluster=shape.name, primary=shape.mirror_of)
-            rows.append(
-                {
-                    "defect": one.defect.name,
-                    "job": one.defect.job,
-                    "rule": one.defect.rule,
-                    "cluster": shape.name,
-                    "where": f"{text} of {shape.name}" if text else f"cluster {shape.name}",
-                }
-            )
-    return truth_document(rows, dates, seed)
+        is_topic = one.defect.scope not in (Scope.CLUSTER, Scope.BROKER)
+        topic = model.names[one.subject] if is_topic else ""
+        first = int(model.first[one.subject]) if is_topic else 0
+        leader, folder = int(model.replicas[first, 0]), LOG_DIRS[model.dirs[first, 0]]
+        rows += expected_rows(
+            one.defect.name, one.defect.expected, model.shape.name,
+            topic=topic, broker=one.subject, leader=leader, folder=folder,
+        )  # fmt: skip
+    return rows
+
+
+def expected_rows(name: str, expected: Sequence[Expected], cluster: str, **words: object) -> list[dict[str, object]]:
+    """The rows of `truth.json` for one defect."""
+    rows: list[dict[str, object]] = []
+    for job, rule, place in expected:
+        where = f"{place.format(**words)} of {cluster}" if place else f"cluster {cluster}"
+        rows.append({"defect": name, "job": job, "rule": rule, "cluster": cluster, "where": where})
+    return rows
 
 
 def truth_document(rows: Sequence[Mapping[str, object]], dates: Sequence[str], seed: int) -> dict[str, object]:

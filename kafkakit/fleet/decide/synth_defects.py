@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from kafkakit.fleet.decide import synth_drift, synth_retention
+from kafkakit.fleet.decide import synth_drift, synth_retention, synth_segment_defects
 from kafkakit.fleet.decide.synth_defect import Defect
 
-DEFECTS: Mapping[str, Defect] = {d.name: d for group in (synth_drift.DEFECTS, synth_retention.DEFECTS) for d in group}
+_GROUPS = (synth_drift.DEFECTS, synth_retention.DEFECTS, synth_segment_defects.DEFECTS)
+DEFECTS: Mapping[str, Defect] = {defect.name: defect for group in _GROUPS for defect in group}

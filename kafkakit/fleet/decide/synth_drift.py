@@ -1,10 +1,7 @@
 """Defects of made fleets: what differs between files, brokers, clusters and mirrors."""
 
-from kafkakit.fleet.decide.synth_defect import Defect, Scope
+from kafkakit.fleet.decide.synth_defect import Defect, Expected, Scope
 from kafkakit.fleet.decide.synth_edit import TableEdit
-
-TOPIC = ("topic {topic}",)
-CLUSTER = ("",)
 
 
 def _baseline(edit: TableEdit, topic: int) -> None:
@@ -13,7 +10,8 @@ def _baseline(edit: TableEdit, topic: int) -> None:
 
 def _missing(edit: TableEdit, topic: int) -> None:
     """A topic that only files know; named after the healthy topic whose place it takes."""
-    edit.add("declared", topic=f"missing-{edit.model.names[topic]}", key="", value=None)
+    name = edit.model.names[topic]
+    edit.add("declared", edit.rows("declared", topic=name), topic=f"missing-{name}", key="", value=None)
 
 
 def _unmanaged(edit: TableEdit, topic: int) -> None:
@@ -36,14 +34,39 @@ def _diverged(edit: TableEdit, topic: int) -> None:
     edit.topic_setting(topic, "max.message.bytes", "2000000")
 
 
+def _expected(rule: str, where: str = "topic {topic}") -> tuple[Expected, ...]:
+    return (Expected("drift", rule, where),)
+
+
 DEFECTS = (
-    Defect(name="baseline-drift", scope=Scope.DECLARED, job="drift", rule="KKX001", where=TOPIC, edit=_baseline),
-    Defect(name="peer-outlier", scope=Scope.CLUSTER, job="drift", rule="KKX002", where=CLUSTER, edit=_outlier,
-           least_clusters=4),
-    Defect(name="unequal-brokers", scope=Scope.CLUSTER, job="drift", rule="KKX003", where=CLUSTER, edit=_heterogeneous),
-    Defect(name="mirror-divergence", scope=Scope.MIRRORED, job="drift", rule="KKX005", where=TOPIC, edit=_diverged),
-    Defect(name="missing-topic", scope=Scope.DECLARED, job="drift", rule="KKX006", where=("topic missing-{topic}",),
-           edit=_missing),
-    Defect(name="unmanaged-topic", scope=Scope.DECLARED, job="drift", rule="KKX006", where=TOPIC, edit=_unmanaged),
-    Defect(name="version-skew", scope=Scope.CLUSTER, job="drift", rule="KKX007", where=CLUSTER, edit=_versions),
-)  # fmt: skip
+    Defect(name="baseline-drift", scope=Scope.DECLARED, expected=_expected("KKX001"), is_lasting=True, edit=_baseline),
+    Defect(
+        name="peer-outlier",
+        scope=Scope.CLUSTER,
+        expected=_expected("KKX002", ""),
+        is_lasting=True,
+        edit=_outlier,
+        least_clusters=4,
+    ),
+    Defect(
+        name="unequal-brokers",
+        scope=Scope.CLUSTER,
+        expected=_expected("KKX003", ""),
+        is_lasting=True,
+        edit=_heterogeneous,
+    ),
+    Defect(
+        name="mirror-divergence", scope=Scope.MIRRORED, expected=_expected("KKX005"), is_lasting=True, edit=_diverged
+    ),
+    Defect(
+        name="missing-topic",
+        scope=Scope.DECLARED,
+        expected=_expected("KKX006", "topic missing-{topic}"),
+        is_lasting=True,
+        edit=_missing,
+    ),
+    Defect(
+        name="unmanaged-topic", scope=Scope.DECLARED, expected=_expected("KKX006"), is_lasting=True, edit=_unmanaged
+    ),
+    Defect(name="version-skew", scope=Scope.CLUSTER, expected=_expected("KKX007", ""), is_lasting=True, edit=_versions),
+)

@@ -41,18 +41,31 @@ class TableEdit:
         for name, value in values.items():
             columns[name] = _with(columns[name], rows, value)
 
-    def add(self, kind: str, **values: Any) -> None:
-        """Add one row like the last one of the table, but for these columns."""
+    def add(self, kind: str, like: Rows, **values: Any) -> None:
+        """Add a row like the first of these rows, but for some columns."""
         if kind not in self.tables:
             return
         columns = self.tables[kind]
-        last = len(next(iter(columns.values())))
+        first, total = int(np.argmax(like)), len(like)
         for name, column in columns.items():
             if isinstance(column, CodedColumn):
-                columns[name] = CodedColumn(words=column.words, codes=np.append(column.codes, column.codes[-1:]))
+                codes = np.append(column.codes, column.codes[first])
+                columns[name] = CodedColumn(words=column.words, codes=codes)
             else:
-                columns[name] = np.append(column, column[-1:])
-        self.put(kind, np.arange(last + 1) == last, **values)
+                columns[name] = np.append(column, column[first])
+        self.put(kind, np.arange(total + 1) == total, **values)
+
+    def segments_of(self, topic: int, age: int | None = None, *, all_replicas: bool = False) -> Rows:
+        """The segments of a topic's first partition on its leader, or on all replicas; with `age` (0: the active one)
+        the one of that place from the end."""
+        model, columns = self.model, self.tables["segments"]
+        found = self.rows("segments", topic=model.names[topic], partition=0)
+        if not all_replicas:
+            found &= columns["broker"] == model.replicas[model.first[topic], 0]
+        if age is not None:
+            bases = np.unique(columns["base_offset"][found])
+            found &= columns["base_offset"] == bases[-1 - age]
+        return found
 
     def drop(self, kind: str, rows: Rows) -> None:
         """Remove some rows."""

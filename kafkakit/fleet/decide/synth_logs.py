@@ -12,6 +12,7 @@ from kafkakit.fleet.decide.log_writer import (
     segment_files,
     with_flipped_crc,
 )
+from kafkakit.fleet.decide.synth_defect import Expected, expected_rows
 
 CLUSTER = "kafka-logs"
 BROKER = 1
@@ -20,6 +21,7 @@ BATCHES = 24
 """Of each segment."""
 RECORDS = 10
 BATCH_MS = 300_000
+EPOCH = 3
 DAY_MS = 86_400_000
 BOMB_BYTES = 64 << 20
 Files = tuple[MadeFile, ...]
@@ -31,9 +33,7 @@ class FileDefect:
     """A defect of a partition's files: `batches` changes what is written, `files` the files afterwards."""
 
     name: str
-    job: str = "segments"
-    rule: str = ""
-    where: str = "partition {topic}-0"
+    expected: tuple[Expected, ...]
     folder: str = "{topic}-0"
     batches: Callable[[Batches], Batches] | None = None
     files: Callable[[Files, str, int], Files] | None = None
@@ -51,8 +51,7 @@ def log_dir(defects: Mapping[str, int], seed: int, end_ms: int) -> tuple[MadeFil
         own: Files = ()
         for number, segment in enumerate(batches):
             own += segment_files(folder, segment, is_active=number == len(batches) - 1)
-        epochs = sorted({(b.epoch, min(x.base_offset for s in batches for x in s if x.epoch == b.epoch))
-                         for s in batches for b in s})  # fmt: skip
+        epochs = ((EPOCH, batches[0][0].base_offset),)
         own += (MadeFile(path=f"{folder}/leader-epoch-checkpoint", data=checkpoint(epochs), mtime_ms=end_ms),)
         own += (MadeFile(path=f"{folder}/partition.metadata", data=b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n",
                          mtime_ms=end_ms),)  # fmt: skip
@@ -72,14 +71,13 @@ def log_dir(defects: Mapping[str, int], seed: int, end_ms: int) -> tuple[MadeFil
     return (*files, MadeFile(path="meta.properties", data=meta.encode(), mtime_ms=end_ms))
 
 
-def file_truth(defects: Mapping[str, int]) -> list[dict[str, object]]:
-    """What audits are expected to find in the log dir."""
-    return [
-        {"defect": d.name, "job": d.job, "rule": d.rule, "cluster": CLUSTER,
-         "where": f"{d.where.format(topic=topic)} of {CLUSTER}"}
-        for topic, _, d in _partitions(defects)
-        if d is not None
-    ]  # fmt: skip
+def file_truth(defects: Mapping[str, int], folder: str) -> list[dict[str, object]]:
+    """What audits are expected to find in the log dir that lies in `folder`."""
+    rows: list[dict[str, object]] = []
+    for topic, _, defect in _partitions(defects):
+        if defect is not None:
+            rows += expected_rows(defect.name, defect.expected, CLUSTER, topic=topic, broker=BROKER, folder=folder)
+    return rows
 
 
 def _partitions(defects: Mapping[str, int]) -> Sequence[tuple[str, str, FileDefect | None]]:
@@ -103,7 +101,7 @@ def _healthy(codec: str, seed: int, end_ms: int) -> Batches:
                     values=[_value(seed, n * RECORDS + i) for i in range(RECORDS)],
                     step_ms=BATCH_MS // (RECORDS - 1) - 1,
                     codec=codec,
-                    epoch=3,
+                    epoch=EPOCH,
                 )
                 for n in numbers
             )
@@ -143,7 +141,7 @@ def _future(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
 
 
 def _regressed(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
-    return (*segment[:5], replace(segment[5], epoch=2), *segment[6:])
+    return (*segment[:5], replace(segment[5], epoch=EPOCH - 1), *segment[6:])
 
 
 def _open(segment: tuple[Batch, ...]) -> tuple[Batch, ...]:
@@ -174,8 +172,9 @@ def _bad_index(files: Files, folder: str, end_ms: int) -> Files:
 
 
 def _torn(files: Files, folder: str, end_ms: int) -> Files:
+    """A closed segment without the end of its last batch."""
     del folder, end_ms
-    at = _log_of(files, -1)
+    at = _log_of(files, 1)
     return _changed(files, at, replace(files[at], data=files[at].data[:-100]))
 
 
@@ -188,20 +187,28 @@ def _deleted(files: Files, folder: str, end_ms: int) -> Files:
     return (*files, MadeFile(path=path, data=files[0].data, mtime_ms=end_ms - 2 * DAY_MS))
 
 
+def _expected(*rules: str, where: str = "partition {topic}-0", job: str = "segments") -> tuple[Expected, ...]:
+    return tuple(Expected(job, rule, where) for rule in rules)
+
+
+_DIR, _TOPIC = "log dir {broker}:{folder}", "topic {topic}"
 FILE_DEFECTS: Mapping[str, FileDefect] = {
     d.name: d
     for d in (
-        FileDefect(name="zstd-bomb", job="bombs", rule="KKM410", where="topic {topic}", batches=_in_second(_bomb)),
-        FileDefect(name="offset-gap", batches=_in_second(lambda s: (*s[:5], *s[6:]))),
-        FileDefect(name="offset-overlap", batches=_overlapping),
-        FileDefect(name="future-timestamps", rule="KKM411", where="topic {topic}", batches=_in_second(_future)),
-        FileDefect(name="epoch-regression", batches=_in_second(_regressed)),
-        FileDefect(name="open-transaction", batches=_in_second(_open)),
-        FileDefect(name="bad-crc", files=_bad_crc),
-        FileDefect(name="bad-index", files=_bad_index),
-        FileDefect(name="torn-tail", files=_torn),
-        FileDefect(name="foreign-file", files=_foreign),
-        FileDefect(name="stale-deleted", files=_deleted),
-        FileDefect(name="stray-dir", folder="{topic}-0.0123456789abcdef0123456789abcdef-stray"),
+        FileDefect(name="zstd-bomb", expected=_expected("KKM409", "KKM410", where=_TOPIC, job="bombs"),
+                   batches=_in_second(_bomb)),
+        FileDefect(name="offset-gap", expected=_expected("KKF005"), batches=_in_second(lambda s: (*s[:5], *s[6:]))),
+        FileDefect(name="offset-overlap", expected=_expected("KKF006"), batches=_overlapping),
+        FileDefect(name="future-timestamps", expected=_expected("KKF013", "KKM411", where=_TOPIC),
+                   batches=_in_second(_future)),
+        FileDefect(name="epoch-regression", expected=_expected("KKF007", "KKF008"), batches=_in_second(_regressed)),
+        FileDefect(name="hanging-transaction", expected=_expected("KKF011"), batches=_in_second(_open)),
+        FileDefect(name="bad-crc", expected=_expected("KKF001"), files=_bad_crc),
+        FileDefect(name="bad-index", expected=_expected("KKF009"), files=_bad_index),
+        FileDefect(name="torn-tail", expected=_expected("KKF004", "KKF005", "KKF009"), files=_torn),
+        FileDefect(name="foreign-file", expected=_expected("KKF023", where=_DIR), files=_foreign),
+        FileDefect(name="stale-deleted", expected=_expected("KKF022", where=_DIR), files=_deleted),
+        FileDefect(name="stray-dir", expected=_expected("KKF022", where=_DIR),
+                   folder="{topic}-0.0123456789abcdef0123456789abcdef-stray"),
     )
-}
+}  # fmt: skip

@@ -1,10 +1,10 @@
 """Defects of made fleets: retention that is overshot, and limits of hosts."""
 
-from kafkakit.fleet.decide.synth_defect import Defect, Scope
+from kafkakit.fleet.decide.synth_defect import Defect, Expected, Scope
 from kafkakit.fleet.decide.synth_edit import TableEdit
 
-TOPIC = ("topic {topic}",)
-BROKER = ("broker {broker}",)
+TOPIC = "topic {topic}"
+BROKER = "broker {broker}"
 SLOW_BYTES_S = 50.0
 
 
@@ -26,9 +26,31 @@ def _maps(edit: TableEdit, broker: int) -> None:
     edit.put("brokers", edit.rows("brokers", broker=broker), max_map_count=1_200)
 
 
+def _expected(rule: str, where: str) -> tuple[Expected, ...]:
+    return (Expected("retention", rule, where),)
+
+
 DEFECTS = (
-    Defect(name="retention-overshoot", scope=Scope.TOPIC, job="retention", rule="KKR201", where=TOPIC, edit=_overshoot),
-    Defect(name="size-granularity", scope=Scope.TOPIC, job="retention", rule="KKR203", where=TOPIC, edit=_granularity),
-    Defect(name="few-descriptors", scope=Scope.BROKER, job="retention", rule="KKB501", where=BROKER, edit=_descriptors),
-    Defect(name="few-maps", scope=Scope.BROKER, job="retention", rule="KKB502", where=BROKER, edit=_maps),
+    Defect(
+        name="retention-overshoot",
+        scope=Scope.TOPIC,
+        expected=_expected("KKR201", TOPIC),
+        is_lasting=True,
+        edit=_overshoot,
+    ),
+    Defect(
+        name="size-granularity",
+        scope=Scope.TOPIC,
+        expected=_expected("KKR203", TOPIC),
+        is_lasting=True,
+        edit=_granularity,
+    ),
+    Defect(
+        name="few-descriptors",
+        scope=Scope.BROKER,
+        expected=_expected("KKB501", BROKER),
+        is_lasting=True,
+        edit=_descriptors,
+    ),
+    Defect(name="few-maps", scope=Scope.BROKER, expected=_expected("KKB502", BROKER), is_lasting=True, edit=_maps),
 )

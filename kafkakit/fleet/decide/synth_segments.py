@@ -25,7 +25,7 @@ _ZEROS = (
     "torn_bytes", "legacy_batches", "missing_times", "append_time_batches", "none_batches", "gzip_batches",
     "snappy_batches", "lz4_batches", "single_record_batches", "tiny_batches", "control_batches",
     "transactional_batches", "aborted_records", "offset_gaps", "missing_records", "overlaps", "epoch_regressions",
-    "crc_failures", "index_faults", "time_index_faults", "txn_entries", "dead_bytes",
+    "crc_failures", "epoch_faults", "index_faults", "time_index_faults", "txn_entries", "dead_bytes",
 )  # fmt: skip
 
 
@@ -83,6 +83,8 @@ def segment_rows(model: ClusterModel, begin: int, end: int) -> Columns:
         "smallest_ratio_bound": np.full(rows, 0.014),
         "fault": constant(None, rows),
         "seen_at_ms": np.full(rows, model.end_ms),
+        "log_start": model.end[p] - model.size[p] // RECORD_BYTES,
+        "recovery_point": model.end[p] - 1,
         **{name: np.zeros(rows, np.int64) for name in _ZEROS},
     }
 

@@ -35,7 +35,7 @@ def asked_fleet(
 
 
 def _one_of_each(healthy: SynthRequest) -> Mapping[str, int]:
-    return {**one_of_each(DEFECTS, healthy.shapes()), **dict.fromkeys(FILE_DEFECTS, 1)}
+    return {**one_of_each(DEFECTS, healthy.shapes(), healthy.segment_share), **dict.fromkeys(FILE_DEFECTS, 1)}
 
 
 def _counts(defects: str, read: Callable[[str], bytes]) -> Mapping[str, int]:

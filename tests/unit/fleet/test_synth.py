@@ -41,7 +41,7 @@ def written(folder: Path, request: SynthRequest) -> dict[str, bytes]:
 
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
     request = request_of(size=SIZES[Tier.XS])
-    request = replace(request, defects=one_of_each(DEFECTS, request.shapes()))
+    request = replace(request, defects=one_of_each(DEFECTS, request.shapes(), request.segment_share))
     first = written(tmp_path / "a", request)
     assert first == written(tmp_path / "b", request)
     assert first != written(tmp_path / "c", replace(request, seed=6))
