@@ -12,6 +12,7 @@ _PIECE_BYTES = 1 << 16
 
 
 def _listing(path: str) -> Sequence[SeenFile]:
+    """Entries with the times of their last write; of a deleted file with that of its renaming."""
     found = []
     with os.scandir(path) as entries:
         for entry in entries:
@@ -20,7 +21,8 @@ def _listing(path: str) -> Sequence[SeenFile]:
             except FileNotFoundError:
                 continue
             is_dir = entry.is_dir(follow_symlinks=False)
-            found.append(SeenFile(entry.name, status.st_size, status.st_mtime_ns // 1_000_000, is_dir))
+            changed = status.st_ctime_ns if entry.name.endswith(".deleted") else status.st_mtime_ns
+            found.append(SeenFile(entry.name, status.st_size, changed // 1_000_000, is_dir))
     return found
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from kafkakit.core.findings import Rule
+from kafkakit.rules.audits import segments
 
-RULES: tuple[tuple[Rule, ...], ...] = ()
+RULES: tuple[tuple[Rule, ...], ...] = (segments.RULES,)
 """The `RULES` of each module of this package."""
 
 

@@ -1,0 +1,231 @@
+"""The audit `segments`: its rules, thresholds and sentences. Its evidence is what headers of batches and files show."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafkakit.core.audit_findings import AuditFinding, audit_finding
+from kafkakit.core.durations import format_span
+from kafkakit.core.findings import Rule, Severity
+from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.rules.audits.lint import topic_findings_of_lint
+from kafkakit.rules.families.messages_data import timestamp_skew
+from kafkakit.rules.rule import Limits
+from kafkakit.rules.subjects import TopicFacts
+
+JOB = "segments"
+FUTURE_MS = 3_600_000
+"""Records stamped by more than this after the time they were looked at are in the future."""
+OPEN_TRANSACTION_MS = 900_000
+"""Kafka's default of `transaction.max.timeout.ms`: no open transaction is older for long."""
+DEAD_MARGIN_MS = 300_000
+"""Files of deleted segments and topics are dead this long after `file.delete.delay.ms`."""
+SWAP_MS = 86_400_000
+"""Files that the cleaner writes are dead after a day."""
+ABORTED_SHARE = 0.2
+TINY_SHARE = 0.9
+LEAST_BATCHES = 1_000
+"""Shares of records and batches are judged from this many on."""
+CHURN_FULL, CHURN_SEGMENTS = 0.05, 100
+"""Segments that rolled by time at less than this part of `segment.bytes`, from so many of a replica on."""
+MIXED_SHARE = 0.1
+OVERSHOOT = 0.5
+SIZE_FULL = 0.9
+"""A closed segment of this part of `segment.bytes` rolled by size."""
+LEAST_RECORD_BYTES = 7
+"""The shortest record of a batch."""
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
+_RESTORE = "kafkakit reassign: move the replica to another broker and back, so that it is copied from a sound one"
+
+
+def _rule(number: int, name: str, severity: Severity, about: str, risk: str, repair: str) -> Rule:
+    return Rule(name, severity, about, risk, repair, f"KKF{number:03d}")
+
+
+PARTITION_RULES: Mapping[str, tuple[Rule, str]] = {
+    "crc_failures": (
+        _rule(1, "checksum-mismatch", _E, "batches match their checksums",
+              "consumers fail at such a batch, and followers cannot copy it", _RESTORE),
+        "batches that do not match their checksums: {n}",
+    ),
+    "damaged": (
+        _rule(2, "damaged-segment", _E, "segments hold batches alone",
+              "the broker cuts the log there when it recovers, or fails", _RESTORE),
+        "segments with bytes that are no batch: {n}",
+    ),
+    "unreadable": (
+        _rule(3, "unreadable-segment", _W, "segments can be read", "nothing is known of them",
+              "look at the disk and at the permissions of the files"),
+        "files or directories that cannot be read: {n}",
+    ),
+    "torn": (
+        _rule(4, "torn-closed-segment", _E, "closed segments end with a whole batch",
+              "records are lost between this segment and the next", _RESTORE),
+        "closed segments that end inside a batch: {n}",
+    ),
+    "gaps": (
+        _rule(5, "offset-gap", _E, "offsets of topics that are not compacted have no gaps",
+              "records are missing", _RESTORE),
+        "gaps in the offsets of a topic that is not compacted: {n}",
+    ),
+    "overlaps": (
+        _rule(6, "offset-overlap", _E, "each offset is in one batch", "records are delivered twice, or out of order",
+              _RESTORE),
+        "batches that begin at offsets of earlier batches: {n}",
+    ),
+    "regressions": (
+        _rule(7, "leader-epoch-regression", _W, "leader epochs do not fall along a log",
+              "records of a former leader stand behind those of a later one, as after an unclean election",
+              "compare the replicas: kafkakit doctor"),
+        "places where the leader epoch falls along the log: {n}",
+    ),
+    "epoch_faults": (
+        _rule(8, "leader-epoch-mismatch", _W, "batches have the epochs of leader-epoch-checkpoint",
+              "followers cut their logs at wrong offsets", "delete the checkpoint while the broker is stopped"),
+        "batches with another leader epoch than leader-epoch-checkpoint has: {n}",
+    ),
+    "index_faults": (
+        _rule(9, "index-mismatch", _W, "index entries point at their batches",
+              "searches by offset or time begin at a wrong place", "delete the index files of the stopped broker: they "
+              "are rebuilt when it starts"),
+        "entries of indexes that do not fit the log: {n}",
+    ),
+    "lost_tails": (
+        _rule(10, "log-shorter-than-recovery-point", _E, "logs reach to their recovery points",
+              "records that were flushed are gone", _RESTORE),
+        "logs that end before their recovery points: {n}",
+    ),
+    "open_transactions": (
+        _rule(11, "open-transaction", _E, "transactions end within transaction.max.timeout.ms",
+              "consumers of committed records stop there, and compaction too",
+              "kafka-transactions.sh find-hanging, then abort"),
+        "a transaction has been open for {age}",
+    ),
+}  # fmt: skip
+"""For each column of counts of a partition the rule it breaks, and the sentence."""
+
+TOPIC_RULES: Mapping[str, tuple[Rule, str]] = {
+    "is_aborted": (
+        _rule(12, "aborted-records", _N, "few records are of aborted transactions", "they use disk and network",
+              "look for producers that time out: transaction.timeout.ms"),
+        "{aborted_records:,} of {records:,} records are of aborted transactions",
+    ),
+    "future_segments": (
+        _rule(13, "future-timestamps", _W, "no record is stamped in the future",
+              "its segment is not deleted before that time, and lag in time is wrong",
+              "set message.timestamp.after.max.ms, and mend the clock of the producer"),
+        "segments with records that are stamped in the future, by up to {ahead}: {future_segments:,}",
+    ),
+    "missing_times": (
+        _rule(14, "missing-timestamps", _N, "batches have timestamps",
+              "retention and searches by time go by the files' own times", "upgrade the producers"),
+        "batches without timestamps: {missing_times:,} of {batches:,}",
+    ),
+    "empty_segments": (
+        _rule(15, "empty-segments", _N, "closed segments hold batches", "each uses a descriptor and two maps", ""),
+        "closed segments without a batch: {empty_segments:,}",
+    ),
+    "rolled_by_index": (
+        _rule(16, "rolled-by-index", _W, "segments roll by size or time",
+              "segments stay smaller than segment.bytes, and use more descriptors and maps",
+              "raise segment.index.bytes, or index.interval.bytes"),
+        "segments that rolled because an index was full: {rolled_by_index:,}",
+    ),
+    "is_churning": (
+        _rule(17, "rolled-nearly-empty", _N, "segments are not rolled nearly empty",
+              "many small segments use descriptors and maps", "raise segment.ms as far as retention permits"),
+        "segments that rolled by time, at {time_full:.1%} of segment.bytes: {rolled_by_time:,}",
+    ),
+    "is_overshot": (
+        _rule(18, "observed-overshoot", _W, "data is gone soon after its retention",
+              "it uses disk, and is kept for longer than was asked for", "see the audit retention"),
+        "partition {oldest_partition} holds records that are {age} old, with a retention of {retention}: {why}",
+    ),
+    "is_tiny": (
+        _rule(19, "tiny-batches", _N, "producers fill their batches",
+              "brokers and disks do the work of a batch for each record or two", "raise linger.ms and batch.size"),
+        "{tiny_batches:,} of {batches:,} batches have less than 1 KiB, {single_record_batches:,} a single record",
+    ),
+    "is_mixed": (
+        _rule(20, "mixed-codecs", _N, "producers of a topic use one codec",
+              "some of them do not compress, or consumers need all codecs", "set compression.type of the producers"),
+        "batches are {codecs}",
+    ),
+    "legacy_batches": (
+        _rule(21, "legacy-batches", _N, "batches have format 2", "brokers convert them for each reader",
+              "let them expire, or write them again"),
+        "batches of formats 0 and 1: {legacy_batches:,}",
+    ),
+}  # fmt: skip
+"""For each column of table `topics` that is true or above 0 the rule that is broken, and the sentence."""
+DEAD = _rule(22, "dead-files", _W, "log dirs hold no files that no log uses", "they use disk",
+             "remove them while the broker is stopped")  # fmt: skip
+FOREIGN = _rule(23, "foreign-files", _N, "directories of partitions hold Kafka's files alone",
+                "a broker may fail on them, and they use disk", "move them away")  # fmt: skip
+RULES: tuple[Rule, ...] = (
+    *(rule for table in (PARTITION_RULES, TOPIC_RULES) for rule, _ in table.values()), DEAD, FOREIGN,
+)  # fmt: skip
+
+
+def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """What is held against a partition: the row has a column for each of `PARTITION_RULES`, and a `path`."""
+    name = f"partition {row['topic']}-{row['partition']}" if row["topic"] else f"log dirs of broker {row['broker']}"
+    for column, (rule, sentence) in PARTITION_RULES.items():
+        number = row[column]
+        if not number:
+            continue
+        age = format_span((row["open_ms"] or 0) / 1000)
+        message = f"{sentence.format(n=f'{number:,}', age=age)}; look at {row['path']}"
+        finding = rule.finding(f"{name} of {row['cluster']}", message, count=number)
+        yield audit_finding(JOB, row["cluster"], finding)
+
+
+def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """What is held against a topic; the row is one of table `topics` of the job."""
+    named = (row["cluster"], row["topic"])
+    for column, (rule, sentence) in TOPIC_RULES.items():
+        number = row[column]
+        if number:
+            finding = rule.finding(
+                f"topic {named[1]} of {named[0]}", sentence.format_map({**row, **_words(row)}), count=int(number)
+            )
+            yield audit_finding(JOB, named[0], finding, blast=row["partitions"], repair=_repair(column, row))
+    if row["is_skewed"]:
+        facts = TopicFacts(timestamp_skew_s=row["skew_ms"] / 1000)
+        yield from topic_findings_of_lint(JOB, timestamp_skew, named, facts, Limits())
+
+
+def log_dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """What is held against a log dir: dead and foreign files, of which the row has numbers, bytes and the first."""
+    for rule, what, count in ((DEAD, "dead", row["dead_files"]), (FOREIGN, "foreign", row["foreign_files"])):
+        if count:
+            where = f"log dir {row['broker']}:{row['log_dir']} of {row['cluster']}"
+            size = format_bytes(row[f"{what}_bytes"])
+            kinds = f" ({row['dead_roles']})" if what == "dead" else ""
+            message = f"{counted(count, f'{what} file')}{kinds} of {size}; the first is {row[f'{what}_path']}"
+            yield audit_finding(JOB, row["cluster"], rule.finding(where, message, count=count))
+
+
+def _repair(column: str, row: Mapping[str, Any]) -> str:
+    if column == "future_segments":
+        return f"message.timestamp.after.max.ms={FUTURE_MS}"
+    return f"segment.index.bytes={2 * row['index_bytes']}" if column == "rolled_by_index" else ""
+
+
+def _words(row: Mapping[str, Any]) -> Mapping[str, str]:
+    """What sentences say of a topic beside its numbers."""
+    shares = [f"{row[f'{c}_batches'] / row['batches']:.0%} {c}" for c in CODECS if row[f"{c}_batches"]]
+    words = {"codecs": ", ".join(shares)}
+    if row["future_segments"]:
+        words["ahead"] = format_span(row["future_ms"] / 1000)
+    if row["is_overshot"]:
+        age, retention, roll = row["oldest_age_ms"], row["retention_ms"], row["roll_ms"]
+        if row["oldest_is_pinned"]:
+            why = "a segment with timestamps in the future keeps it and all behind it"
+        elif age <= retention + roll + row["check_interval_ms"]:
+            why = f"segments stay open for up to {format_span(roll / 1000)} (segment.ms)"
+        else:
+            why = "the broker has not deleted it, although every segment is old enough"
+        words |= {"age": format_span(age / 1000), "retention": format_span(retention / 1000), "why": why}
+    return words

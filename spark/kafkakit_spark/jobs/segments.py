@@ -1,0 +1,264 @@
+"""The job `segments`: what segments show of brokers, producers and disks, one pass over their rows.
+
+Rows are brought together by partition once; the windows along a replica's log, the sums of a replica and those of a
+partition all use that. Topics are summed up from partitions, of which there are far fewer.
+"""
+
+import json
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from kafkakit.core.fleet_tables import TABLES
+from kafkakit.rules.audits import segments as audit
+from kafkakit.rules.rule import Limits
+from kafkakit_spark.effective import effective_topics
+from kafkakit_spark.findings import findings_of
+from kafkakit_spark.job import JobInput, JobOutput
+
+PARTITION = ("cluster", "topic", "partition")
+REPLICA = (*PARTITION, "broker", "log_dir")
+_SUMS = (
+    "size_bytes", "batches", "records", "missing_times", "single_record_batches", "tiny_batches", "aborted_records",
+    "legacy_batches", "missing_records", *(f"{codec}_batches" for codec in audit.CODECS),
+)  # fmt: skip
+_SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "index_bytes", "is_expiring")
+
+
+def run(inputs: JobInput) -> JobOutput:
+    """Findings, and the tables `topics` (causes of rolls, ages, producers) and `log_dirs` (dead files)."""
+    rows = tables_of(inputs, "segments").withColumn("seen", F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms)))
+    settings = _settings(inputs)
+    logs = _along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs)
+    partitions = _partitions(logs).persist()
+    topics = _topics(partitions, inputs)
+    dirs = _log_dirs(rows, settings)
+    held, suspects = (
+        reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
+        for names in (audit.PARTITION_RULES, (*audit.TOPIC_RULES, "is_skewed"))
+    )
+    findings = (
+        findings_of(partitions.where(held), audit.partition_findings)
+        .unionByName(findings_of(topics.where(suspects), audit.topic_findings))
+        .unionByName(findings_of(dirs, audit.log_dir_findings))
+    )
+    facts = topics.agg(
+        F.sum("segments").alias("segments"), F.sum("size_bytes").alias("bytes"), F.sum("batches").alias("batches"),
+        F.sum("records").alias("records"), F.count("*").alias("topics"),
+        F.sum((~F.col("is_known")).cast("bigint")).alias("topics_without_settings"),
+        F.sum("vanished").alias("segments_vanished"),
+        *(F.sum(f"rolled_by_{cause}").alias(f"rolled_by_{cause}") for cause in ("size", "time", "index", "else")),
+    )  # fmt: skip
+    dead = dirs.agg(F.sum("dead_bytes").alias("dead_bytes"))
+    return JobOutput(findings=findings, tables={"topics": topics, "log_dirs": dirs}, facts=(facts, dead))
+
+
+def tables_of(inputs: JobInput, kind: str) -> DataFrame:
+    """The rows of `segments` or `batches` that the store holds, with those of the trees that the spec names.
+
+    A tree's cluster is the one of the store with the id that its `meta.properties` gives, else that id.
+    """
+    names = ("cluster", *TABLES[kind].names)
+    stored = inputs.today(kind).select(*names)
+    if not inputs.spec.segments:
+        return stored
+    from kafkakit_spark.sources.segments import SegmentSource
+
+    inputs.spark.dataSource.register(SegmentSource)
+    options = {"paths": json.dumps(inputs.spec.segments), "rows": kind, "seen_at_ms": str(inputs.spec.now_ms),
+               "crc": "true" if inputs.number("crc", 0) else "false"}  # fmt: skip
+    scanned = inputs.spark.read.format("kafka_segments").options(**options).load()
+    known = inputs.today("clusters").select(F.col("cluster").alias("named"), F.col("cluster_id").alias("id"))
+    joined = scanned.join(F.broadcast(known), scanned["cluster"] == known["id"], "left")
+    named = joined.withColumn("cluster", F.coalesce("named", "cluster", F.lit("unknown")))
+    return stored.unionByName(named.select(*names).persist())
+
+
+def _settings(inputs: JobInput) -> DataFrame:
+    """The effective settings of topics that segments go by; `is_expiring` where retention by time was set."""
+    lag, compacts = F.col("max_compaction_lag_ms"), F.col("compacts")
+    expires = F.col("deletes") & (F.col("retention_ms") > 0) & (F.lower("remote_storage") != "true")
+    return effective_topics(inputs).select(
+        "cluster", "topic", "compacts", "retention_ms", "segment_bytes", "index_bytes", "check_interval_ms",
+        "delete_delay_ms", "jitter_ms", F.lit(True).alias("is_known"),
+        F.when(compacts & (lag > 0), F.least(lag, "segment_ms")).otherwise(F.col("segment_ms")).alias("roll_ms"),
+        (expires & F.array_contains(F.map_keys("settings"), "retention.ms")).alias("is_expiring"),
+    )  # fmt: skip
+
+
+def _along_the_log(rows: DataFrame, settings: DataFrame, inputs: JobInput) -> DataFrame:
+    """Each segment with what the one before and the one after tell, and a count for each thing held against it."""
+    log = Window.partitionBy(*REPLICA).orderBy("base_offset")
+    before = log.rowsBetween(Window.unboundedPreceding, -1)
+    near = rows.repartition(*PARTITION).withColumns(
+        {
+            "before_end": F.last("last_offset", True).over(before) + 1,
+            "before_epoch": F.last("last_epoch", True).over(before),
+            "before_mtime": F.lag("mtime_ms").over(log),
+            "next_first_ms": F.lead("first_batch_max_ms").over(log),
+            "is_oldest": F.lag("base_offset").over(log).isNull(),
+        }
+    )
+    frame = near.join(F.broadcast(settings), ["cluster", "topic"], "left")
+    closed, fault = ~F.col("is_active"), F.coalesce("fault", F.lit(""))
+    gone, unreadable = fault.contains("vanished"), fault.contains("cannot be") | (F.col("role") == "unreadable")
+    first = F.coalesce("first_offset", "base_offset")
+    end = F.coalesce(F.col("last_offset") + 1, "base_offset")
+    is_whole = F.col("is_known") & ~F.col("compacts") & (F.col("legacy_batches") == 0)
+    open_ms = F.when(F.col("is_active"), F.col("seen") - F.col("open_txn_since_ms"))
+    limit = inputs.number("open_transaction_ms", audit.OPEN_TRANSACTION_MS)
+    lacks = F.col("index_entries").isNull() | F.col("time_index_entries").isNull()
+    no_index = closed & (F.col("size_bytes") > 0) & lacks
+    counts = {
+        "crc_failures": F.col("crc_failures"),
+        "damaged": _flag((fault != "") & ~gone & ~unreadable),
+        "unreadable": _flag(unreadable & ~gone),
+        "torn": _flag(closed & (F.col("torn_bytes") > 0) & (fault == "")),
+        "gaps": F.when(is_whole, _number("offset_gaps") + _flag(first > F.col("before_end"))),
+        "overlaps": _number("overlaps") + _flag(first < F.col("before_end")),
+        "regressions": _number("epoch_regressions") + _flag(F.col("first_epoch") < F.col("before_epoch")),
+        "epoch_faults": F.col("epoch_faults"),
+        "index_faults": _number("index_faults") + _number("time_index_faults") + _flag(no_index & (fault == "")),
+        "lost_tails": _flag(F.col("is_active") & (fault == "") & (F.col("recovery_point") > end)),
+        "open_transactions": _flag(open_ms > limit),
+    }
+    skew = F.greatest(
+        F.col("max_ms") - F.col("mtime_ms"),
+        F.when(F.col("max_ms") < F.col("before_mtime"), F.col("before_mtime") - F.col("max_ms")),
+    )
+    is_empty = closed & (F.col("size_bytes") == 0)
+    others = {
+        "open_ms": open_ms,
+        "vanished": _flag(gone),
+        "empty": _flag(is_empty),
+        "ahead_ms": F.col("max_ms") - F.col("seen"),
+        "skew": F.when(F.coalesce(F.col("append_time_batches") < F.col("batches"), F.lit(True)), skew),
+        "age_ms": F.when(F.col("is_oldest"), F.col("seen") - F.coalesce("first_batch_max_ms", "max_ms")),
+        "cause": F.when(closed & ~is_empty, _roll_cause()),
+    }
+    return frame.withColumns({f"n_{name}": F.coalesce(count, F.lit(0)) for name, count in counts.items()} | others)
+
+
+def _roll_cause() -> Column:
+    """Why a closed segment was rolled, after `LogSegment.shouldRoll`; `else` for restarts and other causes."""
+    full = F.col("size_bytes") >= audit.SIZE_FULL * F.col("segment_bytes")
+    index = F.floor(F.col("index_bytes") / 8)
+    time_index = F.floor(F.col("index_bytes") / 12) - 1
+    waited = F.col("next_first_ms") - F.col("first_batch_max_ms")
+    by_index = (F.col("index_entries") >= index) | (F.col("time_index_entries") >= time_index)
+    by_time = waited > F.col("roll_ms") - F.least("jitter_ms", "roll_ms")
+    return F.when(full, "size").when(by_index, "index").when(by_time, "time").otherwise("else")
+
+
+def _partitions(logs: DataFrame) -> DataFrame:
+    """One row for each partition: sums over its replicas, of the skew the least, since copies have later files."""
+    full = F.when(F.col("cause") == "time", F.col("size_bytes") / F.col("segment_bytes"))
+    held = reduce(lambda a, b: a | b, (F.col(f"n_{name}") > 0 for name in audit.PARTITION_RULES))
+    replicas = logs.groupBy(*REPLICA).agg(
+        F.count("*").alias("segments"),
+        *(F.sum(name).alias(name) for name in (*_SUMS, "vanished")),
+        *(F.sum(f"n_{name}").alias(name) for name in audit.PARTITION_RULES),
+        F.min(F.when(held, F.col("path"))).alias("path"),
+        *(F.sum(_flag(F.col("cause") == c)).alias(f"rolled_by_{c}") for c in ("size", "time", "index", "else")),
+        F.sum(full).alias("full"),
+        F.sum("empty").alias("empty_segments"),
+        F.sum(_flag(F.col("ahead_ms") > audit.FUTURE_MS)).alias("future_segments"),
+        *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "skew", "age_ms", "smallest_ratio_bound")),
+        *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
+    )  # fmt: skip
+    added = (
+        "segments", *_SUMS, "vanished", *audit.PARTITION_RULES, "full", "empty_segments", "future_segments",
+        *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
+    )  # fmt: skip
+    return replicas.groupBy(*PARTITION).agg(
+        F.count("*").alias("replicas"),
+        F.min("broker").alias("broker"),
+        *(F.sum(name).alias(name) for name in added),
+        F.min("path").alias("path"),
+        *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "age_ms", "smallest_ratio_bound")),
+        F.min("skew").alias("skew"),
+        *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
+    )
+
+
+def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
+    """One row for each topic: what its partitions come to, and which thresholds it is above."""
+    added = (
+        "segments", "replicas", *_SUMS, "vanished", "full", "empty_segments", "future_segments",
+        *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
+    )  # fmt: skip
+    age = F.when(F.col("age_ms").isNotNull(), F.struct("age_ms", -F.col("partition")))
+    frame = partitions.where(F.col("topic").isNotNull()).groupBy("cluster", "topic").agg(
+        F.count("*").alias("partitions"),
+        *(F.sum(name).alias(name) for name in added),
+        F.max("ahead_ms").alias("future_ms"),
+        F.max("skew").alias("skew_ms"),
+        F.max("smallest_ratio_bound").alias("ratio_bound"),
+        F.max("age_ms").alias("oldest_age_ms"),
+        F.max_by("partition", age).alias("oldest_partition"),
+        F.max_by(F.col("future_segments") > 0, age).alias("oldest_is_pinned"),
+        *(F.first(name).alias(name) for name in _SETTINGS),
+        F.coalesce(F.first("is_known"), F.lit(False)).alias("is_known"),
+    )  # fmt: skip
+    allowed = 1 + inputs.number("overshoot_ratio", audit.OVERSHOOT)
+    busy = F.col("batches") >= audit.LEAST_BATCHES
+    shares = [_flag(F.col(f"{c}_batches") > audit.MIXED_SHARE * F.col("batches")) for c in audit.CODECS]
+    is_late = F.col("oldest_age_ms") > allowed * F.col("retention_ms") + F.col("check_interval_ms")
+    churns = (F.col("full") < audit.CHURN_FULL * F.col("rolled_by_time")) & (
+        F.col("rolled_by_time") >= audit.CHURN_SEGMENTS * F.col("replicas")
+    )
+    aborted = F.col("aborted_records") > audit.ABORTED_SHARE * F.col("records")
+    return frame.withColumns(
+        {
+            "time_full": F.when(F.col("rolled_by_time") > 0, F.col("full") / F.col("rolled_by_time")),
+            "is_aborted": _sure((F.col("records") >= audit.LEAST_BATCHES) & aborted),
+            "is_churning": _sure(churns),
+            "is_overshot": _sure(F.col("is_expiring") & is_late),
+            "is_tiny": _sure(busy & (F.col("tiny_batches") > audit.TINY_SHARE * F.col("batches"))),
+            "is_mixed": _sure(busy & (reduce(lambda a, b: a + b, shares) > 1)),
+            "is_skewed": _sure(F.col("skew_ms") > 1000 * Limits().timestamp_skew_s),
+        }
+    ).drop("full")
+
+
+def _log_dirs(rows: DataFrame, settings: DataFrame) -> DataFrame:
+    """One row for each log dir with dead or foreign files."""
+    others = rows.where(~F.col("role").isin("log", "future", "unreadable"))
+    delays = F.broadcast(settings.select("cluster", "topic", "delete_delay_ms"))
+    frame = others.join(delays, ["cluster", "topic"], "left")
+    age, role = F.col("seen") - F.coalesce("mtime_ms", F.lit(0)), F.col("role")
+    delay = F.coalesce("delete_delay_ms", F.lit(60_000)) + audit.DEAD_MARGIN_MS
+    is_dead = (
+        role.isin("stray", "orphan")
+        | (role.isin("deleted", "delete") & (age > delay))
+        | (role.isin("swap", "cleaned") & (age > audit.SWAP_MS))
+    )
+    is_foreign = role == "foreign"
+    return (
+        frame.groupBy("cluster", "broker", "log_dir")
+        .agg(
+            F.sum(_flag(is_dead)).alias("dead_files"),
+            F.sum(F.when(is_dead, F.col("dead_bytes")).otherwise(F.lit(0))).alias("dead_bytes"),
+            F.array_join(F.array_sort(F.collect_set(F.when(is_dead, role))), ", ").alias("dead_roles"),
+            F.min(F.when(is_dead, F.col("path"))).alias("dead_path"),
+            F.sum(_flag(is_foreign)).alias("foreign_files"),
+            F.sum(F.when(is_foreign, F.col("dead_bytes")).otherwise(F.lit(0))).alias("foreign_bytes"),
+            F.min(F.when(is_foreign, F.col("path"))).alias("foreign_path"),
+        )
+        .where((F.col("dead_files") > 0) | (F.col("foreign_files") > 0))
+    )
+
+
+def _sure(condition: Column) -> Column:
+    """False where the condition is not known."""
+    return F.coalesce(condition, F.lit(False))
+
+
+def _number(name: str) -> Column:
+    return F.coalesce(name, F.lit(0))
+
+
+def _flag(condition: Column) -> Column:
+    """1 where a condition holds, 0 where it does not or is not known."""
+    return F.when(condition, F.lit(1)).otherwise(F.lit(0))
