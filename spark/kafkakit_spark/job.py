@@ -26,6 +26,11 @@ class JobInput:
         """The rows of a kind on all dates of the run, with their `snapshot_date`."""
         return self.store.read(kind, self.spec.dates)
 
+    def has(self, kind: str) -> bool:
+        """True when a cluster of the day that is looked at has rows of a kind, by the manifests."""
+        day = self.spec.snapshot_date
+        return any(m.rows.get(kind) for (at, _), m in self.store.manifests.items() if at == day and m.is_complete)
+
     def number(self, name: str, otherwise: float) -> float:
         """A threshold of the run's parameters."""
         return float(self.spec.parameters.get(f"{self.job}.{name}", otherwise))

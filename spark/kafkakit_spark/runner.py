@@ -42,6 +42,8 @@ def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[J
             result = _run_job(spark, spec, name, store, f"{base}/{name}")
         except Exception as error:
             result = JobResult(job=name, error=f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}")
+        finally:
+            spark.catalog.clearCache()  # what the job persisted
         result = replace(result, seconds=round(time.monotonic() - began, 3))
         results.append(result)
         phase = "failed" if result.error else "end"

@@ -83,11 +83,11 @@ def test_settings_are_those_of_the_rules(spark: Any, store: StoreBuilder) -> Non
             topic.config.broker.is_known,
         )
         for name, (key, otherwise) in effective.NUMBERS.items():
-            number = to_int(topic.config.text(key))
-            number = otherwise if number is None else number
-            assert row[name] == max(-UNLIMITED - 1, min(UNLIMITED, number)), key
+            parsed = to_int(topic.config.text(key))
+            expected_number = otherwise if parsed is None else parsed
+            assert row[name] == max(-UNLIMITED - 1, min(UNLIMITED, expected_number)), key
             if hasattr(settings, name):
-                assert number == getattr(settings, name)
+                assert expected_number == getattr(settings, name)
         assert row["check_interval_ms"] == max(-UNLIMITED - 1, min(UNLIMITED, settings.check_interval_ms))
         assert {name: row[name] for name in effective.TEXTS} == {
             name: topic.config.text(key) for name, key in effective.TEXTS.items()
