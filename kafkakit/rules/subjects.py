@@ -46,8 +46,8 @@ class LogDirFacts:
     path: str
     total_bytes: int | None = None
     usable_bytes: int | None = None
-    daily_used_bytes: tuple[int, ...] | None = None
-    """The most that was used on each of the last days, oldest first."""
+    daily_used_bytes: tuple[int | None, ...] | None = None
+    """The most that was used on each of the last days, oldest first; None for a day that was not seen."""
 
 
 def node_name(node: int | None, roles: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from itertools import combinations
 
 WEEK = 7
 LEAST_DAYS = WEEK
-_TWO_WEEKS = 2 * WEEK
+TWO_WEEKS = 2 * WEEK
 
 
 def median(values: Iterable[float]) -> float:
@@ -18,18 +18,20 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def daily_slope(values: Sequence[float]) -> float:
+def daily_slope(values: Sequence[float | None]) -> float:
     """The growth a day of daily values, oldest first: the median of the slopes of all pairs.
 
     With two weeks and more only days of the same weekday are paired, so that quiet weekends do not count as decline.
-    Quadratic in the number of days. `ValueError` for fewer than two.
+    Days without a value (None) count as days only. Quadratic in the number of days. `ValueError` where no two days
+    can be paired.
     """
-    pairs = combinations(range(len(values)), 2)
-    seasonal = len(values) >= _TWO_WEEKS
-    return median((values[j] - values[i]) / (j - i) for i, j in pairs if not seasonal or (j - i) % WEEK == 0)
+    seen = [(day, value) for day, value in enumerate(values) if value is not None]
+    seasonal = len(values) >= TWO_WEEKS
+    pairs = ((one, other) for one, other in combinations(seen, 2) if not seasonal or (other[0] - one[0]) % WEEK == 0)
+    return median((later - earlier) / (j - i) for (i, earlier), (j, later) in pairs)
 
 
-def days_until(values: Sequence[float], limit: float) -> float | None:
+def days_until(values: Sequence[float | None], limit: float) -> float | None:
     """In how many days the trend of daily values reaches a limit: 0 when it has, None when it never does.
 
     The trend goes through the median of the values less their growth; the highest day of a week counts, so the most
@@ -37,8 +39,9 @@ def days_until(values: Sequence[float], limit: float) -> float | None:
     """
     slope = daily_slope(values)
     last = len(values) - 1
-    base = median(value - slope * day for day, value in enumerate(values))
-    above = max(0.0, *(values[day] - base - slope * day for day in range(max(0, last - WEEK + 1), last + 1)))
+    rest = [(day, value - slope * day) for day, value in enumerate(values) if value is not None]
+    base = median(value for _, value in rest)
+    above = max(0.0, *(value - base for day, value in rest if day > last - WEEK))
     level = base + slope * last + above
     if level >= limit:
         return 0.0

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from kafkakit.core.findings import Rule
-from kafkakit.rules.audits import segments
+from kafkakit.rules.audits import capacity, hotspots, segments
 
-RULES: tuple[tuple[Rule, ...], ...] = (segments.RULES,)
+RULES: tuple[tuple[Rule, ...], ...] = (capacity.RULES, hotspots.RULES, segments.RULES)
 """The `RULES` of each module of this package."""
 
 

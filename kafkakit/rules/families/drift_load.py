@@ -80,7 +80,8 @@ def days_to_full(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
     checked = False
     for log_dir in broker.log_dirs:
         used, total = log_dir.daily_used_bytes, log_dir.total_bytes
-        if used is None or len(used) < LEAST_DAYS or not total:
+        seen = [value for value in used or () if value is not None]
+        if used is None or len(seen) < LEAST_DAYS or not total:
             continue
         checked = True
         days = days_until(used, FULL * total)
@@ -89,7 +90,7 @@ def days_to_full(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
         severity: Severity | None = ERROR if days < ERROR_DAYS else None
         when = f"reaches {FULL:.0%} in {days:.0f} days" if days >= 1 else f"is at {FULL:.0%} within a day"
         yield Violation(
-            message=f"{log_dir.path} {when}: {format_bytes(used[-1])} of {format_bytes(total)} are used",
+            message=f"{log_dir.path} {when}: {format_bytes(seen[-1])} of {format_bytes(total)} are used",
             severity=severity,
             subject=log_dir.path,
             hint="add brokers or disks, shorten retention, or move replicas with `kafkakit topicmappr rebalance`",

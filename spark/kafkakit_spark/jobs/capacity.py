@@ -1,0 +1,226 @@
+"""The audit `capacity`: when log dirs are full, what their configuration permits, and what the loss of a part does.
+
+Trends come from `disk_daily`, and from `log_dirs` of each date of the run; bounds of what partitions may hold from
+`rules/retention.py`.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from kafkakit.rules.audits.capacity import (
+    DAYS,
+    HORIZONS,
+    STALE_DAYS,
+    ceiling_findings,
+    dir_findings,
+    loss_findings,
+)
+from kafkakit.rules.families.drift_load import FULL, WARN_DAYS
+from kafkakit.rules.families.retention_load import FULL_WARNING
+from kafkakit.rules.trend import LEAST_DAYS
+from kafkakit_spark.effective import effective_topics
+from kafkakit_spark.findings import findings_of
+from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.retention_columns import with_bounds
+from kafkakit_spark.trend_arrays import trends
+
+PARTITION, BROKER, DIR = ["cluster", "topic", "partition"], ["cluster", "broker"], ["cluster", "broker", "path"]
+TREND_COLUMNS = (
+    "days_seen", "used_bytes", "slope", "slope_low", "slope_high", "days_to_full", "days_to_full_low",
+    "days_to_full_high", *(f"used_in_{days}_days{end}" for days in HORIZONS for end in ("", "_low", "_high")),
+)  # fmt: skip
+
+
+def run(inputs: JobInput) -> JobOutput:
+    """Tables `dirs` (with the forecast), `brokers` (the ceiling) and `losses`; findings KKX009, KKR221, KKW001 to 3."""
+    replicas = _replicas(inputs).persist()
+    dirs = _dirs(inputs, replicas).persist()
+    brokers = _ceilings(inputs, replicas).persist()
+    losses = _losses(inputs, replicas).persist()
+    soon = (F.col("days_to_full") <= WARN_DAYS) & (F.col("days_seen") >= LEAST_DAYS)
+    found = [
+        findings_of(dirs.where(soon), dir_findings),
+        findings_of(brokers.where(F.col("ceiling_bytes") > FULL_WARNING * F.col("total_bytes")), ceiling_findings),
+        findings_of(_worst(losses), loss_findings),
+    ]
+    return JobOutput(
+        findings=found[0].unionByName(found[1]).unionByName(found[2]),
+        tables={"dirs": dirs.drop("days"), "brokers": brokers, "losses": losses},
+        facts=(
+            dirs.where(F.col("days_seen") >= LEAST_DAYS).agg(
+                F.count("*").alias("log_dirs_with_trend"), F.min("days_to_full").alias("days_until_first_is_full")
+            ),
+        ),
+        skipped=_skipped(inputs),
+    )
+
+
+def _skipped(inputs: JobInput) -> tuple[str, ...]:
+    missing = {
+        "log_dirs": "sizes of log dirs: none were collected, so nothing is compared with them",
+        "disk_daily": "daily sizes of log dirs: none were collected, so trends come from the dates of the run alone",
+        "replicas": "replicas: none were collected, so partitions count with the size of their leader's copy",
+        "partitions": "partitions: none were collected, so neither ceilings nor losses are known",
+    }
+    return tuple(text for kind, text in missing.items() if not inputs.has(kind))
+
+
+def _replicas(inputs: JobInput) -> DataFrame:
+    """One row for each replica: broker, log dir, bytes, the most it may come to hold, and what its loss changes."""
+    rate = F.when(F.col("bytes_in_s") >= 0, F.nanvl("bytes_in_s", F.lit(None).cast("double")))
+    partitions = inputs.today("partitions").select(
+        *PARTITION, "leader", "replicas", "isr", F.col("size_bytes").alias("leader_bytes"), rate.alias("rate")
+    )
+    bounded = with_bounds(partitions.join(effective_topics(inputs), ["cluster", "topic"], "left"), "rate")
+    in_sync = F.when(F.col("isr").isNotNull(), F.size("isr"))
+    frame = bounded.select(
+        *PARTITION, "leader", "isr", "rate", "leader_bytes", "disk_limit_bytes", in_sync.alias("in_sync"),
+        F.coalesce("min_isr", F.lit(1)).alias("min_isr"), F.explode("replicas").alias("broker"),
+    )  # fmt: skip
+    if inputs.has("replicas"):
+        copies = inputs.today("replicas").where(~F.coalesce("is_future", F.lit(False)))
+        held = copies.groupBy(*PARTITION, "broker").agg(
+            F.max("log_dir").alias("path"), F.max("size_bytes").alias("own_bytes")
+        )
+        frame = frame.join(held, [*PARTITION, "broker"], "left")
+    else:
+        frame = frame.withColumns({"path": F.lit(None).cast("string"), "own_bytes": F.lit(None).cast("bigint")})
+    size = F.coalesce("own_bytes", "leader_bytes", F.lit(0))
+    return frame.withColumns(
+        {
+            "bytes": size,
+            "ceiling_bytes": F.coalesce("disk_limit_bytes", size.cast("double")),
+            "is_leader": F.coalesce(F.col("leader") == F.col("broker"), F.lit(False)),
+            "is_in_sync": F.coalesce(F.array_contains("isr", F.col("broker")), F.lit(False)),
+        }
+    ).drop("own_bytes", "leader_bytes", "leader", "isr")
+
+
+def _dirs(inputs: JobInput, replicas: DataFrame) -> DataFrame:
+    """Log dirs with their trend: growth a day, days until 85 % are used and what is used later, as intervals."""
+    daily = inputs.history("disk_daily").select(*DIR, "day", "used_bytes", "total_bytes")
+    seen = inputs.history("log_dirs").where(F.col("error").isNull() | (F.col("error") == "")).select(
+        *DIR, F.col("snapshot_date").alias("day"), (F.col("total_bytes") - F.col("usable_bytes")).alias("used_bytes"),
+        "total_bytes",
+    )  # fmt: skip
+    today = F.to_date(F.lit(inputs.spec.snapshot_date))
+    ago = F.datediff(today, F.col("day").try_cast("date"))
+    days = (
+        daily.unionByName(seen)
+        .withColumn("day", -ago)
+        .where(F.col("day").between(1 - DAYS, 0) & F.col("used_bytes").isNotNull())
+        .groupBy(*DIR, "day")
+        .agg(F.max("used_bytes").alias("used"), F.max("total_bytes").alias("total"))
+    )
+    series = days.groupBy(*DIR).agg(
+        F.sort_array(F.collect_list(F.struct("day", "used"))).alias("days"),
+        F.max_by("total", F.when(F.col("total").isNotNull(), F.col("day"))).alias("total_bytes"),
+    )
+    series = series.where((F.get(F.col("days"), F.size("days") - 1)["day"] > -STALE_DAYS) & (F.col("total_bytes") > 0))
+    held = replicas.where(F.col("path").isNotNull()).groupBy(*DIR).agg(
+        F.count("*").alias("replicas"), F.sum("ceiling_bytes").alias("ceiling_bytes")
+    )  # fmt: skip
+    columns = "cluster string, broker int, path string, days array<struct<day:int,used:bigint>>, total_bytes bigint"
+    found = series.mapInArrow(_with_trends, ", ".join([columns, *(f"{name} double" for name in TREND_COLUMNS)]))
+    return found.join(held, DIR, "left")
+
+
+def _with_trends(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        series = batch.column("days")
+        flat = series.flatten()
+        rows = np.repeat(np.arange(len(series)), series.value_lengths().to_numpy(zero_copy_only=False))
+        days = flat.field("day").to_numpy(zero_copy_only=False)
+        last = np.full(len(series), -DAYS)
+        np.maximum.at(last, rows, days)
+        values = np.full((len(series), DAYS), np.nan)
+        values[rows, DAYS - 1 - (last[rows] - days)] = flat.field("used").to_numpy(zero_copy_only=False)
+        found = trends(values)
+        limit = FULL * batch.column("total_bytes").to_numpy(zero_copy_only=False)
+        slopes = {"": found.slope, "_low": found.slope_low, "_high": found.slope_high}
+        computed = {
+            "days_seen": np.count_nonzero(~np.isnan(values), axis=1).astype(np.float64),
+            "used_bytes": values[:, -1],
+            **{f"slope{end}": slope for end, slope in slopes.items()},
+            "days_to_full": found.days_until(limit, found.slope),
+            # The fastest growth fills a log dir first.
+            "days_to_full_low": found.days_until(limit, found.slope_high),
+            "days_to_full_high": found.days_until(limit, found.slope_low),
+        }
+        for ahead in HORIZONS:
+            for end, slope in slopes.items():
+                computed[f"used_in_{ahead}_days{end}"] = np.maximum(found.level + slope * ahead, 0.0)
+        arrays = [pa.array(computed[name], pa.float64(), from_pandas=True) for name in TREND_COLUMNS]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *arrays], names=[*batch.schema.names, *TREND_COLUMNS])
+
+
+def _sizes(inputs: JobInput) -> DataFrame:
+    """The space of each broker's log dirs; null where one does not tell."""
+    whole = F.count("total_bytes") == F.count("*")
+    free = F.greatest(F.col("usable_bytes") - F.floor((1 - FULL) * F.col("total_bytes")), F.lit(0))
+    return inputs.today("log_dirs").groupBy(*BROKER).agg(
+        F.when(whole, F.sum("total_bytes")).alias("total_bytes"), F.sum(free).alias("free_bytes")
+    )  # fmt: skip
+
+
+def _ceilings(inputs: JobInput, replicas: DataFrame) -> DataFrame:
+    """Brokers with what their replicas hold, what they may come to hold, and their space."""
+    held = replicas.groupBy(*BROKER).agg(
+        F.count("*").alias("replicas"),
+        F.sum("bytes").alias("held_bytes"),
+        F.sum("ceiling_bytes").alias("ceiling_bytes"),
+        F.sum(F.col("disk_limit_bytes").isNull().cast("int")).alias("replicas_without_limit"),
+    )
+    return held.join(_sizes(inputs), BROKER, "left")
+
+
+def _losses(inputs: JobInput, replicas: DataFrame) -> DataFrame:
+    """One row for each broker and rack: what its loss does to partitions, and whether the others have space."""
+    racks = inputs.today("brokers").groupBy(*BROKER).agg(F.max(F.nullif("rack", F.lit(""))).alias("rack"))
+    frame = replicas.join(F.broadcast(racks), BROKER, "left")
+    counted = [F.sum(F.col(name).cast("bigint")).alias(name) for name in ("is_leader", "is_in_sync", "bytes")]
+    of_broker = frame.withColumns({"kind": F.lit("broker"), "name": F.col("broker").cast("string")})
+    of_broker = of_broker.withColumns({name: F.col(name).cast("bigint") for name in ("is_leader", "is_in_sync")})
+    of_rack = frame.where(F.col("rack").isNotNull()).groupBy(*PARTITION, F.col("rack").alias("name")).agg(
+        *counted, F.count("*").alias("replicas"), F.max("in_sync").alias("in_sync"), F.max("min_isr").alias("min_isr"),
+        F.max("rate").alias("rate"),
+    ).withColumn("kind", F.lit("rack"))  # fmt: skip
+    both = of_broker.withColumn("replicas", F.lit(1).cast("bigint")).unionByName(of_rack, allowMissingColumns=True)
+    left = F.col("in_sync") - F.col("is_in_sync")
+    below = (F.col("in_sync") >= F.col("min_isr")) & (left < F.col("min_isr")) & (F.col("is_in_sync") > 0)
+    losses = both.groupBy("cluster", "kind", "name").agg(
+        F.sum("replicas").alias("replicas"),
+        F.sum("is_leader").alias("leaders"),
+        F.sum("bytes").alias("bytes"),
+        F.sum(F.when(F.col("is_leader") > 0, F.col("rate")).otherwise(0.0)).alias("leader_bytes_in_s"),
+        F.sum(F.coalesce(below, F.lit(False)).cast("int")).alias("below_min_isr"),
+        F.sum(F.coalesce((left == 0) & (F.col("is_in_sync") > 0), F.lit(False)).cast("int")).alias("offline"),
+    )
+    sizes = _sizes(inputs).join(racks, BROKER, "left")
+    elsewhere = F.sum("free_bytes").over(Window.partitionBy("cluster")) - F.col("free_bytes")
+    free = sizes.select(
+        "cluster", F.col("broker").cast("string").alias("name"), F.lit("broker").alias("kind"),
+        elsewhere.alias("free_elsewhere_bytes"),
+    )  # fmt: skip
+    number = racks.groupBy("cluster").agg(F.count_distinct("rack").alias("racks"))
+    return losses.join(free, ["cluster", "kind", "name"], "left").join(F.broadcast(number), "cluster", "left")
+
+
+def _worst(losses: DataFrame) -> DataFrame:
+    """Of each cluster the broker and the rack whose losses stop writes of most partitions, and the fullest broker."""
+    stops = (F.col("below_min_isr") > 0) & ((F.col("kind") == "broker") | (F.col("racks") > 1))
+    lacks = F.coalesce(F.col("bytes") > F.col("free_elsewhere_bytes"), F.lit(False))
+    frame = losses.withColumns({"stops_writes": stops, "lacks_space": lacks}).where("stops_writes or lacks_space")
+    by_writes = Window.partitionBy("cluster", "kind").orderBy(F.desc("below_min_isr"), "name")
+    by_bytes = Window.partitionBy("cluster", "kind").orderBy(F.desc("lacks_space"), F.desc("bytes"), "name")
+    return frame.withColumns(
+        {
+            "stops_writes": F.col("stops_writes") & (F.row_number().over(by_writes) == 1),
+            "lacks_space": F.col("lacks_space") & (F.row_number().over(by_bytes) == 1),
+        }
+    ).where("stops_writes or lacks_space")

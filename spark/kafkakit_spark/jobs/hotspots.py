@@ -1,0 +1,135 @@
+"""The audit `hotspots`: partitions far above their topic's others, and brokers far above their cluster's, by the hour.
+
+Traffic comes from `traffic_hourly`; where that was not collected, from the rates in `partitions`, as of one hour.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafkakit.core.audit_findings import AuditFinding
+from kafkakit.rules.audits.hotspots import (
+    BROKER_BYTES,
+    HOT_SHARE,
+    PARTITION_BYTES,
+    PARTITION_MESSAGES,
+    Peers,
+    broker_findings,
+    partition_findings,
+)
+from kafkakit_spark.findings import findings_of
+from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.outliers import outliers
+
+PEERS: Mapping[str, tuple[Peers, Peers]] = {
+    "topic": (PARTITION_BYTES, PARTITION_MESSAGES),
+    "cluster": (BROKER_BYTES, BROKER_BYTES),
+}
+GROUPS_AT_ONCE = 512
+FOUND = "cluster string, topic string, id int, hours int, first_hot int, first_mean double, first_median double, " \
+    "second_hot int, second_mean double, second_median double"  # fmt: skip
+
+
+def run(inputs: JobInput) -> JobOutput:
+    """Tables `partitions` and `brokers` of what is hot, and `traffic` of all brokers; findings KKH001 to KKH004."""
+    traffic = _traffic(inputs)
+    by_broker = (
+        traffic.where(F.col("broker") >= 0)
+        .groupBy("cluster", "hour", F.col("broker").alias("id"))
+        .agg(F.sum("bytes_in_s").alias("first"), F.sum("bytes_out_s").alias("second"))
+        .withColumn("topic", F.lit(""))
+        .persist()
+    )
+    by_partition = traffic.select(
+        "cluster", "topic", "hour", F.col("partition").alias("id"), F.col("bytes_in_s").alias("first"),
+        F.col("messages_in_s").alias("second"),
+    )  # fmt: skip
+    partitions = _hot(by_partition, "topic").persist()
+    brokers = _hot(by_broker, "cluster").drop("topic").persist()
+    sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
+        (partitions, partition_findings),
+        (brokers, broker_findings),
+    ]
+    one, other = (findings_of(frame, function) for frame, function in sentences)
+    led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
+        F.count("*").alias("hours"), F.avg("first").alias("bytes_in_s"), F.avg("second").alias("bytes_out_s")
+    )  # fmt: skip
+    facts = partitions.agg(F.count("*").alias("hot_partitions")), brokers.agg(F.count("*").alias("hot_brokers"))
+    return JobOutput(
+        findings=one.unionByName(other),
+        tables={"partitions": partitions, "brokers": brokers, "traffic": led},
+        facts=facts,
+        skipped=_skipped(inputs),
+    )
+
+
+def _skipped(inputs: JobInput) -> tuple[str, ...]:
+    if inputs.has("traffic_hourly"):
+        return ()
+    if inputs.has("partitions"):
+        return ("traffic by the hour: none was collected, so peers are compared once, and reads from brokers are not",)
+    return ("traffic: none was collected, so nothing was checked",)
+
+
+def _traffic(inputs: JobInput) -> DataFrame:
+    if inputs.has("traffic_hourly"):
+        frame = inputs.today("traffic_hourly").withColumnRenamed("hour_ms", "hour")
+    else:
+        frame = inputs.today("partitions").withColumns(
+            {"broker": F.col("leader"), "hour": F.lit(0).cast("bigint"), "bytes_out_s": F.lit(None).cast("double")}
+        )
+    rates = ("bytes_in_s", "bytes_out_s", "messages_in_s")
+    return frame.where(F.col("hour").isNotNull() & F.col("partition").isNotNull()).select(
+        "cluster", "topic", "partition", "broker", "hour",
+        *(F.when(F.col(name) >= 0, F.nanvl(name, F.lit(None).cast("double"))).alias(name) for name in rates),
+    )  # fmt: skip
+
+
+def _hot(traffic: DataFrame, peers: str) -> DataFrame:
+    """What is far above its peers in most of its hours by either measure; `traffic` has a row a member an hour."""
+    seen = F.collect_list(F.struct("id", "hour", "first", "second")).alias("seen")
+    keys = ("cluster", "topic") if peers == "topic" else ("cluster",)
+    groups = traffic.groupBy(*keys).agg(seen)
+    groups = groups if peers == "topic" else groups.withColumn("topic", F.lit(""))
+    least = min(measure.least for measure in PEERS[peers])
+    measures = PEERS[peers]
+
+    def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, GROUPS_AT_ONCE):
+                yield _hot_members(batch.slice(start, GROUPS_AT_ONCE), measures)
+
+    return groups.where(F.size("seen") >= least).select("cluster", "topic", "seen").mapInArrow(convert, FOUND)
+
+
+def _hot_members(batch: pa.RecordBatch, measures: tuple[Peers, Peers]) -> pa.RecordBatch:
+    series = batch.column("seen")
+    flat = series.flatten()
+    group = np.repeat(np.arange(len(series)), series.value_lengths().to_numpy(zero_copy_only=False))
+    ids, hours = (flat.field(name).to_numpy(zero_copy_only=False) for name in ("id", "hour"))
+    hour_numbers, hour = np.unique(hours, return_inverse=True)
+    id_numbers, place = np.unique(ids, return_inverse=True)
+    members, member = np.unique(group * len(id_numbers) + place, return_inverse=True)
+    number, cells = len(members), group * len(hour_numbers) + hour
+    counts = np.bincount(member, minlength=number)
+    columns, is_hot = [], np.zeros(number, dtype=bool)
+    for name, peers in zip(("first", "second"), measures, strict=True):
+        values = flat.field(name).cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+        found = outliers(cells, values, peers)
+        hot = np.bincount(member, weights=found.is_hot, minlength=number)
+        known = np.maximum(np.bincount(member, weights=~np.isnan(values), minlength=number), 1)
+        means = (
+            np.bincount(member, weights=np.nan_to_num(v), minlength=number) / known for v in (values, found.median)
+        )
+        columns += [hot.astype(np.int32), *means]
+        is_hot |= hot >= HOT_SHARE * counts
+    rows = np.flatnonzero(is_hot)
+    names = [part.split()[0] for part in FOUND.split(",")]
+    keys = [batch.column(name).take(pa.array(members[rows] // len(id_numbers))) for name in ("cluster", "topic")]
+    member_ids = id_numbers[members % len(id_numbers)].astype(np.int32)
+    numbers = [pa.array(column[rows]) for column in (member_ids, counts.astype(np.int32), *columns)]
+    return pa.RecordBatch.from_arrays([*keys, *numbers], names=names)
