@@ -23,6 +23,7 @@ class Scope(StrEnum):
     MIRRORED = "mirrored topic"
     GROUP = "group"
     SEGMENTS = "topic with segments"
+    HOT = "topic with several partitions"
     DECLARED = "declared topic"
     TOPIC = "topic"
     BROKER = "broker"
@@ -54,6 +55,10 @@ class Defect:
     is_lasting: bool = False
     """True for what is wrong on earlier dates too."""
     least_brokers: int = 3
+    least_partitions: int = 1
+    """Of a topic."""
+    least_led: int = 1
+    """Partitions that a broker leads."""
     least_clusters: int = 1
 
 
@@ -123,6 +128,8 @@ class _Spots:
     def _subject(self, defect: Defect, cluster: int) -> int | None:
         shape = self._shapes[cluster]
         if shape.brokers < defect.least_brokers or len(self._shapes) < defect.least_clusters:
+            return None
+        if shape.partitions < max(defect.least_partitions * shape.topics, defect.least_led * shape.brokers):
             return None
         if defect.scope is Scope.CLUSTER:
             if (cluster, defect.name) in self._whole or self._is_mirrored(cluster):

@@ -27,7 +27,7 @@ COMMITS = 48
 """Of each partition, over one day."""
 COMMIT_EVERY_MS = DAY_MS // COMMITS
 LAG_MS = 10_000
-MIRRORED_TOPICS = 8
+MIRRORED_TOPICS = 12
 MIRRORED_RECORDS = 240
 """Of partition 0 of each of the first topics, one each half minute up to an hour before the snapshot."""
 
@@ -91,7 +91,8 @@ def _groups(model: ClusterModel) -> Tables:
     stop = int(model.first[groups])
     every = slice(0, stop)
     tracked = np.flatnonzero((model.topic < groups) & (model.number < GROUP_PARTITIONS))
-    at = model.end_ms - DAY_MS + COMMIT_EVERY_MS * np.arange(1, COMMITS + 1) - LAG_MS
+    # Commits of the last hour are within it.
+    at = model.end_ms - DAY_MS + COMMIT_EVERY_MS * np.arange(1, COMMITS + 1) - LAG_MS - 60_000
     behind = _rate_at(model, tracked)[:, None] * ((model.end_ms - at) / 1000)[None, :]
     offsets = model.end[tracked][:, None] - behind.astype(np.int64)
     rows = len(tracked) * COMMITS
