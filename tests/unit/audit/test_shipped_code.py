@@ -24,6 +24,7 @@ for name in names:
     importlib.import_module(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
 import kafkakit.rules.config_defs as tables
 assert tables.__file__.startswith(code)
+assert tables.config_table("4.3").topic
 print(len(names))
 """
 
