@@ -25,11 +25,6 @@ ProtectSystem=strict
 ProtectHome=yes
 PrivateTmp=yes
 PrivateDevices=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-LockPersonality=yes
 CapabilityBoundingSet=
 UMask=0022
 """
@@ -100,12 +95,7 @@ def cron_job(schedule: Schedule) -> str:
         "command": ["/bin/sh", "-c", schedule.script.replace("$(", "$$(")],
         "env": [{"name": "HOME", "value": "/tmp"}],
         "resources": {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {"memory": "6Gi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     if schedule.secret is not None:
         container["envFrom"] = [{"secretRef": {"name": schedule.secret}}]
@@ -114,7 +104,6 @@ def cron_job(schedule: Schedule) -> str:
         "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
     body = {
         "apiVersion": "batch/v1",
