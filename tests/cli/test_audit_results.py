@@ -63,7 +63,8 @@ def week(home: Home) -> str:
     leave(home, a_run(a_finding("new"), date="2026-11-19", input="/other"))
     leave(home, a_run(a_finding("new", job="lag"), date="2026-11-19", jobs=("lag",)))
     leave(home, a_run(a_finding("new"), date="2026-11-21"))
-    leave(home, a_run(a_finding("new"), date="2026-11-19", parameters={"drift.x": 1}), whole=False)
+    cut = a_run(a_finding("new"), date="2026-11-19", parameters={"drift.x": 1}, now_ms=NOW_MS + 1)
+    leave(home, cut, whole=False)
     (home.work / "results" / "drift-2026-11-16-00000000").mkdir()
     findings = (
         a_finding("a", owner="team-a", repair="segment.ms=5"),

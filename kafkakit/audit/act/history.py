@@ -11,6 +11,8 @@ from kafkakit.core.errors import InputError
 from kafkakit.ports.run_store import RunStore
 
 MOST_EARLIER = 30
+MOST_ROWS = 5_000_000
+"""Rows of a table that the page draws: 160 MB a column as numbers of Python."""
 _RUN_NAME = re.compile(r"(.+)-(\d{4}-\d\d-\d\d)-[0-9a-f]{8}")
 OpenStore = Callable[[str], RunStore]
 
@@ -100,4 +102,4 @@ def _tables(store: RunStore, run: RunResults) -> dict[tuple[str, str], Columns]:
         result = run.result(one.job)
         if result is not None and one.table in result.tables:
             wanted[one.job, one.table] = (*wanted.get((one.job, one.table), ()), one.column)
-    return {place: read_table(store, *place, only=columns) for place, columns in wanted.items()}
+    return {place: read_table(store, *place, only=columns, limit=MOST_ROWS) for place, columns in wanted.items()}

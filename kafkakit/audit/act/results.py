@@ -67,6 +67,8 @@ def read_findings(store: RunStore, run: AuditRun, limit: int | None = None) -> t
     return tuple(found)
 
 
-def read_table(store: RunStore, job: str, table: str, only: tuple[str, ...] = ()) -> Mapping[str, list[Any]]:
-    """A table of a job by column, of all or of `only` some; empty where the job wrote none."""
-    return store.columns(f"{job}/{table}.parquet", only=only)
+def read_table(
+    store: RunStore, job: str, table: str, only: tuple[str, ...] = (), limit: int | None = None
+) -> Mapping[str, list[Any]]:
+    """A table of a job by column, of all or of `only` some, at most `limit` rows; empty where the job wrote none."""
+    return store.columns(f"{job}/{table}.parquet", limit, only)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 from kafkakit.audit.show.view import RunView
 from kafkakit.core.findings import Severity
@@ -33,14 +34,15 @@ class Distribution:
 
 
 DISTRIBUTIONS: tuple[Distribution, ...] = (
-    Distribution(
-        job="retention",
-        table="partitions",
-        column="overshoot",
-        title="Partitions by worst overshoot of retention",
-        edges=(0, 0.1, 0.25, 0.5, 1, 2, 5, 10),
-    ),
-)
+    Distribution(job="retention", table="partitions", column="overshoot", edges=(0, 0.1, 0.25, 0.5, 1, 2, 5, 10),
+                 title="Partitions by worst overshoot of retention, as a part of it"),
+    Distribution(job="capacity", table="dirs", column="days_to_full", edges=(0, 7, 14, 30, 60, 90, 180, 365),
+                 title="Log dirs by days until 85 % is used"),
+    Distribution(job="lag", table="lag_hourly", column="max_lag_ms", edges=(0, 1, 10, 60, 300, 3600, 86_400),
+                 scale=1000, title="Hours of a group's partitions by their largest lag in seconds"),
+    Distribution(job="bombs", table="producers", column="largest_ratio", edges=(1, 2, 5, 10, 20, 50, 100, 1000),
+                 title="Producers by the largest expansion of a batch"),
+)  # fmt: skip
 
 
 def distribution_charts(view: RunView) -> list[Html]:
@@ -50,7 +52,10 @@ def distribution_charts(view: RunView) -> list[Html]:
         values = view.tables.get((wanted.job, wanted.table), {}).get(wanted.column, ())
         numbers = counts_by_range(values, wanted)
         if any(numbers):
-            charts.append(_bars(wanted, numbers))
+            result = view.run.result(wanted.job)
+            rows = result.tables.get(wanted.table, 0) if result is not None else 0
+            part = f" (the first {len(values):,} of {rows:,})" if len(values) < rows else ""
+            charts.append(_bars(wanted.title + part, wanted.edges, numbers))
     return charts
 
 
@@ -90,19 +95,18 @@ def fact_trends(view: RunView) -> list[Html]:
     return charts[:MOST_TRENDS]
 
 
-def _bars(wanted: Distribution, numbers: Sequence[int]) -> Html:
+def _bars(title: str, edges: Sequence[float], numbers: Sequence[int]) -> Html:
     top = max(numbers)
-    names = [f"{low:g} to {high:g}" for low, high in zip(wanted.edges, wanted.edges[1:], strict=False)]
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
     shapes = []
-    for k, (name, number) in enumerate(zip([*names, f"{wanted.edges[-1]:g} and more"], numbers, strict=True)):
+    for k, (name, number) in enumerate(zip([*names, f"{edges[-1]:g} and more"], numbers, strict=True)):
         y, width = 22 * k + 2, number * (_WIDTH - 170) / top
         shapes += [
             el("text", name, x=90, y=y + 13, text_anchor="end"),
             el("rect", x=96, y=y + 3, width=px(width), height=13, class_="a"),
             el("text", f"{number:,}", x=px(100 + width), y=y + 14),
         ]
-    drawn = svg(_WIDTH, 22 * len(numbers) + 4, wanted.title, shapes)
-    return el("figure", el("figcaption", wanted.title), drawn)
+    return el("figure", el("figcaption", title), svg(_WIDTH, 22 * len(numbers) + 4, title, shapes))
 
 
 def _lines(title: str, lines: Sequence[tuple[Sequence[tuple[str, float]], str]]) -> Html:

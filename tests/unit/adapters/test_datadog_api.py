@@ -89,9 +89,10 @@ def test_a_refusal_is_not_tried_again(status: int) -> None:
     assert KEY not in str(told.value)
 
 
-def test_the_key_does_not_follow_to_another_host() -> None:
-    with intake(202) as (other, got), intake(307, Location=f"{other}/api/v2/series") as (site, _):
-        with pytest.raises(OperationFailedError, match="HTTP 307"):
+@pytest.mark.parametrize("status", [302, 307])
+def test_the_key_does_not_follow_to_another_host(status: int) -> None:
+    with intake(202) as (other, got), intake(status, Location=f"{other}/api/v2/series") as (site, _):
+        with pytest.raises(OperationFailedError, match=f"HTTP {status}"):
             DatadogApi(Secret(KEY), site).send(SERIES)
         assert got == []
 

@@ -53,6 +53,6 @@ def a_run(
         )
     made = JobSpec(
         jobs=jobs, input=spec.pop("input", "/store"), output="/out", snapshot_date=date, dates=(date,),
-        now_ms=NOW_MS, version=spec.pop("version", "1"), **spec,
+        now_ms=spec.pop("now_ms", NOW_MS), version=spec.pop("version", "1"), **spec,
     )  # fmt: skip
     return RunResults(spec=made, results=tuple(results), findings=findings)

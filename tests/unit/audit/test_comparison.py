@@ -56,6 +56,12 @@ def test_clusters_known_from_segment_trees_alone_are_compared_where_the_trees_ar
     assert compare(one, a_run(segments=("/d1",), clusters={"tree": ()})).gone != ()
 
 
+def test_a_cluster_without_any_table_was_looked_at_all_the_same() -> None:
+    one = a_run(a_finding("a", cluster="bare"), clusters={"bare": ()})
+    assert compare(one, a_run(clusters={})).gone == ()
+    assert names(compare(one, a_run(clusters={"bare": ()})).gone) == ["a"]
+
+
 def test_one_fingerprint_in_two_jobs_is_two_findings() -> None:
     one = a_run(a_finding("a"), jobs=("drift", "lag"))
     assert names(compare(one, a_run(a_finding("a"), a_finding("a", job="lag"), jobs=("drift", "lag"))).new) == ["a"]

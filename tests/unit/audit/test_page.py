@@ -7,6 +7,7 @@ from kafkakit.audit.decide.comparison import RunResults, compare, with_since
 from kafkakit.audit.show.page import audit_page
 from kafkakit.audit.show.page_charts import DISTRIBUTIONS, counts_by_range
 from kafkakit.audit.show.view import RunView
+from kafkakit.core.job_spec import JobResult
 from tests.unit.audit.made import EVIL, KINDS, a_finding, a_run
 
 
@@ -142,3 +143,13 @@ def test_values_are_counted_by_ranges() -> None:
     wanted = DISTRIBUTIONS[0]
     assert wanted.edges[:3] == (0, 0.1, 0.25)
     assert counts_by_range([-1, 0, 0.09, 0.1, 10, 99.0, None, True, "7"], wanted) == [2, 1, 0, 0, 1, 0, 0, 2]
+    assert counts_by_range([1500, 90_000_000], DISTRIBUTIONS[2]) == [0, 1, 0, 0, 0, 0, 1], "milliseconds as seconds"
+    assert counts_by_range([float("inf")], wanted)[-1] == 1
+
+
+def test_a_table_that_was_not_read_whole_is_said_to_be_a_part() -> None:
+    result = JobResult(job="capacity", tables={"dirs": 3_000})
+    run = RunResults(spec=a_run().spec, results=(result,))
+    page = audit_page(RunView(run=run, tables={("capacity", "dirs"): {"days_to_full": [5.0, 8.0]}})).decode()
+    assert page.count("Log dirs by days until 85 % is used (the first 2 of 3,000)") == 3
+    assert ">7 to 14<" in page
