@@ -23,6 +23,7 @@ class SnapshotStore:
         self.left_out: list[str] = []
         self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
+        self._frames: dict[str, DataFrame | None] = {}
         self._bad: set[tuple[str, str, str]] = set()
         self._counted: set[tuple[str, str, str]] = set()
 
@@ -49,6 +50,15 @@ class SnapshotStore:
             for name in self.clusters(snapshot_date)
         }
 
+    def days(self, kind: str) -> dict[str, tuple[str, ...]]:
+        """The dates on which a kind is known of each cluster, be it empty, oldest first."""
+        self._whole(kind, list(self.dates()))
+        found: dict[str, tuple[str, ...]] = {}
+        for (day, name), manifest in sorted(self.manifests.items()):
+            if manifest.is_complete and kind in manifest.rows and (kind, day, name) not in self._bad:
+                found[name] = (*found.get(name, ()), day)
+        return found
+
     def read(self, kind: str, dates: Collection[str]) -> DataFrame:
         """The rows of a kind on some dates; empty, with the same columns, where there are none.
 
@@ -68,12 +78,15 @@ class SnapshotStore:
         return frame.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
 
     def _raw(self, kind: str) -> DataFrame | None:
-        try:
-            return self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
-        except AnalysisException as error:
-            if "PATH_NOT_FOUND" in str(error):
-                return None
-            raise
+        # Spark lists the folders of all dates and clusters when a frame is made, so one serves all reads.
+        if kind not in self._frames:
+            try:
+                self._frames[kind] = self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
+            except AnalysisException as error:
+                if "PATH_NOT_FOUND" not in str(error):
+                    raise
+                self._frames[kind] = None
+        return self._frames[kind]
 
     def _whole(self, kind: str, dates: list[str]) -> set[tuple[str, str]]:
         """The (date, cluster) pairs whose files hold as many rows as their manifests say."""

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from kafkakit.core.findings import Rule
-from kafkakit.rules.audits import capacity, hotspots, segments
+from kafkakit.rules.audits import capacity, drift, hotspots, lag, mirror, segments
 
-RULES: tuple[tuple[Rule, ...], ...] = (capacity.RULES, hotspots.RULES, segments.RULES)
+RULES: tuple[tuple[Rule, ...], ...] = (
+    capacity.RULES, drift.RULES, hotspots.RULES, lag.RULES, mirror.RULES, segments.RULES,
+)  # fmt: skip
 """The `RULES` of each module of this package."""
 
 

@@ -1,0 +1,180 @@
+"""The audit `lag`: history of group lag in time, from commits and from when offsets were produced."""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kafkakit.rules.audits import lag
+from kafkakit.rules.families.retention_load import LAG_SHARE
+from kafkakit_spark.effective import effective_topics
+from kafkakit_spark.findings import findings_of
+from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.lag.times import LOG, sampled, timed
+
+GROUP = ["cluster", "group"]
+READER = [*GROUP, "topic"]
+AHEAD_MS = 300_000
+"""How far a clock may be ahead of the run's before what it dates is left out."""
+
+
+def run(job: JobInput) -> JobOutput:
+    """Lag by hour, objectives, outliers, silent groups; one shuffle of all commits, two sorts, one aggregation."""
+    commits, produced = _dated(job, "commits"), _dated(job, "produced")
+    is_ahead = F.col("at_ms") > job.spec.now_ms + AHEAD_MS
+    given = commits.where(~is_ahead & F.col("at_ms").isNotNull() & F.col("group").isNotNull())
+    samples = sampled(produced.where(~is_ahead))
+    every = timed(given.where(F.col("committed").isNotNull()), samples)
+    slo_s, share = job.number("slo_s", lag.SLO_S), job.number("slo_share", lag.SLO_SHARE)
+    hourly = _hourly(every, slo_s)
+    by_group = _by_group(hourly).cache()
+    now = _now(produced.where(~is_ahead), job.spec.now_ms)
+    latest = _latest(given, every, samples, now).cache()
+    found = [
+        findings_of(_missed(by_group, slo_s, share), lag.objective_missed),
+        findings_of(_anomalies(by_group, job.number("z", lag.Z_LIMIT), slo_s), lag.anomaly),
+        findings_of(_silent(latest, job.number("silent_s", lag.SILENT_S)), lag.silent),
+        findings_of(_expiring(job, latest), lag.expiring),
+        findings_of(_near_retention(job, latest), lag.near_retention),
+    ]
+    counts = commits.agg(F.count("*").alias("commits"), F.count_if(is_ahead).alias("commits_ahead_of_the_clock"))
+    skipped = []
+    if job.spec.parameters.get("lag.kafka"):
+        skipped.append("lag.kafka: commits are read from the store alone; collect them with kafkakit fleet collect")
+    return JobOutput(
+        findings=reduce(DataFrame.union, found), tables={"lag_hourly": hourly}, facts=(counts,), skipped=tuple(skipped)
+    )
+
+
+def _dated(job: JobInput, kind: str) -> DataFrame:
+    """The rows of all dates; those that two dates hold count once."""
+    rows = job.history(kind).drop("snapshot_date", "schema_version")
+    return rows.dropDuplicates() if len(job.spec.dates) > 1 else rows
+
+
+def _hourly(every: DataFrame, slo_s: float) -> DataFrame:
+    hour = (F.floor(F.col("at_ms") / lag.HOUR_MS) * lag.HOUR_MS).alias("hour_ms")
+    return every.groupBy(*READER, "partition", hour).agg(
+        F.count("*").alias("commits"),
+        F.max("time_lag_ms").alias("max_lag_ms"),
+        F.median("time_lag_ms").alias("median_lag_ms"),
+        F.max("offset_lag").alias("max_offset_lag"),
+        F.median("offset_lag").alias("median_offset_lag"),
+        F.count_if(F.col("time_lag_ms") <= slo_s * 1000).alias("within_slo"),
+        F.some("is_bound").alias("is_bound"),
+    )
+
+
+def _by_group(hourly: DataFrame) -> DataFrame:
+    """A group's lag in an hour: the median of its worst partition."""
+    known = hourly.where(F.col("median_lag_ms").isNotNull())
+    worst = (F.max("median_lag_ms") / 1000).alias("lag_s")
+    return known.groupBy(*GROUP, "hour_ms").agg(worst, F.count("*").cast("double").alias("partitions"))
+
+
+def _missed(by_group: DataFrame, slo_s: float, share: float) -> DataFrame:
+    found = by_group.groupBy(*GROUP).agg(
+        F.count("*").alias("hours"),
+        F.count_if(F.col("lag_s") <= slo_s).alias("within"),
+        F.max("lag_s").alias("worst_s"),
+        F.max("partitions").alias("blast"),
+    )
+    return found.where(F.col("within") / F.col("hours") < share).withColumn("slo_s", F.lit(slo_s))
+
+
+def _anomalies(by_group: DataFrame, limit: float, slo_s: float) -> DataFrame:
+    """Groups whose last hour is far above both the same hour of other days and the hours before, and the objective."""
+    last = by_group.groupBy(*GROUP).agg(F.max_by(F.struct("hour_ms", "lag_s", "partitions"), "hour_ms").alias("last"))
+    last = last.select(*GROUP, F.col("last.hour_ms").alias("last_ms"), "last.lag_s", "last.partitions")
+    last = last.where(F.col("lag_s") > slo_s)
+    before = by_group.withColumnsRenamed({"lag_s": "seen_s", "partitions": "seen_partitions"}).join(last, GROUP)
+    ago = (F.col("last_ms") - F.col("hour_ms")) / lag.HOUR_MS
+    same, recent = (ago > 0) & (ago % 24 == 0), (ago > 0) & (ago <= lag.RECENT_HOURS)
+    before = before.where(same | recent).withColumn("is_same", same).withColumn("is_recent", recent)
+    seen = [F.when(F.col(f"is_{name}"), F.col("seen_s")) for name in ("same", "recent")]
+    middles = before.groupBy(*GROUP).agg(F.median(seen[0]).alias("same_s"), F.median(seen[1]).alias("recent_s"))
+    apart = [F.abs(x - F.col(f"{name}_s")) for x, name in zip(seen, ("same", "recent"), strict=True)]
+    spread = (
+        before.join(middles, GROUP)
+        .groupBy(*GROUP)
+        .agg(
+            *(F.median(x).alias(f"{name}_mad") for x, name in zip(apart, ("same", "recent"), strict=True)),
+            F.count_if("is_same").alias("same_n"),
+            F.count_if("is_recent").alias("recent_n"),
+        )
+    )
+    all_known = last.join(middles, GROUP).join(spread, GROUP)
+    is_known = {"same": F.col("same_n") >= lag.LEAST_DAYS, "recent": F.col("recent_n") >= lag.LEAST_HOURS}
+    is_odd = {name: ~known | (_z(name) > limit) for name, known in is_known.items()}
+    return all_known.where((is_known["same"] | is_known["recent"]) & is_odd["same"] & is_odd["recent"]).select(
+        *GROUP,
+        F.col("lag_s").alias("now_s"),
+        F.when(is_known["same"], F.col("same_s")).alias("same_hour_s"),
+        F.when(is_known["recent"], F.col("recent_s")).alias("recent_s"),
+        F.col("partitions").alias("blast"),
+    )
+
+
+def _z(name: str) -> Column:
+    spread = F.greatest(F.col(f"{name}_mad") * lag.MAD_TO_DEVIATION, F.lit(lag.LEAST_SPREAD_S))
+    return (F.col("lag_s") - F.col(f"{name}_s")) / spread
+
+
+def _now(produced: DataFrame, now_ms: int) -> DataFrame:
+    """Up to when each cluster was observed: its newest sample, or the run's time where that is earlier."""
+    return produced.groupBy("cluster").agg(F.least(F.max("at_ms"), F.lit(now_ms)).alias("now_ms"))
+
+
+def _latest(given: DataFrame, every: DataFrame, samples: DataFrame, now: DataFrame) -> DataFrame:
+    """Where each group stands (READER, partition, at_ms, committed, pending, lag_ms); without deleted offsets."""
+    order = F.struct("at_ms", "log_offset")
+    last = given.groupBy(*READER, "partition").agg(F.max_by(F.struct("committed", "at_ms"), order).alias("last"))
+    last = last.select(*READER, "partition", "last.*").where(F.col("committed").isNotNull())
+    ends = samples.groupBy(*LOG).agg(F.max_by("offset", F.struct("life", "at_ms", "offset")).alias("end_now"))
+    times = every.groupBy(*READER, "partition").agg(
+        F.max_by("produced_ms", F.struct("at_ms", "committed")).alias("produced_ms")
+    )
+    pending = F.greatest(F.col("end_now") - F.col("committed"), F.lit(0))
+    found = last.join(times, [*READER, "partition"]).join(ends, LOG).join(F.broadcast(now), "cluster")
+    return found.withColumn("pending", pending).withColumn(
+        "lag_ms",
+        F.when(F.col("pending") > 0, F.greatest(F.col("now_ms") - F.col("produced_ms"), F.lit(0))).otherwise(0),
+    )
+
+
+def _silent(latest: DataFrame, silent_s: float) -> DataFrame:
+    """Groups that committed nothing on a topic for a time; `pending` is on partitions whose data is older than that."""
+    quiet = F.col("now_ms") - F.col("at_ms")
+    waits = F.col("lag_ms") > silent_s * 1000
+    found = latest.groupBy(*READER).agg(
+        (F.min(quiet) / 1000).alias("silent_s"),
+        F.sum(F.when(waits, F.col("pending"))).alias("pending"),
+        F.count_if(waits).alias("partitions"),
+    )
+    found = found.where((F.col("silent_s") > silent_s) & (F.col("partitions") > 0))
+    return found.withColumn("blast", F.col("partitions").cast("double"))
+
+
+def _expiring(job: JobInput, latest: DataFrame) -> DataFrame:
+    key = (F.col("key") == "offsets.retention.minutes") & F.col("value").isNotNull()
+    kept = job.today("broker_configs").where(key).groupBy("cluster").agg(
+        F.min(F.col("value").try_cast("bigint")).alias("minutes")
+    )  # fmt: skip
+    empty = job.today("groups").where(F.lower("state") == "empty").select(*GROUP)
+    idle = latest.groupBy(*GROUP).agg(
+        ((F.max("now_ms") - F.max("at_ms")) / 1000).alias("idle_s"), F.count("*").alias("partitions")
+    )
+    minutes = F.coalesce("minutes", F.lit(lag.OFFSETS_RETENTION_MINUTES))
+    found = idle.join(empty, GROUP, "left_semi").join(F.broadcast(kept), "cluster", "left")
+    found = found.withColumn("retention_s", (minutes * 60).cast("double"))
+    found = found.where(F.col("idle_s") > lag.EXPIRY_SHARE * F.col("retention_s"))
+    return found.withColumn("blast", F.col("partitions").cast("double"))
+
+
+def _near_retention(job: JobInput, latest: DataFrame) -> DataFrame:
+    worst = latest.groupBy(*READER).agg(
+        (F.max("lag_ms") / 1000).alias("lag_s"), F.count("*").cast("double").alias("blast")
+    )
+    kept = effective_topics(job).where(F.col("deletes") & (F.col("retention_ms") > 0))
+    found = worst.join(kept.select("cluster", "topic", "retention_ms"), ["cluster", "topic"])
+    return found.where(F.col("lag_s") * 1000 > LAG_SHARE * F.col("retention_ms"))
