@@ -10,10 +10,9 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.spark_launch import Launch, SparkTools
 
 LOCAL_MASTER = "local[*]"
-# Memory is taken as it is needed; the half of this that Spark has by default does not sort millions of segments.
-LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g"}
+# Memory is taken as it is needed; the third of this that Spark has by default does not sort millions of segments.
 # A cluster keeps its own number of shuffle partitions.
-SMALL_CONF: Mapping[str, str] = {"spark.sql.shuffle.partitions": "8"}
+LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "8"}
 SUBMIT_CONF: Mapping[str, str] = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
@@ -117,7 +116,7 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Lau
         environment["PYSPARK_SUBMIT_ARGS"] = shlex.join((*words, "pyspark-shell"))
         options = ("--master", master, *_conf_words({**({} if words else LOCAL_CONF), **choice.settings()}))
         return Launch(command=(tools.python, *program, *options), environment=environment)
-    settings = {**SUBMIT_CONF, **(SMALL_CONF if is_local else {}), **choice.settings()}
+    settings = {**SUBMIT_CONF, **(LOCAL_CONF if is_local and not choice.properties_file else {}), **choice.settings()}
     file = ("--properties-file", choice.properties_file) if choice.properties_file else ()
     head = (f"{tools.spark_home}/bin/spark-submit", "--master", master, "--name", files.name)
     options = (*head, "--py-files", files.code, *file, *_conf_words(settings))

@@ -30,9 +30,13 @@ def command(**given: object) -> str:
 
 
 def test_local_runs_the_program_itself() -> None:
-    assert command() == "/py /code/main.py --spec /run/spec.json --master local[*] --conf spark.driver.memory=3g"
+    assert command() == (
+        "/py /code/main.py --spec /run/spec.json --master local[*]"
+        " --conf spark.driver.memory=3g --conf spark.sql.shuffle.partitions=8"
+    )
     assert command(master="local[2]", conf=("spark.driver.memory=1g", "spark.a=b=c")) == (
-        "/py /code/main.py --spec /run/spec.json --master local[2] --conf spark.driver.memory=1g --conf spark.a=b=c"
+        "/py /code/main.py --spec /run/spec.json --master local[2]"
+        " --conf spark.driver.memory=1g --conf spark.sql.shuffle.partitions=8 --conf spark.a=b=c"
     )
     launch = launch_of(SparkChoice(properties_file="/a b/f"), TOOLS, FILES)
     assert launch.environment["PYSPARK_SUBMIT_ARGS"] == "--properties-file '/a b/f' pyspark-shell"
@@ -47,7 +51,8 @@ def test_spark_submit_ships_the_code() -> None:
         " --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
         " /code/main.py --spec /run/spec.json"
     )
-    assert "--conf spark.sql.shuffle.partitions=8" in command(backend=Backend.SPARK_SUBMIT, master="local[2]")
+    local = command(backend=Backend.SPARK_SUBMIT, master="local[2]")
+    assert "--conf spark.driver.memory=3g --conf spark.sql.shuffle.partitions=8 " in local
 
 
 def test_connect_sends_the_code() -> None:
