@@ -37,7 +37,12 @@ def spark() -> Iterator[Any]:
     # Workers of Python import the code from here.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    session = open_session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    # Frames of tests are small: what costs is compiling, in the JVM and of each stage's code. Results are the same.
+    os.environ.setdefault(
+        "PYSPARK_SUBMIT_ARGS", "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
+    )
+    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
+    session = open_session("tests", master="local[2]", settings=settings)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -23,7 +23,8 @@ RECORDS = 10
 BATCH_MS = 300_000
 EPOCH = 3
 DAY_MS = 86_400_000
-BOMB_BYTES = 64 << 20
+BOMB_BYTES = 72 << 20
+"""Larger than the last size within its limit that librdkafka tries for such a batch."""
 Files = tuple[MadeFile, ...]
 Batches = tuple[tuple[Batch, ...], ...]
 
