@@ -100,7 +100,7 @@ def test_a_driver_that_dies_leaves_no_result(audit: Audit, tmp_path: Path, fake:
     ran = audit("drift", "--set", f"drift.fake={fake}", "-o", "json", "--again")
     assert (ran.code, ran.json["state"]) == (1, "failed")
     assert how in ran.json["reason"]
-    assert "noise of Spark | job 1 of 1: drift" in ran.json["reason"]
+    assert "noise of Spark | job 1 of 1: drift | more noise" in ran.json["reason"]
     assert f"hint: kafkakit audit logs {folder}" in ran.stderr
     assert not (folder / "summary.json").exists()
     status = audit("status", str(folder), "-o", "json")

@@ -27,6 +27,7 @@ left_out = tuple(f"cluster c{n}: not collected" for n in range(1, 12))
 for number, job in enumerate(spec.jobs):
     line = {"kafkakit": "progress", "job": job, "phase": "start", "number": number + 1, "of": len(spec.jobs)}
     print(json.dumps(line), file=sys.stderr, flush=True)
+    print("more noise", file=sys.stderr)
     fake = spec.parameters.get(f"{job}.fake", "")
     if fake == "die":
         os.kill(os.getpid(), signal.SIGKILL)

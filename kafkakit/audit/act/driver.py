@@ -97,15 +97,15 @@ def write_record(folder: str, record: RunRecord, ports: DriverPorts) -> None:
     ports.write_file(Path(folder) / STATE, encode_record(record))
 
 
-def log_tail(folder: str, lines: int = TAIL_LINES) -> tuple[str, ...]:
-    """The last lines of a driver's log, at most 64 KiB; lines of progress in words."""
+def log_tail(folder: str, lines: int = TAIL_LINES, *, is_progress: bool = False) -> tuple[str, ...]:
+    """The last lines of a driver's log, at most 64 KiB, or those of progress alone; lines of progress in words."""
     try:
         with (Path(folder) / LOG).open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - _TAIL_BYTES))
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return ()
-    found = [line for line in text.splitlines() if line.strip()][-lines:]
+    found = [line for line in text.splitlines() if line.strip() and (not is_progress or progress_of(line))][-lines:]
     return tuple(str(progress_of(line) or line.strip()) for line in found)
 
 

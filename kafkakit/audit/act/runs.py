@@ -12,6 +12,7 @@ from kafkakit.audit.decide.launch import SparkChoice
 from kafkakit.audit.decide.request import AuditRequest, snapshot_date, spec_of_request
 from kafkakit.audit.decide.run_state import STATE, RunPhase, RunRecord, RunState, decode_record, state_of
 from kafkakit.core.errors import InputError, RefusedError
+from kafkakit.core.lease import Life
 from kafkakit.ports.run_store import RunStore
 
 OpenStore = Callable[[str], RunStore]
@@ -63,7 +64,8 @@ def look(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
     life = ports.drivers.life(record.driver) if record is not None and record.driver is not None else None
     # Once more: the driver may have ended between the two looks.
     results = run.results if run.results is not None else read_results(store)
-    return state_of(place.location, place.run, results, record, life, log_tail(place.folder))
+    tail = log_tail(place.folder, is_progress=True) if life is Life.ALIVE else log_tail(place.folder)
+    return state_of(place.location, place.run, results, record, life, tail)
 
 
 def look_all(output: str, open_store: OpenStore, ports: DriverPorts, state_dir: Path) -> tuple[RunState, ...]:
