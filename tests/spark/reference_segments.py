@@ -36,7 +36,9 @@ def segment_findings(
     for key, copies in partitions.items():
         one = _summed(copies) | dict(zip(("cluster", "topic", "partition"), key, strict=True))
         skews = [c["skew"] for c in copies if c["skew"] is not None]
-        one |= {"skew": min(skews, default=None), "replicas": len(copies)}
+        one |= {"skew": min(skews, default=None), "replicas": len(copies), "is_known": key[:2] in configs}
+        if not one["is_known"] and one["missing_records"]:
+            one["gaps"] = 0
         found += segments.partition_findings(one)
         topics[key[:2]].append(one)
     for key, members in topics.items():
@@ -80,7 +82,7 @@ def _add_dead(dirs: dict[Any, dict[str, Any]], row: Row, own: Mapping[str, Any] 
 
 
 def _replica(log: list[Row], own: Mapping[str, Any] | None, now: int) -> dict[str, Any]:  # noqa: C901
-    s = _settings(own)
+    s, topic = _settings(own), log[0]["topic"]
     compacts = "compact" in s["cleanup.policy"]
     found: dict[str, Any] = defaultdict(int)
     paths: dict[str, str] = {}
@@ -97,7 +99,7 @@ def _replica(log: list[Row], own: Mapping[str, Any] | None, now: int) -> dict[st
         held = {
             "crc_failures": _n(row, "crc_failures"), "damaged": bool(fault) and not gone and not unreadable,
             "unreadable": unreadable and not gone, "torn": closed and _n(row, "torn_bytes") > 0 and not fault,
-            "gaps": 0 if own is None or compacts or row["legacy_batches"] != 0
+            "gaps": 0 if (topic.startswith("__") if own is None else compacts) or row["legacy_batches"] != 0
             else _n(row, "offset_gaps") + (end is not None and first > end),
             "overlaps": _n(row, "overlaps") + (end is not None and first < end),
             "regressions": _n(row, "epoch_regressions")
@@ -112,7 +114,8 @@ def _replica(log: list[Row], own: Mapping[str, Any] | None, now: int) -> dict[st
             found[name] += int(number)
             if number:
                 paths["path"] = min(paths.get("path", "~"), row["path"])
-        for name in ("size_bytes", "batches", "records", "missing_times", "single_record_batches", "tiny_batches",
+        for name in ("size_bytes", "missing_records", "batches", "records", "missing_times", "single_record_batches",
+                     "tiny_batches",
                      "aborted_records", "legacy_batches", *(f"{c}_batches" for c in segments.CODECS)):  # fmt: skip
             found[name] += _n(row, name)
         if closed and row["size_bytes"] == 0:
@@ -228,7 +231,7 @@ def bomb_findings(rows: Sequence[Row], configs: Configs, memory: int, limits: st
             "cluster": key[0], "topic": key[1], "batches": kept, "ratio": ratio, "memory_bytes": memory,
             "limits": limits,
             "large_batches": sum(b["decompressed_bytes"] > memory for b in kept),
-            "max_message_bytes": _settings(own)["max.message.bytes"] if own is not None else None,
+            "max_message_bytes": _settings(own)["max.message.bytes"],
         }  # fmt: skip
         found += bombs.topic_findings(row)
     return found

@@ -48,7 +48,8 @@ def segment(draw: random.Random, topic: str, partition: int, broker: int, base: 
         {"size_bytes": 0, "first_offset": None, "last_offset": None, "first_epoch": None, "last_epoch": None,
          "batches": 0},
         {"index_entries": 1_500}, {"tiny_batches": 99, "batches": 5_000}, {"lz4_batches": 2_000, "batches": 2_100},
-        {"legacy_batches": 3}, {"aborted_records": 600}, {"append_time_batches": 100, "max_ms": begun - 5 * DAY_MS},
+        {"legacy_batches": 3}, {"missing_records": 3, "offset_gaps": 2}, {"aborted_records": 600},
+        {"append_time_batches": 100, "max_ms": begun - 5 * DAY_MS},
         {"max_ms": begun - 5 * DAY_MS}, {"seen_at_ms": NOW_MS + DAY_MS}, {"first_batch_max_ms": None},
     ]  # fmt: skip
     for defect in draw.sample(defects, draw.choice((0, 0, 0, 1, 2))):

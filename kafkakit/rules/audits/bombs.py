@@ -42,7 +42,7 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     batches: Sequence[Mapping[str, Any]] = row["batches"] or []
     if row["large_batches"]:
         yield _above_memory(row, batches[0])
-    elif row["ratio"] is not None and row["max_message_bytes"] is not None:
+    elif row["ratio"] is not None:
         facts = TopicFacts(compression_ratio=round(row["ratio"], 1))
         settings = {_SIZE: str(row["max_message_bytes"])}
         yield from topic_findings_of_lint(JOB, decompression_budget, named, facts, memory, settings=settings)
@@ -75,7 +75,7 @@ def _above_memory(row: Mapping[str, Any], worst: Mapping[str, Any]) -> AuditFind
     limits = Limits(consumer_memory_bytes=row["memory_bytes"])
     named, settings = (
         (row["cluster"], row["topic"]),
-        {_SIZE: str(row["max_message_bytes"] or worst["compressed_bytes"])},
+        {_SIZE: str(row["max_message_bytes"])},
     )
     (found,) = topic_findings_of_lint(JOB, decompression_budget, named, facts, limits, settings=settings)
     hint = f"lower {_SIZE}, and batch.size of the producer{_producers(row['batches'])}"

@@ -176,7 +176,12 @@ def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
         if not number:
             continue
         age = format_span((row["open_ms"] or 0) / 1000)
-        message = f"{sentence.format(n=f'{number:,}', age=age)}; look at {row['path']}"
+        doubt = (
+            " (by its offsets: its cleanup.policy is not in the store)"
+            if column == "gaps" and not row["is_known"]
+            else ""
+        )
+        message = f"{sentence.format(n=f'{number:,}', age=age)}{doubt}; look at {row['path']}"
         finding = rule.finding(f"{name} of {row['cluster']}", message, count=number)
         yield audit_finding(JOB, row["cluster"], finding)
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from kafkakit.rules.audits import bombs as audit
 from kafkakit.rules.audits.segments import LEAST_RECORD_BYTES
 from kafkakit.rules.rule import Limits
-from kafkakit_spark.effective import effective_topics
+from kafkakit_spark.effective import NUMBERS, effective_topics
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
 from kafkakit_spark.jobs.segments import tables_of
@@ -58,7 +58,9 @@ def run(inputs: JobInput) -> JobOutput:
         .agg(F.percentile("ratio", F.lit(0.999)).alias("ratio"), F.count("*").alias("seen"))
         .join(settings, ["cluster", "topic"], "left")
         .join(largest, ["cluster", "topic"], "left")
+        .fillna({"max_message_bytes": NUMBERS["max_message_bytes"][1]})
         .withColumns({"memory_bytes": F.lit(memory), "limits": F.lit(",".join(map(str, limits)))})
+        .persist()
     )
     above = F.col("batches").isNotNull() | (F.col("max_message_bytes") * F.round("ratio", 1) > memory)
     producers = suspects.groupBy("cluster", "topic", "producer_id").agg(

@@ -29,11 +29,11 @@ _SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "index_bytes", "is_
 def run(inputs: JobInput) -> JobOutput:
     """Findings, and the tables `topics` (causes of rolls, ages, producers) and `log_dirs` (dead files)."""
     rows = tables_of(inputs, "segments").withColumn("seen", F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms)))
-    settings = _settings(inputs)
+    settings = _settings(inputs).persist()
     logs = _along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs)
     partitions = _partitions(logs).persist()
-    topics = _topics(partitions, inputs)
-    dirs = _log_dirs(rows, settings)
+    topics = _topics(partitions, inputs).persist()
+    dirs = _log_dirs(rows, settings).persist()
     held, suspects = (
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
         for names in (audit.PARTITION_RULES, (*audit.TOPIC_RULES, "is_skewed"))
@@ -105,7 +105,9 @@ def _along_the_log(rows: DataFrame, settings: DataFrame, inputs: JobInput) -> Da
     gone, unreadable = fault.contains("vanished"), fault.contains("cannot be") | (F.col("role") == "unreadable")
     first = F.coalesce("first_offset", "base_offset")
     end = F.coalesce(F.col("last_offset") + 1, "base_offset")
-    is_whole = F.col("is_known") & ~F.col("compacts") & (F.col("legacy_batches") == 0)
+    # Of a topic whose settings are not known, `_partitions` drops the gaps where compaction shows.
+    compacts = F.coalesce("compacts", F.col("topic").startswith("__"))
+    is_whole = ~compacts & (F.col("legacy_batches") == 0)
     open_ms = F.when(F.col("is_active"), F.col("seen") - F.col("open_txn_since_ms"))
     limit = inputs.number("open_transaction_ms", audit.OPEN_TRANSACTION_MS)
     lacks = F.col("index_entries").isNull() | F.col("time_index_entries").isNull()
@@ -171,14 +173,20 @@ def _partitions(logs: DataFrame) -> DataFrame:
         "segments", *_SUMS, "vanished", *audit.PARTITION_RULES, "full", "empty_segments", "future_segments",
         *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
-    return replicas.groupBy(*PARTITION).agg(
-        F.count("*").alias("replicas"),
-        F.min("broker").alias("broker"),
-        *(F.sum(name).alias(name) for name in added),
-        F.min("path").alias("path"),
-        *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "age_ms", "smallest_ratio_bound")),
-        F.min("skew").alias("skew"),
-        *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
+    return (
+        replicas.groupBy(*PARTITION)
+        .agg(
+            F.count("*").alias("replicas"),
+            F.min("broker").alias("broker"),
+            *(F.sum(name).alias(name) for name in added),
+            F.min("path").alias("path"),
+            *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "age_ms", "smallest_ratio_bound")),
+            F.min("skew").alias("skew"),
+            *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
+        )
+        .withColumn(
+            "gaps", F.when(F.col("is_known") | (_number("missing_records") == 0), F.col("gaps")).otherwise(F.lit(0))
+        )
     )
 
 

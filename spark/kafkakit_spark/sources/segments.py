@@ -128,8 +128,8 @@ def _listing(path: str) -> Sequence[SeenFile]:
             except FileNotFoundError:
                 continue
             is_dir = entry.is_dir(follow_symlinks=False)
-            changed = status.st_ctime_ns if entry.name.endswith(".deleted") else status.st_mtime_ns
-            found.append(SeenFile(entry.name, status.st_size, changed // 1_000_000, is_dir))
+            times = (status.st_mtime_ns // 1_000_000, status.st_ctime_ns // 1_000_000)
+            found.append(SeenFile(entry.name, status.st_size, times[0], is_dir, times[1]))
     return found
 
 

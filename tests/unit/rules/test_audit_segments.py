@@ -72,9 +72,11 @@ def test_skew_is_lints_rule() -> None:
 def test_a_partition_with_two_defects() -> None:
     row: dict[str, Any] = dict.fromkeys(segments.PARTITION_RULES, 0) | {
         "cluster": "c1", "topic": "orders", "partition": 3, "broker": 1, "path": "/d/x.log", "open_ms": 7_200_000,
-        "gaps": 1_200, "open_transactions": 1,
+        "gaps": 1_200, "open_transactions": 1, "is_known": True,
     }  # fmt: skip
     gap, transaction = segments.partition_findings(row)
+    unsure, _ = segments.partition_findings(row | {"is_known": None})
+    assert "(by its offsets: its cleanup.policy is not in the store)" in unsure.message
     assert gap.message == "gaps in the offsets of a topic that is not compacted: 1,200; look at /d/x.log"
     assert (gap.severity, gap.count, gap.where) == (Severity.ERROR, 1_200, "partition orders-3 of c1")
     assert transaction.message == "a transaction has been open for 2 h; look at /d/x.log"

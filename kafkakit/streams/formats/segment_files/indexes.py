@@ -80,14 +80,16 @@ def aborted_transactions(data: bytes) -> tuple[NDArray[np.void], int]:
 
 
 def _entries(data: bytes, entry: np.dtype[np.void]) -> tuple[NDArray[np.void], int]:
-    """The entries before the padding of zeros, and a fault where the file ends inside an entry."""
+    """The entries before the padding of zeros, and a fault where it has none and ends inside an entry."""
     whole = len(data) // entry.itemsize
     rows: NDArray[np.void] = np.frombuffer(data, entry, whole)
     other = "position" if entry is OFFSET_ENTRY else "time"
     is_end = rows["offset"] == 0
     is_end[:1] &= rows[other][:1] == 0
     ends = np.flatnonzero(is_end)
-    return rows[: ends[0]] if ends.size else rows, int(len(data) != whole * entry.itemsize)
+    if ends.size:
+        return rows[: ends[0]], 0
+    return rows, int(len(data) != whole * entry.itemsize)
 
 
 def _ascending(keys: Ints, values: Ints) -> tuple[Ints, Ints, int]:

@@ -1,11 +1,12 @@
 """The directories of partitions below a folder: log dirs of brokers, and trees that were copied from them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 
 from kafkakit.streams.formats.segment_files.checkpoints import Checkpoint, broker_id, offset_checkpoint, properties
 from kafkakit.streams.formats.segment_files.names import (
+    LOCK,
     LOG_STARTS,
     META_PROPERTIES,
     RECOVERY_POINTS,
@@ -17,12 +18,13 @@ from kafkakit.streams.formats.segment_files.names import (
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """An entry of a directory, as it was listed."""
+    """An entry of a directory, as it was listed; `changed_ms` is when it was last written or renamed."""
 
     name: str
     size_bytes: int
     mtime_ms: int
     is_dir: bool = False
+    changed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class PartitionFiles:
 
     `log_start` and `recovery_point` are those of the log dir's checkpoints, `broker` and `cluster` those of its
     `meta.properties`. `fault` says why a directory cannot be listed; `name` is None for one that is no partition's.
+    `is_in_use` is True in a log dir that a broker has locked, and not in a copy of one.
     """
 
     log_dir: str
@@ -54,6 +57,7 @@ class PartitionFiles:
     cluster: str | None = None
     log_start: int | None = None
     recovery_point: int | None = None
+    is_in_use: bool = False
     fault: str = ""
 
     @property
@@ -107,22 +111,22 @@ class _LogDir:
     cluster: str | None
     log_starts: Checkpoint
     recovery_points: Checkpoint
+    is_in_use: bool
 
     def partition(self, path: str, name: PartitionName) -> PartitionFiles:
         key = (name.topic, name.partition)
         return PartitionFiles(
             log_dir=self.path, path=path, name=name, broker=self.broker, cluster=self.cluster,
             log_start=self.log_starts.get(key), recovery_point=self.recovery_points.get(key),
+            is_in_use=self.is_in_use,
         )  # fmt: skip
 
 
 def _facts_of(path: str, reader: FileReader) -> _LogDir:
-    def content(name: str) -> bytes:
-        try:
-            return reader.content(f"{path}/{name}")
-        except OSError:
-            return b""  # a copied tree has the partitions alone
-
-    meta: Mapping[str, str] = properties(content(META_PROPERTIES))
-    starts, points = offset_checkpoint(content(LOG_STARTS)), offset_checkpoint(content(RECOVERY_POINTS))
-    return _LogDir(path, broker_id(meta), meta.get("cluster.id"), starts, points)
+    found: dict[str, bytes] = {}
+    for name in (META_PROPERTIES, LOG_STARTS, RECOVERY_POINTS, LOCK):
+        with suppress(OSError):  # a copied tree may have the partitions alone
+            found[name] = reader.content(f"{path}/{name}")
+    meta: Mapping[str, str] = properties(found.get(META_PROPERTIES, b""))
+    starts, points = (offset_checkpoint(found.get(name, b"")) for name in (LOG_STARTS, RECOVERY_POINTS))
+    return _LogDir(path, broker_id(meta), meta.get("cluster.id"), starts, points, LOCK in found)

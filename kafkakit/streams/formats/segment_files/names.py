@@ -15,6 +15,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+LOCK = ".lock"
 
 
 class DirState(StrEnum):

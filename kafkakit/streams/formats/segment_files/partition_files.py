@@ -90,10 +90,12 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
     for file, name in named:
         role = _dead_role(name, file.name, bases)
         if role:
+            # A segment's file was written long before it was renamed; a copy of it is as new as the copy.
+            since = file.changed_ms if role == "deleted" and found.is_in_use else file.mtime_ms
             yield SegmentRows(
                 _row(found, file.name, role, options)
                 | {"base_offset": name.base_offset if name else None, "size_bytes": file.size_bytes}
-                | {"mtime_ms": file.mtime_ms, "is_active": False, "dead_bytes": file.size_bytes}
+                | {"mtime_ms": since, "is_active": False, "dead_bytes": file.size_bytes}
             )
 
 

@@ -132,6 +132,16 @@ def test_each_broken_index_entry_is_counted(tmp_path: Path) -> None:
     assert only(tmp_path)["index_entries"] is None
 
 
+def test_indexes_of_an_active_segment_are_padded_to_their_greatest_size(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    write_segment(folder, 0, [batch(n, ms=1_000 + n) for n in range(20)])
+    os.truncate(folder / f"{0:020d}.index", 10_485_760)
+    os.truncate(folder / f"{0:020d}.timeindex", 10_485_756)
+    row = only(tmp_path)
+    names = ("index_entries", "time_index_entries", "index_faults", "time_index_faults")
+    assert [row[name] for name in names] == [19, 19, 0, 0]
+
+
 TAILS = [
     (b"", ""), (bytes(500), ""), (batch(9)[:60], ""), (batch(9)[:11], ""), (b"\x01" * 5, ""),
     (struct.pack(">qi", 9, -5) + bytes(60), "a batch length of -5 at position 207"),
@@ -191,6 +201,16 @@ def test_dead_weight(tmp_path: Path) -> None:
         ("t", "deleted", 8), ("t", "deleted", 900), ("t", "foreign", 40), ("t", "log", 0),
         ("t", "orphan", 10), ("t", "orphan", 16),
     ]  # fmt: skip
+
+
+def test_a_deleted_file_of_a_broker_is_as_old_as_its_renaming(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 50, [batch(50)])
+    deleted = tmp_path / "t-0" / f"{0:020d}.log.deleted"
+    deleted.write_bytes(b"x")
+    os.utime(deleted, (1_000, 1_000))
+    assert [r.segment["mtime_ms"] for r in read(tmp_path)][1:] == [1_000_000]
+    (tmp_path / ".lock").touch()
+    assert [r.segment["mtime_ms"] for r in read(tmp_path)][1:] == [deleted.stat().st_ctime_ns // 1_000_000]
 
 
 def test_empty_and_huge_segments(tmp_path: Path) -> None:
