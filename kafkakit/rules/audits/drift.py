@@ -11,7 +11,7 @@ from kafkakit.core.audit_findings import AuditFinding, audit_finding
 from kafkakit.core.findings import Place, Rule, Severity, shown
 from kafkakit.core.quantities import counted
 from kafkakit.rules.audits.drift_keys import table_with
-from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_or_none
+from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_key, minor_or_none
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, TopicConfig
 from kafkakit.rules.engine import AnySubject, checked
 from kafkakit.rules.families.drift import baseline_drift, stale_dynamic_override, unmanaged_or_missing_topic
@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 OTHER_DEFAULTS = Rule(
     "version-default-drift",
     Severity.NOTE,
-    "settings that no one sets have the same default as on the clusters that this one is compared with",
+    "settings that are not set have the same default as on the clusters that this one is compared with",
     risk="Behaviour changes with the version alone: a test on a mirror of another version does not cover it, and an "
     "upgrade changes what no file mentions.",
     repair="set the keys to the wanted values before the versions are brought together",
@@ -44,8 +44,7 @@ RULES: tuple[Rule, ...] = (OTHER_DEFAULTS,)
 def cluster_minor(version: str | None, brokers: Iterable[str | None]) -> str | None:
     """The minor version of a cluster: its own, else the oldest of its brokers'; None where nothing tells."""
     found = minor_or_none(version) if version else None
-    minors = sorted(filter(None, (minor_or_none(v) for v in brokers if v)), key=lambda m: tuple(map(int, m.split("."))))
-    return found or next(iter(minors), None)
+    return found or min(filter(None, (minor_or_none(v) for v in brokers if v)), key=minor_key, default=None)
 
 
 def differing_since_ms(minors_by_day: Mapping[str, Sequence[str]], today: str) -> int | None:

@@ -1,7 +1,7 @@
 """Differences between the brokers of a cluster, between clusters of one label, and between defaults of versions."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -10,16 +10,14 @@ from kafkakit.rules.audits.drift_keys import compared_key, default_changes
 from kafkakit.rules.families.drift_between import LEAST_PEERS, SHARE_OF_PEERS, UNIFORM
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherVersion:
-    """A cluster and a version that it is compared with; `other` names whose it is, `cluster` the one cluster if it is
-    one."""
+class OtherVersion(NamedTuple):
+    """A cluster and a version that it is compared with; `other` names whose it is, `cluster` where it is one's."""
 
     name: str
     minor: str
     other_minor: str
     other: str
-    cluster: str | None = None
+    cluster: str | None
 
 
 def different_brokers(counts: DataFrame, clusters: DataFrame, may_differ: DataFrame) -> DataFrame:
@@ -83,8 +81,7 @@ def other_defaults(
         for key, (ours, theirs) in default_changes(pair.minor, pair.other_minor).items():
             name = compared_key(key)
             assert name is not None
-            row = (pair.name, pair.minor, pair.other_minor, pair.other, pair.cluster, key, name.name, ours, theirs)
-            rows.append(row)
+            rows.append((*pair, key, name.name, ours, theirs))
     columns = "cluster string, minor string, other_minor string, other string, other_cluster string, key string, " \
         "name string, ours string, theirs string"  # fmt: skip
     is_set = counts.where(~F.col("is_default")).select("cluster", "name").distinct()

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from kafkakit.rules.audits import drift
 from kafkakit.rules.audits.drift_keys import OWNED_BY
 from kafkakit.rules.audits.mirror import sources_of
-from kafkakit.rules.config_defs import minor_key, minor_or_none
+from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
 from kafkakit.rules.families.drift_between import LEAST_PEERS, MAY_DIFFER, MIRROR_OF
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.drift import between, changes, topics
@@ -29,7 +29,6 @@ class _Cluster:
 
     name: str
     minor: str | None
-    minors: tuple[str, ...]
     versions: tuple[str, ...]
     since_ms: int | None
     labels: frozenset[str]
@@ -48,7 +47,7 @@ def run(job: JobInput) -> JobOutput:
     known = {kind: {c for c, days in store.days(kind).items() if today in days} for kind in ("topics", "topic_configs")}
     clusters = _clusters(job, settings_today)
     infos = spark.createDataFrame(
-        [(c.name, c.minor, list(c.brokers), c.partitions) for c in clusters if c.brokers],
+        [(c.name, c.minor or NEWEST, list(c.brokers), c.partitions) for c in clusters if c.brokers],
         "cluster string, minor string, ids array<int>, blast double",
     )
     may_differ = spark.createDataFrame(
@@ -62,13 +61,14 @@ def run(job: JobInput) -> JobOutput:
 
     counts = broker_values(settings_today, keys).cache()
     values = cluster_values(counts, infos, keys).cache()
+    whole = known["topics"] & known["topic_configs"]
     pairs = spark.createDataFrame(
-        [(c.name, source) for c in clusters for source in c.sources], "cluster string, source string"
+        [(c.name, source) for c in clusters for source in c.sources if {c.name, source} <= whole],
+        "cluster string, source string",
     )
     inherited = inherited_values(values, keys)
     owned = {c.name for c in clusters if any(x.startswith(OWNED_BY) for x in c.labels)}
-    in_files = (known["topics"] & known["topic_configs"]) - owned
-    with_files = {r["cluster"] for r in declared.select("cluster").distinct().collect()} & in_files
+    with_files = {r["cluster"] for r in declared.select("cluster").distinct().collect()} & (whole - owned)
     declared = declared.where(F.col("cluster").isin(*with_files))
     mirrored = topics.mirror_drift(overrides, all_topics, pairs, inherited, may_differ)
     found = [
@@ -167,7 +167,6 @@ def _clusters(job: JobInput, settings_today: DataFrame) -> list[_Cluster]:
             _Cluster(
                 name=name,
                 minor=drift.cluster_minor(row["kafka_version"] if row is not None else None, now),
-                minors=_minors(now),
                 versions=now,
                 since_ms=drift.differing_since_ms({day: _minors(v) for day, v in by_day.items()}, today),
                 labels=labels,
@@ -199,30 +198,20 @@ def _labels(job: JobInput, clusters: list[_Cluster]) -> DataFrame:
 
 
 def _other_versions(clusters: list[_Cluster]) -> Iterator[between.OtherVersion]:
-    """Whose version each cluster is compared with: its own other brokers', its primary's, that of most of its peers."""
+    """Whose version each cluster is compared with: its primary's, and that of most of its peers."""
     by_name = {c.name: c for c in clusters if c.brokers}
     for cluster in by_name.values():
-        if cluster.minor is None:
-            continue
-        if len(cluster.minors) > 1:
-            yield between.OtherVersion(
-                name=cluster.name, minor=cluster.minors[0], other_minor=cluster.minors[-1], other="its other brokers"
-            )
         for source in cluster.sources:
             minor = by_name[source].minor if source in by_name else None
-            if minor not in (None, cluster.minor):
-                yield between.OtherVersion(
-                    name=cluster.name, minor=cluster.minor, other_minor=str(minor), other=f"cluster {source}",
-                    cluster=source,
-                )  # fmt: skip
+            if None not in (minor, cluster.minor) and minor != cluster.minor:
+                yield between.OtherVersion(cluster.name, str(cluster.minor), str(minor), f"cluster {source}", source)
     for label, group in sorted(_groups(clusters).items()):
         minors = Counter(c.minor for c in group if c.minor is not None)
         usual = max(minors, key=lambda m: (minors[m], minor_key(m)), default=None)
-        for cluster in group if len(group) > LEAST_PEERS else ():
-            if usual is not None and cluster.minor not in (None, usual):
-                yield between.OtherVersion(
-                    name=cluster.name, minor=str(cluster.minor), other_minor=usual, other=f"most clusters of {label}"
-                )
+        for cluster in group if len(group) > LEAST_PEERS and usual is not None else ():
+            if cluster.minor not in (None, usual):
+                other = f"most clusters of {label}"
+                yield between.OtherVersion(cluster.name, str(cluster.minor), str(usual), other, None)
 
 
 def _version_row(cluster: _Cluster) -> drift.Row:

@@ -38,9 +38,7 @@ def run(job: JobInput) -> JobOutput:
     )
     ends = _covered(timed, window_ms)
     compared = timed.join(F.broadcast(ends), PAIR)
-    with_id = _by_id(compared.where(F.col("record_id").isNotNull()))
-    without = _by_content(compared.where(F.col("record_id").isNull()), round_ms)
-    windows = _windows(with_id.unionByName(without), window_ms).cache()
+    windows = _windows(_compared(compared, round_ms), window_ms).cache()
     found = _found(windows, shifts, job.number("clock_s", mirror.CLOCK_S))
     counts = ends.agg(
         F.count_if(F.col("first_ms").isNotNull()).alias("topics_compared"),
@@ -105,57 +103,43 @@ def _example(side: str) -> Column:
     return F.min(F.when(_is(side), F.struct("at_ms", "partition", "offset")))
 
 
-def _by_id(rows: DataFrame) -> DataFrame:
-    """One row for each identity: what each side lacks, and has more than once."""
-    found = rows.groupBy(*PAIR, "record_id").agg(
-        F.min("at_ms").alias("at_ms"),
-        F.first("first_ms").alias("first_ms"),
-        F.first("end_ms").alias("end_ms"),
-        *(F.count_if(_is(side)).alias(f"{side}_records") for side in SIDES),
-        *(_example(side).alias(f"{side}_example") for side in SIDES),
+def _compared(rows: DataFrame, round_ms: int) -> DataFrame:
+    """One row for each identity, or key, value and time: what each side lacks, and has more than once.
+
+    Records without an id that are alike are counted on both sides; what differs is summed over neighbouring times, so
+    that copies on both sides of a border are no difference. `at_ms` is the first time of all copies.
+    """
+    named = F.col("record_id").isNotNull()
+    content = F.concat_ws("/", F.lit("content"), F.coalesce("key_hash", F.lit("")), "value_crc")
+    identity = [*PAIR, "is_named", "identity"]
+    found = (
+        rows.withColumn("is_named", named)
+        .withColumn("identity", F.coalesce("record_id", content))
+        .withColumn("tick", F.when(named, F.lit(0)).otherwise(F.floor(F.col("at_ms") / round_ms)))
+        .groupBy(*identity, "tick")
+        .agg(
+            *(F.min(name).alias(name) for name in ("at_ms", "first_ms", "end_ms")),
+            *(F.count_if(_is(side)).alias(f"{side}_records") for side in SIDES),
+            *(_example(side).alias(f"{side}_example") for side in SIDES),
+        )
     )
     here, there = F.col("primary_records"), F.col("mirror_records")
-    return found.drop("record_id").withColumns(
-        {
-            "mirror": (there == 0).cast("bigint"),
-            "primary": (here == 0).cast("bigint"),
-            "twice_on_mirror": F.greatest(there - 1, F.lit(0)),
-            "twice_on_primary": F.greatest(here - 1, F.lit(0)),
-        }
-    )
-
-
-def _by_content(rows: DataFrame, round_ms: int) -> DataFrame:
-    """One row for each key, value and time: records that are alike are counted on both sides.
-
-    What differs is summed over neighbouring times, so that copies on both sides of a border are no difference.
-    """
-    content = [*PAIR, "key_hash", "value_crc"]
-    found = rows.withColumn("tick", F.floor(F.col("at_ms") / round_ms)).groupBy(*content, "tick").agg(
-        F.min("at_ms").alias("at_ms"),
-        F.first("first_ms").alias("first_ms"),
-        F.first("end_ms").alias("end_ms"),
-        *(F.count_if(_is(side)).alias(f"{side}_records") for side in SIDES),
-        *(_example(side).alias(f"{side}_example") for side in SIDES),
-    )  # fmt: skip
-    alike = found.where(F.col("primary_records") == F.col("mirror_records")).drop("tick", "key_hash", "value_crc")
-    odd = found.where(F.col("primary_records") != F.col("mirror_records"))
-    in_order = Window.partitionBy(*content).orderBy("tick")
-    odd = odd.withColumn("run", F.col("tick") - F.row_number().over(in_order))
-    summed = odd.groupBy(*content, "run").agg(
+    odd = found.where(here != there)
+    run = F.col("tick") - F.row_number().over(Window.partitionBy(*identity).orderBy("tick"))
+    summed = odd.withColumn("run", run).groupBy(*identity, "run").agg(
         *(F.min(name).alias(name) for name in ("at_ms", "first_ms", "end_ms")),
         *(F.sum(f"{side}_records").alias(f"{side}_records") for side in SIDES),
         *(F.min(f"{side}_example").alias(f"{side}_example") for side in SIDES),
-    )
-    every = alike.unionByName(summed.drop("run", "key_hash", "value_crc"))
-    more = F.col("primary_records") - F.col("mirror_records")
+    )  # fmt: skip
+    every = found.where(here == there).drop("tick").unionByName(summed.drop("run"))
+    # Two records that are alike may be meant: only an id tells that one is there twice.
+    is_named, none = F.col("is_named"), F.lit(0)
     return every.withColumns(
         {
-            "mirror": F.greatest(more, F.lit(0)),
-            "primary": F.greatest(-more, F.lit(0)),
-            # Two records that are alike may be meant: only an id can tell.
-            "twice_on_mirror": F.lit(0).cast("bigint"),
-            "twice_on_primary": F.lit(0).cast("bigint"),
+            "mirror": F.when(is_named, (there == 0).cast("bigint")).otherwise(F.greatest(here - there, none)),
+            "primary": F.when(is_named, (here == 0).cast("bigint")).otherwise(F.greatest(there - here, none)),
+            "twice_on_mirror": F.when(is_named, F.greatest(there - 1, none)).otherwise(none),
+            "twice_on_primary": F.when(is_named, F.greatest(here - 1, none)).otherwise(none),
         }
     )
 
