@@ -44,6 +44,10 @@ class Consumer(Protocol):
         """Up to `limit` records, waiting at most `timeout_s` for the first."""
         ...
 
+    def ended(self) -> Collection[TopicPartition]:
+        """The partitions of which everything was given out that they held at some time since."""
+        ...
+
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
         ...
@@ -64,6 +68,8 @@ class DataPlane(Protocol):
         """A producer; `on_acknowledged` is called from `send` and `flush`, never from another thread."""
         ...
 
-    def consumer(self, partitions: Collection[TopicPartition]) -> Consumer:
-        """A consumer that reads the partitions from their first offset."""
+    def consumer(
+        self, partitions: Collection[TopicPartition], offsets: Mapping[TopicPartition, int] | None = None
+    ) -> Consumer:
+        """A consumer that reads the partitions from these offsets, or their first one; committed records alone."""
         ...

@@ -1,6 +1,8 @@
 """`kafkakit fleet collect` on clusters in memory: rows, exit codes, what is kept, and what is never stored."""
 
+import hashlib
 import json
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 from kafkakit.adapters.lock import FileLock
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import Record
+from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.clusters.streams_batches import Rec, batch, commit
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import FakeFleet, FleetMember, rows_of, wired
@@ -122,6 +126,8 @@ def test_no_secret_reaches_the_store(fleet: FakeFleet, home: Home, store: Path) 
     (home.work / "topics").mkdir(parents=True)
     declared = f"kafkakit: cluster\ntopics:\n  - name: t0\n    config: {{plugin.secret: {SECRET}, retention.ms: 5}}\n"
     (home.work / "topics" / "a.yaml").write_text(declared, encoding="utf-8")
+    other = "kafkakit: cluster\ncluster: y\ntopics: [{name: of-another-cluster}]\n"
+    (home.work / "topics" / "b.yaml").write_text(other, encoding="utf-8")
     (home.work / "fleet.yaml").write_text(
         "kafkakit: fleet\nschema: 1\nclusters: [{name: x, profile: a, files: [topics]}]\n", encoding="utf-8"
     )
@@ -222,14 +228,16 @@ def test_a_cluster_that_another_process_writes_is_left_alone(fleet: FakeFleet, h
 
 
 def test_a_cluster_that_takes_too_long_is_given_up(fleet: FakeFleet, home: Home, store: Path) -> None:
-    from threading import Event
+    import threading
 
     fleet.add("a")
-    slow, go_on = fleet.add("b"), Event()
+    slow, go_on = fleet.add("b"), threading.Event()
     read = slow.admin.log_dirs
     slow.admin.log_dirs = lambda *a: (go_on.wait(60), read(*a))[1]  # type: ignore[method-assign]
     ran = collect(home, "--profiles", "b,a", "--cluster-timeout", "300ms", "--concurrency", "2", "-o", "tsv")
     go_on.set()
+    (late,) = (thread for thread in threading.enumerate() if thread.name == "collect b")
+    late.join(30)
     assert [line.split("\t")[:2] for line in ran.stdout.splitlines()] == [["b", "failed"], ["a", "collected"]]
     assert manifest(store, "b")["error"] == "not read within 0.3 s"
     assert rows_of(store, "topics", "b") == []
@@ -300,3 +308,32 @@ def test_commits_that_cannot_be_read_fail_the_cluster(
     ran = collect(home, "--profiles", "a", "--commits", "-o", "json")
     assert ran.code == 1
     assert ran.json["clusters"][0]["error"].startswith(f"{OFFSETS}-0 cannot be read: LeaderNotAvailable")
+
+
+def test_records_are_named_by_id_hash_and_checksum_and_read_once(fleet: FakeFleet, home: Home, store: Path) -> None:
+    member, place = fleet.add("a"), TopicPartition("t0", 0)
+    now_ms = round(datetime.now(UTC).timestamp() * 1000)
+    identity = RecordId(at_ms=now_ms, session=5, sequence=7)
+
+    def put(offset: int, key: bytes | None, *headers: tuple[str, bytes | None]) -> None:
+        member.log.append(place, batch(0, [Rec(key, b"v")], base_ms=now_ms - 1000))
+        value = Record(partition=place, offset=offset, value=b"v", key=key, at_ms=now_ms - 1000, headers=headers)
+        member.data.records.append(value)
+        member.data.next_offset = offset + 1
+
+    put(0, b"k", ("x", None), (HEADER, encode_record_id(identity)))
+    put(1, None, (HEADER, b"not an id"))
+    words = ("--profiles", "a", "--records", "t0,none")
+    ran = collect(home, *words)
+    assert ran.code == 0, ran.stderr
+    assert "warning: cluster a: has no topic none" in ran.stderr
+    first, second = rows_of(store, "records", "a", DAY)
+    assert first == {
+        "topic": "t0", "partition": 0, "offset": 0, "at_ms": now_ms - 1000, "record_id": format_record_id(identity),
+        "key_hash": hashlib.sha256(b"k").hexdigest()[:16], "value_crc": zlib.crc32(b"v"), "size_bytes": 2,
+        "schema_version": 1,
+    }  # fmt: skip
+    assert (second["record_id"], second["key_hash"], second["size_bytes"]) == (None, None, 1)
+    put(2, b"k2")
+    assert home.run("fleet", "collect", "--to", "store", "--date", "2026-11-21", *words).code == 0
+    assert [r["offset"] for r in rows_of(store, "records", "a", "2026-11-21")] == [2]

@@ -43,9 +43,10 @@ class FakeLog:
     def producer(self, on_acknowledged: Callable[[Record], None] | None = None) -> "FakeProducer":
         return FakeProducer(self, on_acknowledged or (lambda _: None))
 
-    def consumer(self, partitions: Collection[TopicPartition]) -> "FakeConsumer":
-        del partitions
-        return FakeConsumer(self)
+    def consumer(
+        self, partitions: Collection[TopicPartition], offsets: Mapping[TopicPartition, int] | None = None
+    ) -> "FakeConsumer":
+        return FakeConsumer(self, partitions, min((offsets or {}).values(), default=0))
 
 
 class FakeProducer:
@@ -80,8 +81,8 @@ class FakeProducer:
 
 
 class FakeConsumer:
-    def __init__(self, log: FakeLog) -> None:
-        self._log, self._next = log, 0
+    def __init__(self, log: FakeLog, partitions: Collection[TopicPartition], first: int) -> None:
+        self._log, self._partitions, self._next = log, frozenset(partitions), first
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
         del timeout_s
@@ -91,6 +92,9 @@ class FakeConsumer:
         if found:
             self._next = found[-1].offset + 1
         return found
+
+    def ended(self) -> Collection[TopicPartition]:
+        return self._partitions if self._next >= self._log.next_offset else ()
 
     def close(self) -> None:
         pass

@@ -1,5 +1,6 @@
 """Collecting real clusters: rows equal to what clients say, no secret in the store, and resuming after kill -9."""
 
+import hashlib
 import json
 import re
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import zlib
 from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
@@ -17,10 +19,12 @@ import pytest
 
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.config.security import to_confluent
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.offsets_log.keys import LogKey, decode_key
 from kafkakit.streams.formats.offsets_log.values import OffsetCommit, decode_offset_commit
+from kafkakit.streams.formats.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.rigs.command_line import Home, Ran
@@ -188,3 +192,35 @@ def test_log_dirs_of_the_brokers_hold_what_was_produced(cluster: SandboxCluster,
         dict.fromkeys(cluster.broker_ids[:2], RECORDS)
     )
     assert [(r["crc_failures"], r["index_faults"], r["fault"]) for r in rows] == [(0, 0, None)] * len(rows)
+
+
+def test_records_are_those_that_were_committed_in_every_codec(
+    cluster: SandboxCluster, filled: None, tmp_path: Path
+) -> None:
+    from confluent_kafka import Producer
+
+    topic, store = "fleet-records", tmp_path / "store"
+    with closing(cluster.open_admin()) as admin:
+        assert admin.create_topic(topic, dict.fromkeys(range(6), cluster.broker_ids[:1]), {}) is None
+    expected: list[tuple[int, int, int, str | None]] = []
+    for partition, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+        values = [f"{codec}-{n}".encode() * 9 for n in range(20)]
+        settings = {"compression.type": codec, "linger.ms": 100}
+        produce(cluster, TopicPartition(topic, partition), values, key=b"k", settings=settings)
+        expected += [(partition, offset, zlib.crc32(value), None) for offset, value in enumerate(values)]
+    identity = RecordId(at_ms=1_795_000_000_000, session=1, sequence=0)
+    client = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "fleet", **to_confluent(cluster.security)}
+    )
+    client.init_transactions(60)
+    for value, commits in ((b"first", True), (b"dropped", False), (b"second", True), (b"dropped too", False)):
+        client.begin_transaction()
+        client.produce(topic, value, b"k", 5, headers=[(HEADER, encode_record_id(identity))])
+        client.flush(60)
+        client.commit_transaction(60) if commits else client.abort_transaction(60)
+    expected += [(5, at, zlib.crc32(v), format_record_id(identity)) for at, v in ((0, b"first"), (4, b"second"))]
+    ran = collect(cluster, store, "--profiles", cluster.name, "--records", topic)
+    assert ran.code == 0, ran.stderr
+    rows = rows_of(store, "records", cluster.name)
+    assert sorted((r["partition"], r["offset"], r["value_crc"], r["record_id"] or None) for r in rows) == expected
+    assert {r["key_hash"] for r in rows} == {hashlib.sha256(b"k").hexdigest()[:16]}

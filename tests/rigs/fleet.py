@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from kafkakit.core.errors import TryLaterError
 from tests.fakes.admin import FakeCluster
 from tests.fakes.groups import FakeGroups
+from tests.fakes.log import FakeLog
 from tests.fakes.log_reader import FakeLogReader
 
 
@@ -22,6 +23,7 @@ class FleetMember:
     admin: FakeCluster
     groups: FakeGroups
     log: FakeLogReader
+    data: FakeLog = field(default_factory=FakeLog)
 
 
 @dataclass
@@ -56,6 +58,7 @@ def wired(fleet: FakeFleet) -> Iterator[None]:
     with (
         mock.patch("kafkakit.wiring.open_admin", lambda s, **more: fleet.find(s, **more).admin),
         mock.patch("kafkakit.wiring.open_groups", lambda s, **more: fleet.find(s, **more).groups),
+        mock.patch("kafkakit.wiring.open_data", lambda s: fleet.find(s).data),
         mock.patch("kafkakit.wiring.open_log", lambda s, **more: fleet.find(s, **more).log),
     ):
         yield

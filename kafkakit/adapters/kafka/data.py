@@ -63,9 +63,11 @@ class KafkaData:
         """An idempotent producer with batches of up to 1 MB and a queue of 64 MB."""
         return _ConfluentProducer(self._settings, on_acknowledged)
 
-    def consumer(self, partitions: Collection[TopicPartition]) -> Consumer:
+    def consumer(
+        self, partitions: Collection[TopicPartition], offsets: Mapping[TopicPartition, int] | None = None
+    ) -> Consumer:
         """A consumer with assigned partitions: no group, nothing committed."""
-        return _ConfluentConsumer(self._settings, partitions)
+        return _ConfluentConsumer(self._settings, partitions, offsets or {})
 
     def _reader(self) -> contextlib.closing[Any]:
         from confluent_kafka import Consumer as Client
@@ -144,16 +146,21 @@ class _ConfluentProducer:
 
 
 class _ConfluentConsumer:
-    def __init__(self, settings: Mapping[str, Any], partitions: Collection[TopicPartition]) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], partitions: Collection[TopicPartition], offsets: Mapping[TopicPartition, int]
+    ) -> None:
         from confluent_kafka import OFFSET_BEGINNING
         from confluent_kafka import Consumer as Client
         from confluent_kafka import TopicPartition as Place
 
-        self._client: Any = _made(Client, _reader_settings(settings))
-        self._client.assign([Place(tp.topic, tp.partition, OFFSET_BEGINNING) for tp in sorted(partitions)])
+        # An offset that retention has deleted meanwhile is followed by the first one that is left.
+        more = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        self._ended: set[TopicPartition] = set()
+        self._client: Any = _made(Client, _reader_settings(settings) | more)
+        self._client.assign([Place(*tp, offsets.get(tp, OFFSET_BEGINNING)) for tp in sorted(partitions)])
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
-        from confluent_kafka import KafkaException
+        from confluent_kafka import KafkaError, KafkaException
 
         if self._client is None:
             return ()
@@ -166,9 +173,14 @@ class _ConfluentConsumer:
             trouble = message.error()
             if trouble is None:
                 found.append(_record(message))
+            elif trouble.code() == KafkaError._PARTITION_EOF:
+                self._ended.add(TopicPartition(message.topic(), message.partition()))
             elif trouble.fatal() or not trouble.retriable():
                 raise OperationFailedError(f"cannot read: {trouble.str()}")
         return found
+
+    def ended(self) -> Collection[TopicPartition]:
+        return frozenset(self._ended)
 
     def close(self) -> None:
         if self._client is not None:
@@ -208,6 +220,8 @@ def _record(message: Any) -> Record:
         offset=message.offset(),
         value=message.value() or b"",
         key=message.key(),
+        at_ms=message.timestamp()[1] if message.timestamp()[0] else None,
+        headers=tuple(message.headers() or ()),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.fleet.act.commit_reads import CommitHistory
+from kafkakit.fleet.act.record_reads import write_records
 from kafkakit.fleet.act.snapshot_writer import SnapshotWriter
 from kafkakit.fleet.decide.config_columns import broker_config_columns, topic_config_columns
 from kafkakit.fleet.decide.declared_columns import declared_columns, declared_facts, declared_topics
@@ -27,6 +28,7 @@ from kafkakit.fleet.decide.snapshot_columns import (
 from kafkakit.lint.api import TopicPiece
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.data import DataPlane
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 
@@ -49,6 +51,11 @@ class ClusterClients(Protocol):
         """Raw reads of logs."""
         ...
 
+    @property
+    def data(self) -> DataPlane:
+        """Records."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectSource:
@@ -66,6 +73,7 @@ class CollectRequest:
     snapshot_date: str
     groups: bool = True
     commits: bool = False
+    records: tuple[str, ...] = ()
     since_s: float = 7 * 86_400
 
 
@@ -110,12 +118,18 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
             _write_groups(clients.groups, spans, writer)
         notes = unknown_parts(snapshot, answers, spans)
         positions: dict[str, int] = {}
+        before = writer.before() if request.commits or request.records else None
+        known = before.positions if before else {}
         if request.commits:
-            history, before = CommitHistory(clients.log, writer, clock), writer.before()
-            known = before.positions if before else {}
-            positions = history.read(spans, known, since_ms)
+            history = CommitHistory(clients.log, writer, clock)
+            positions |= history.read(spans, known, since_ms)
             history.write_produced(spans, before.ended_ms if before and known else since_ms, spans_ms)
             notes += (history.note,) if history.note else ()
+        if request.records:
+            topics = request.records
+            positions |= write_records(topics, spans, known, since_ms, clients.log, clients.data, writer, clock)
+            absent = sorted(set(topics) - {t.name for t in snapshot.topics})
+            notes += (f"has no topic {', '.join(absent)}",) if absent else ()
     return Collected(notes=notes, positions=positions)
 
 

@@ -125,6 +125,15 @@ class WhatToCollect:
             "--commits", help="Read the history of commits from __consumer_offsets, and how far logs had grown."
         ),
     ] = False
+    records: Annotated[
+        str,
+        typer.Option(
+            "--records",
+            metavar="TOPIC,...",
+            help="Read the records of these topics, to compare copies: ids, hashes of keys, checksums of values.",
+            show_default=False,
+        ),
+    ] = ""
     since: Annotated[
         str,
         typer.Option(
@@ -143,6 +152,7 @@ class WhatToCollect:
             snapshot_date=snapshot_date,
             groups=self.groups,
             commits=self.commits,
+            records=tuple(name.strip() for name in self.records.split(",") if name.strip()),
             since_s=parse_duration(self.since, "--since"),
         )
 

@@ -27,6 +27,7 @@ partitions = st.builds(
     isr=st.one_of(st.none(), st.lists(st.sampled_from(BROKERS), unique=True).map(tuple)),
     leader=st.one_of(st.none(), st.sampled_from(BROKERS)),
 )
+BOOLEANS = st.booleans()
 known_spans = st.builds(LogSpan, start=st.integers(0, 9), stable=st.just(9), end=st.just(9))
 spans = st.one_of(st.just(ItemError(name="LeaderNotAvailableError")), known_spans)
 
@@ -50,6 +51,11 @@ def clusters(
         copies = {key: LiveReplica(size_bytes=draw(st.integers(0, 99)), log_dir="/d") for key in sorted(held)}
         moving = draw(st.sets(st.sampled_from(sorted(held)))) if held else set()
         futures = {key: LiveReplica(size_bytes=1, log_dir="/e", is_future=True) for key in moving}
+        is_alone: bool = draw(BOOLEANS)
+        if copies and is_alone:
+            # Only the incoming copy is known: brokers' answers then show it in place of the current one.
+            key = min(copies)
+            copies[key] = futures[key] = LiveReplica(size_bytes=1, log_dir="/e", is_future=True)
         total = draw(st.one_of(st.none(), st.just(1000)))
         dirs = (LogDir(path="/d", total_bytes=total, usable_bytes=400), LogDir(path="/e", error="offline"))
         answers[broker] = BrokerLogDirs(broker=broker, log_dirs=dirs, replicas=copies, futures=futures)
@@ -85,7 +91,8 @@ def test_rows_are_what_was_answered(
         start = span.start if isinstance(span, LogSpan) else None
         assert row == (topic, p.replicas, p.leader, p.isr, max(sizes, default=None), start)
     found = set(rows(replica_columns(answers), "topic", "broker", "log_dir", "size_bytes", "is_future"))
-    copies = [(b, k, c) for b, a in answers.items() for m in (a.replicas, a.futures) for k, c in m.items()]
+    copies = {(b, k, c) for b, a in answers.items() for m in (a.replicas, a.futures) for k, c in m.items()}
+    assert len(replica_columns(answers)["topic"]) == len(copies)
     assert found == {(k.topic, b, c.log_dir, c.size_bytes, c.is_future) for b, k, c in copies}
     for broker, path, used, total in rows(disk_columns(answers, "d"), "broker", "path", "used_bytes", "total_bytes"):
         held = sum(c.size_bytes for b, _, c in copies if b == broker and c.log_dir == "/d")
