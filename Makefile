@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: venv demo test check bench docs config-tables
+.PHONY: venv demo demo-fleet test check bench docs config-tables
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -32,6 +32,10 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)
+
+# A made fleet and a real cluster, collected, audited and shown on a page: demo-fleet/fleet.html.
+demo-fleet: $(STAMP)
+	PATH="$(abspath $(BIN)):$$PATH" deploy/demo-fleet.sh $(DEMO_ARGS)
 
 # Quick tests on all cores; then those with real brokers, a file to a worker; then those that share one Spark session;
 # then, alone, those that measure time.
