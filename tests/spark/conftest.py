@@ -39,7 +39,8 @@ def spark() -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Frames of tests are small: what costs is compiling, in the JVM and of each stage's code. Results are the same.
     os.environ.setdefault(
-        "PYSPARK_SUBMIT_ARGS", "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
+        "PYSPARK_SUBMIT_ARGS",
+        "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC' pyspark-shell",
     )
     settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
     session = open_session("tests", master="local[2]", settings=settings)

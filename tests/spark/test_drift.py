@@ -110,7 +110,7 @@ def added(store: StoreBuilder, rows: Mapping[str, Sequence[Mapping[str, Any]]]) 
 
 def test_random_fleets_give_what_the_reference_says(spark: Any, store: StoreBuilder) -> None:
     rows: dict[str, list[dict[str, Any]]] = {}
-    for seed in range(3):
+    for seed in range(19, 22):  # with which every check has something to find
         for kind, found in random_fleet(seed).items():
             rows.setdefault(kind, []).extend(found)
     output = run_job(spark, spec_for(added(store, rows), "drift", DATES))

@@ -1,5 +1,7 @@
 """`kafkakit audit`: the commands of the group."""
 
+from inspect import cleandoc
+
 from kafkakit.audit.commands.results import show_diff, show_report, write_fixes, write_metrics
 from kafkakit.audit.commands.run import audit
 from kafkakit.audit.commands.runs import cancel_run, fetch_run, list_runs, show_logs, show_status
@@ -12,7 +14,7 @@ app = new_group(GROUP_HELP)
 
 _HELPS = {**JOBS, ALL: "Run all audits."}
 _ADDED = [
-    app.command(name, cls=CliCommand, short_help=text, help=f"{text}\n\n{audit.__doc__}")(audit)
+    app.command(name, cls=CliCommand, short_help=text, help=f"{text}\n\n{cleandoc(audit.__doc__ or '')}")(audit)
     for name, text in _HELPS.items()
 ]
 app.command("status", cls=CliCommand)(show_status)
