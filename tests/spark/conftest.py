@@ -38,10 +38,9 @@ def spark() -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Frames of tests are small: what costs is compiling, in the JVM and of each stage's code. Results are the same.
-    os.environ.setdefault(
-        "PYSPARK_SUBMIT_ARGS",
-        "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC' pyspark-shell",
-    )
+    options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+    # With 1 GB, Spark's default, the plans of all tests fill the heap, and most of the time goes into collecting.
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory 3g --driver-java-options '{options}' pyspark-shell")
     settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
     session = open_session("tests", master="local[2]", settings=settings)
     session.sparkContext.setLogLevel("ERROR")
