@@ -1,0 +1,40 @@
+"""The runbook of fleet audits, run as it stands against a real cluster and real Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.integration.runbooks import blocks, load_topics, run_blocks
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def log_dirs(cluster: SandboxCluster, broker: int) -> str:
+    record = cluster.state.broker(broker)
+    assert record is not None
+    return " ".join(record.node.log_dirs)
+
+
+def test_audit_a_fleet(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = sandbox_cluster(brokers=4, racks=3)
+    load_topics(cluster)
+    env = {
+        **cluster.env,
+        "PROFILES": cluster.name,
+        "CLUSTER": cluster.name,
+        "LOG_DIRS": log_dirs(cluster, 1001),
+        "STORE": str(tmp_path / "store"),
+        "RESULTS": str(tmp_path / "results"),
+        "SPARK": "--backend local --master local[2]",
+    }
+    done = run_blocks(blocks("audit-a-fleet.md", undo=False), tmp_path, env)
+    cluster.down()
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = sorted((tmp_path / "results").glob("*/summary.json"))
+    assert [path.parent.name.split("-")[0] for path in runs] == ["drift", "retention", "segments"]
+    jobs = {job["job"]: job for path in runs for job in json.loads(path.read_text(encoding="utf-8"))["jobs"]}
+    assert {job["error"] for job in jobs.values()} == {""}
+    assert (tmp_path / "retention.html").stat().st_size > 1000
+    assert "fleet collect" in done.stdout  # the line for cron
