@@ -135,7 +135,7 @@ def open_lease(store: ControlStore, clock: Clock, cluster_id: str, command: str,
 def open_run_store(location: str) -> RunStore:
     """A folder of audits or snapshots, on a disk or below a URI; `MissingExtraError` without pyarrow."""
     try:
-        from kafkakit.adapters.run_folder import RunFolder
+        from kafkakit.adapters.arrow.run_folder import RunFolder
     except ImportError:
         raise MissingExtraError("reading and submitting fleet audits", "spark", "pyarrow") from None
     return RunFolder(location)
@@ -201,7 +201,7 @@ def system_clock() -> Clock:
 def open_table_store(location: str) -> TableStore:
     """A store of snapshots as Parquet files; `MissingExtraError` without pyarrow."""
     try:
-        from kafkakit.adapters.parquet import ParquetStore
+        from kafkakit.adapters.arrow.parquet import ParquetStore
     except ImportError:
         raise MissingExtraError("snapshots of fleets", "spark", "pyarrow") from None
     return ParquetStore(location)

@@ -6,23 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafkakit.streams.formats.segment_files.log_tree import FileReader, SeenFile
-
-_PIECE_BYTES = 1 << 16
+from kafkakit.streams.formats.segment_files.log_tree import FileReader, SeenFile, content_before_zeros, seen_files
 
 
 def _listing(path: str) -> Sequence[SeenFile]:
-    found = []
     with os.scandir(path) as entries:
-        for entry in entries:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            is_dir = entry.is_dir(follow_symlinks=False)
-            times = (status.st_mtime_ns // 1_000_000, status.st_ctime_ns // 1_000_000)
-            found.append(SeenFile(entry.name, status.st_size, times[0], is_dir, times[1]))
-    return found
+        return seen_files(entries)
 
 
 @contextmanager
@@ -38,12 +27,8 @@ def _mapped(path: str, size: int) -> Iterator[memoryview]:
 
 
 def _content(path: str) -> bytes:
-    """A file up to its first 64 KiB of zeros: active indexes are 10 MiB of them."""
-    found = []
     with Path(path).open("rb") as stream:
-        while (piece := stream.read(_PIECE_BYTES)) and piece.count(0) < len(piece):
-            found.append(piece)
-    return b"".join(found)
+        return content_before_zeros(stream)
 
 
 LOCAL_FILES = FileReader(_listing, _mapped, _content)

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from kafkakit_spark.arrow_types import arrow_schema
+
 SCHEMA = "cluster string, code int, output string, errors string"
+_COLUMNS = arrow_schema(SCHEMA)
 _ERROR_CHARACTERS = 2_000
 
 
@@ -26,7 +29,8 @@ def collect_clusters(spark: SparkSession, clusters: Sequence[str], words: Sequen
 def _task(
     clusters: tuple[str, ...], words: tuple[str, ...]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def collect(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the command for each cluster of the batches."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 done = subprocess.run(
@@ -38,10 +42,7 @@ def _task(
                     # The zip of the code is on this process's path alone.
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
                 )
-                values = [clusters[number], done.returncode, done.stdout, done.stderr[-_ERROR_CHARACTERS:]]
-                names = ["cluster", "code", "output", "errors"]
-                types = [pa.string(), pa.int32(), pa.string(), pa.string()]
-                arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, names)
+                values = (clusters[number], done.returncode, done.stdout, done.stderr[-_ERROR_CHARACTERS:])
+                yield pa.RecordBatch.from_pylist([dict(zip(_COLUMNS.names, values, strict=True))], schema=_COLUMNS)
 
-    return run
+    return collect

@@ -7,9 +7,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kafkakit.core.audit_findings import JOB_COLUMNS, AuditFinding, finding_row
+from kafkakit_spark.arrow_types import arrow_schema
 
-_ARROW = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
-ARROW_COLUMNS = pa.schema([(name, _ARROW[kind]) for name, kind in (part.split() for part in JOB_COLUMNS.split(","))])
+ARROW_COLUMNS = arrow_schema(JOB_COLUMNS)
 
 
 def findings_of(candidates: DataFrame, sentences: Callable[[Mapping[str, Any]], Iterable[AuditFinding]]) -> DataFrame:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.adapters.parquet import ParquetStore
+from kafkakit.adapters.arrow.parquet import ParquetStore
 from kafkakit.adapters.spark import code_zip
 from kafkakit.core.fleet_tables import Manifest
 from tests.places import ROOT

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from kafkakit.adapters.arrow.run_folder import RunFolder
 from kafkakit.adapters.processes import LocalProcesses
-from kafkakit.adapters.run_folder import RunFolder
 from kafkakit.audit.act.results import finished_run, read_findings, read_table
 from tests.places import ROOT
 from tests.rigs.command_line import Home

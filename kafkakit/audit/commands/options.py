@@ -76,7 +76,7 @@ class ResultFormat:
     ] = None
 
     def take_over(self, cli: CliContext) -> None:
-        """Let the kit write in this format."""
+        """Write the result in this format."""
         if self.format is not None:
             cli.take("output", self.format.value, "flag -o")
 

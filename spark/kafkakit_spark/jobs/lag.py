@@ -10,7 +10,7 @@ from kafkakit.rules.families.retention_load import LAG_SHARE
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
-from kafkakit_spark.lag.times import LOG, sampled, timed
+from kafkakit_spark.lag_times import LOG, sampled, timed
 
 GROUP = ["cluster", "group"]
 READER = [*GROUP, "topic"]

@@ -22,12 +22,19 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.streams.formats.segment_files.log_tree import FileReader, PartitionFiles, SeenFile, partitions_below
+from kafkakit.streams.formats.segment_files.log_tree import (
+    FileReader,
+    PartitionFiles,
+    SeenFile,
+    content_before_zeros,
+    partitions_below,
+    seen_files,
+)
 from kafkakit.streams.formats.segment_files.partition_files import Row, ScanOptions, read_partition
+from kafkakit_spark.arrow_types import ARROW_TYPES
 
 TASK_BYTES = 4 << 30
 _ROWS_AT_ONCE = 10_000
-_ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
 
 
 class SegmentSource(DataSource):  # type: ignore[misc]
@@ -90,7 +97,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         """The rows of a task's directories; the same at every call as long as the files are."""
         assert isinstance(partition, Directories)
         columns = TABLES[self.kind].columns
-        schema = pa.schema([*((c.name, _ARROW[c.type]) for c in columns), ("cluster", pa.string())])
+        schema = pa.schema([*((c.name, ARROW_TYPES[c.type]) for c in columns), ("cluster", pa.string())])
         rows: list[Row] = []
         for directory in partition.found:
             listed = directory if directory.fault else directory.listed(LOCAL_FILES)
@@ -116,21 +123,12 @@ def _directories(uri: str) -> Iterator[PartitionFiles]:
         yield PartitionFiles(log_dir=path, path=path, name=None, fault=f"cannot be listed: {error.strerror}")
 
 
-# The same as kafkakit.adapters.log_dirs, which executors do not get.
+# As in kafkakit.adapters.log_dirs, which executors do not get: what is read is decided in `log_tree`.
 
 
 def _listing(path: str) -> Sequence[SeenFile]:
-    found = []
     with os.scandir(path) as entries:
-        for entry in entries:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            is_dir = entry.is_dir(follow_symlinks=False)
-            times = (status.st_mtime_ns // 1_000_000, status.st_ctime_ns // 1_000_000)
-            found.append(SeenFile(entry.name, status.st_size, times[0], is_dir, times[1]))
-    return found
+        return seen_files(entries)
 
 
 @contextmanager
@@ -145,11 +143,8 @@ def _mapped(path: str, size: int) -> Iterator[memoryview]:
 
 
 def _content(path: str) -> bytes:
-    found = []
     with Path(path).open("rb") as stream:
-        while (piece := stream.read(1 << 16)) and piece.count(0) < len(piece):
-            found.append(piece)
-    return b"".join(found)
+        return content_before_zeros(stream)
 
 
 LOCAL_FILES = FileReader(_listing, _mapped, _content)

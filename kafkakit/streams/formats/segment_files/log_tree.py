@@ -1,8 +1,9 @@
 """The directories of partitions below a folder: log dirs of brokers, and trees that were copied from them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
 
 from kafkakit.streams.formats.segment_files.checkpoints import Checkpoint, broker_id, offset_checkpoint, properties
 from kafkakit.streams.formats.segment_files.names import (
@@ -14,6 +15,8 @@ from kafkakit.streams.formats.segment_files.names import (
     partition_name,
     segment_file_name,
 )
+
+_PIECE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,28 @@ class FileReader:
     listing: Callable[[str], Sequence[SeenFile]]
     mapped: Callable[[str, int], AbstractContextManager[memoryview]]
     content: Callable[[str], bytes]
+
+
+def seen_files(entries: Iterable[Any]) -> list[SeenFile]:
+    """The entries of a directory as `os.scandir` gives them, without those that are gone by now."""
+    found = []
+    for entry in entries:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        is_dir = entry.is_dir(follow_symlinks=False)
+        times = (status.st_mtime_ns // 1_000_000, status.st_ctime_ns // 1_000_000)
+        found.append(SeenFile(entry.name, status.st_size, times[0], is_dir, times[1]))
+    return found
+
+
+def content_before_zeros(stream: BinaryIO) -> bytes:
+    """A file up to its first 64 KiB of zeros: active indexes are 10 MiB of them."""
+    found = []
+    while (piece := stream.read(_PIECE_BYTES)) and piece.count(0) < len(piece):
+        found.append(piece)
+    return b"".join(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

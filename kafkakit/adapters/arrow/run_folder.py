@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.adapters.arrow.places import open_place
+from kafkakit.core.errors import OperationFailedError
 
 READ_LIMIT_BYTES = 64 * 2**20
 
@@ -19,16 +20,7 @@ class RunFolder:
 
     def __init__(self, location: str) -> None:
         self._location = location
-        # Hadoop's name for S3, which Spark needs and Arrow does not know.
-        address = f"s3://{location.removeprefix('s3a://')}" if location.startswith("s3a://") else location
-        try:
-            if "://" in address:
-                self._files, base = pafs.FileSystem.from_uri(address)
-            else:
-                self._files, base = pafs.LocalFileSystem(), str(Path(address).absolute())
-        except (pa.ArrowException, OSError) as error:
-            raise UsageError(f"{location} cannot be opened: {error}") from None
-        self._base = base.rstrip("/")
+        self._files, self._base = open_place(location, "cannot be opened")
 
     @property
     def location(self) -> str:

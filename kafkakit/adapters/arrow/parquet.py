@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,8 +10,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kafkakit.adapters.arrow.places import open_place
 from kafkakit.core.coded_column import CodedColumn
-from kafkakit.core.errors import StoreFailedError, UsageError
+from kafkakit.core.errors import StoreFailedError
 from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_data, manifest_of
 
 _TYPES = {
@@ -32,16 +32,7 @@ class ParquetStore:
     """Implements `ports.TableStore`; safe for several threads that write different clusters."""
 
     def __init__(self, location: str) -> None:
-        # Hadoop's name for S3, which Spark needs and Arrow does not know.
-        address = f"s3://{location.removeprefix('s3a://')}" if location.startswith("s3a://") else location
-        try:
-            if "://" in address:
-                self._files, base = pafs.FileSystem.from_uri(address)
-            else:
-                self._files, base = pafs.LocalFileSystem(), str(Path(location).absolute())
-        except (pa.ArrowException, OSError) as error:
-            raise UsageError(f"{location} is no place for a store: {error}") from None
-        self._base = base.rstrip("/")
+        self._files, self._base = open_place(location, "is no place for a store")
 
     def begin(self, snapshot_date: str, cluster: str, source: str = "") -> None:
         """One listing for each kind, one request for each file."""
