@@ -22,6 +22,7 @@ NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 OWN_SOURCE = {ResourceKind.TOPIC: 1, ResourceKind.BROKER: 2}
 LAYERS = {2: ConfigLayer.DYNAMIC_BROKER, 3: ConfigLayer.DYNAMIC_DEFAULT, 4: ConfigLayer.STATIC}
 """`config_source` of a value set on the topic or broker itself (Kafka's DescribeConfigsResponse)."""
+DYNAMIC_SOURCES = (2, 3)
 DEFAULT_SOURCE = 5
 
 OPERATIONS = {
@@ -196,7 +197,13 @@ def layers_of(results: Iterable[Any], *, defaults: bool = False) -> dict[str, La
         if result.error_code == 0:
             shown = [c for c in result.configs if c.config_source in layers]
             found |= {
-                c.name: LayeredValue(c.value, layers[c.config_source], bool(c.read_only), bool(c.is_sensitive))
+                c.name: LayeredValue(
+                    c.value,
+                    layers[c.config_source],
+                    # Kafka before 4.0 calls the replication rates read-only although they were set while it ran.
+                    is_read_only=bool(c.read_only) and c.config_source not in DYNAMIC_SOURCES,
+                    is_sensitive=bool(c.is_sensitive),
+                )
                 for c in shown
             }
     return dict(sorted(found.items()))

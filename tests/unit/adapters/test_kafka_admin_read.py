@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.kafka.admin_read import configs_of, log_dirs_of, operations_of, states_of
+from kafkakit.adapters.kafka.admin_read import configs_of, layers_of, log_dirs_of, operations_of, states_of
 from kafkakit.adapters.kafka.admin_snapshot import assemble
 from kafkakit.adapters.kafka.admin_write import config_rounds, too_long
 from kafkakit.adapters.kafka.errors import error_of
-from kafkakit.core.cluster_facts import BrokerLogDirs, ClusterInfo, ConfigChange, ConfigOp, LiveReplica, ResourceKind
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    ClusterInfo,
+    ConfigChange,
+    ConfigLayer,
+    ConfigOp,
+    LayeredValue,
+    LiveReplica,
+    ResourceKind,
+)
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import Broker, BrokerState, Reassignment, TopicPartition
 
@@ -89,6 +98,19 @@ def test_only_values_of_the_resource_itself_are_read() -> None:
     assert configs_of(ResourceKind.TOPIC, [result, gone]) == {"t": {"own": "1"}}
     with pytest.raises(OperationFailedError, match="not permitted"):
         configs_of(ResourceKind.TOPIC, [result, denied])
+
+
+def test_a_value_set_on_the_running_broker_is_not_read_only_whatever_kafka_3_says() -> None:
+    def entry(name: str, source: int) -> Any:
+        return SimpleNamespace(name=name, value="1", config_source=source, read_only=True, is_sensitive=False)
+
+    result = SimpleNamespace(
+        error_code=0, configs=[entry("leader.replication.throttled.rate", 2), entry("log.dirs", 4)]
+    )
+    assert layers_of([result]) == {
+        "leader.replication.throttled.rate": LayeredValue("1", ConfigLayer.DYNAMIC_BROKER),
+        "log.dirs": LayeredValue("1", ConfigLayer.STATIC, is_read_only=True),
+    }
 
 
 def test_rights_are_named_from_either_form() -> None:
