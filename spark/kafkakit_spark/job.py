@@ -8,10 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from kafkakit.core.job_spec import JobSpec
 from kafkakit_spark.store import SnapshotStore
 
+STEPS = "steps"
+"""The folder of a job's results that holds the frames of `JobInput.step` while it runs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobInput:
-    """What a job reads: the store's frames and the run's parameters. Jobs write nothing and read no clock."""
+    """What a job reads: the store's frames and the run's parameters. Jobs write only their steps and read no clock."""
 
     spark: SparkSession
     store: SnapshotStore
@@ -30,6 +33,16 @@ class JobInput:
         """True when a cluster of the day that is looked at has rows of a kind, by the manifests."""
         day = self.spec.snapshot_date
         return any(m.rows.get(kind) for (at, _), m in self.store.manifests.items() if at == day and m.is_complete)
+
+    def step(self, name: str, frame: DataFrame) -> DataFrame:
+        """The frame, computed now and read from a file from here on; the runner removes the file.
+
+        For what is used more than once: Spark plans what follows over a table, not over all that led to it, which
+        takes longer than the data of most fleets. A lost executor takes nothing of it along, unlike with a cache.
+        """
+        path = f"{self.spec.output.rstrip('/')}/{self.spec.run_id}/{self.job}/{STEPS}/{name}.parquet"
+        frame.write.mode("overwrite").parquet(path)
+        return self.spark.read.schema(frame.schema).parquet(path)
 
     def number(self, name: str, otherwise: float) -> float:
         """A threshold of the run's parameters."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kafkakit.core.job_spec import JobResult, JobSpec, summary_data
-from kafkakit_spark.job import JobInput, JobOutput
+from kafkakit_spark.job import STEPS, JobInput, JobOutput
 from kafkakit_spark.registry import job_named
 from kafkakit_spark.store import SnapshotStore
 
@@ -43,7 +44,7 @@ def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[J
         except Exception as error:
             result = JobResult(job=name, error=f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}")
         finally:
-            spark.catalog.clearCache()  # what the job persisted
+            _remove(spark, f"{base}/{name}/{STEPS}")
         result = replace(result, seconds=round(time.monotonic() - began, 3))
         results.append(result)
         phase = "failed" if result.error else "end"
@@ -57,9 +58,11 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
     output: JobOutput = job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
     for table, frame in output.tables.items():
         frame.write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
-    output.findings.orderBy(F.desc("score"), "rule", "cluster", "where", "fingerprint").coalesce(1).write.mode(
-        "overwrite"
-    ).parquet(f"{folder}/findings.parquet")
+    # Not orderBy, which runs all of it once more to find the ranges.
+    ordered = output.findings.repartition(1).sortWithinPartitions(
+        F.desc("score"), "rule", "cluster", "where", "fingerprint"
+    )
+    ordered.write.mode("overwrite").parquet(f"{folder}/findings.parquet")
     written = spark.read.parquet(f"{folder}/findings.parquet")
     counts = written.groupBy("severity", "rule").agg(F.count("*").alias("n")).collect()
     severities: dict[str, int] = {}
@@ -79,6 +82,17 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         skipped=(*output.skipped, *store.left_out),
         clusters=store.looked_at(spec.snapshot_date),
     )
+
+
+def _remove(spark: SparkSession, uri: str) -> None:
+    """Remove a folder with all below it; beyond a local disk not through Connect, which gives no file system."""
+    parts = urlsplit(uri)
+    jvm = getattr(spark, "_jvm", None)
+    if parts.scheme in ("", "file"):
+        shutil.rmtree(unquote(parts.path), ignore_errors=True)
+    elif jvm is not None:
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
 
 
 def write_text(spark: SparkSession, base: str, name: str, text: str) -> None:

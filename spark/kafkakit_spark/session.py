@@ -17,6 +17,8 @@ FIXED: Mapping[str, str] = {
 DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Else each operator looks up and sends the line of Python that made it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
 }
 

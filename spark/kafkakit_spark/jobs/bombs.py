@@ -40,7 +40,7 @@ def run(inputs: JobInput) -> JobOutput:
     # The first size that librdkafka tries may be above its limit already.
     tried = F.coalesce("content_size", 2 * packed)
     is_suspect = (F.col("codec") == "zstd") & ((size > audit.least_undecodable(limits[0])) | (tried > limits[0]))
-    suspects = batches.where(is_large | is_suspect).persist()
+    suspects = inputs.step("suspects", batches.where(is_large | is_suspect))
     by_size = Window.partitionBy("cluster", "topic").orderBy(F.desc("decompressed_bytes"), "partition", "base_offset")
     largest = (
         suspects.withColumn("rank", F.row_number().over(by_size))
@@ -53,14 +53,14 @@ def run(inputs: JobInput) -> JobOutput:
         )
     )
     settings = effective_topics(inputs).select("cluster", "topic", "max_message_bytes")
-    topics = (
+    topics = inputs.step(
+        "topics",
         batches.groupBy("cluster", "topic")
         .agg(F.percentile("ratio", F.lit(0.999)).alias("ratio"), F.count("*").alias("seen"))
         .join(settings, ["cluster", "topic"], "left")
         .join(largest, ["cluster", "topic"], "left")
         .fillna({"max_message_bytes": NUMBERS["max_message_bytes"][1]})
-        .withColumns({"memory_bytes": F.lit(memory), "limits": F.lit(",".join(map(str, limits)))})
-        .persist()
+        .withColumns({"memory_bytes": F.lit(memory), "limits": F.lit(",".join(map(str, limits)))}),
     )
     above = F.col("batches").isNotNull() | (F.col("max_message_bytes") * F.round("ratio", 1) > memory)
     producers = suspects.groupBy("cluster", "topic", "producer_id").agg(

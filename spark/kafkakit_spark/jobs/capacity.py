@@ -38,10 +38,10 @@ TREND_COLUMNS = (
 
 def run(inputs: JobInput) -> JobOutput:
     """Tables `dirs` (with the forecast), `brokers` (the ceiling) and `losses`; findings KKX009, KKR221, KKW001 to 3."""
-    replicas = _replicas(inputs).persist()
-    dirs = _dirs(inputs, replicas).persist()
-    brokers = _ceilings(inputs, replicas).persist()
-    losses = _losses(inputs, replicas).persist()
+    replicas = inputs.step("replicas", _replicas(inputs))
+    dirs = inputs.step("dirs", _dirs(inputs, replicas))
+    brokers = inputs.step("brokers", _ceilings(inputs, replicas))
+    losses = inputs.step("losses", _losses(inputs, replicas))
     soon = (F.col("days_to_full") <= WARN_DAYS) & (F.col("days_seen") >= LEAST_DAYS)
     found = [
         findings_of(dirs.where(soon), dir_findings),

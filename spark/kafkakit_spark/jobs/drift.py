@@ -42,7 +42,8 @@ def run(job: JobInput) -> JobOutput:
     spark, store = job.spark, job.store
     settings_today = job.today("broker_configs")
     of_topics, declared = job.today("topic_configs"), job.today("declared")
-    keys = keys_frame(spark, (job.history("broker_configs"), job.history("topic_configs"), declared)).cache()
+    with_keys = (job.history("broker_configs"), job.history("topic_configs"), declared)
+    keys = job.step("keys", keys_frame(spark, with_keys))
     today = job.spec.snapshot_date
     known = {kind: {c for c, days in store.days(kind).items() if today in days} for kind in ("topics", "topic_configs")}
     clusters = _clusters(job, settings_today)
@@ -57,10 +58,11 @@ def run(job: JobInput) -> JobOutput:
     rates = job.today("partitions").groupBy("cluster", "topic").agg((F.sum("bytes_in_s") / 1e6).alias("mb_s"))
     all_topics = job.today("topics").join(rates, topics.TOPIC, "left")
     all_topics = all_topics.withColumn("blast", F.greatest(F.col("partitions").cast("double"), "mb_s", F.lit(1.0)))
-    overrides = settings(of_topics, keys)
+    all_topics = job.step("topics", all_topics)
+    overrides = job.step("overrides", settings(of_topics, keys))
 
-    counts = broker_values(settings_today, keys).cache()
-    values = cluster_values(counts, infos, keys).cache()
+    counts = job.step("counts", broker_values(settings_today, keys))
+    values = job.step("values", cluster_values(counts, infos, keys))
     whole = known["topics"] & known["topic_configs"]
     pairs = spark.createDataFrame(
         [(c.name, source) for c in clusters for source in c.sources if {c.name, source} <= whole],

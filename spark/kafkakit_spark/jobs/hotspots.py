@@ -37,19 +37,19 @@ FOUND = "cluster string, topic string, id int, hours int, first_hot int, first_m
 def run(inputs: JobInput) -> JobOutput:
     """Tables `partitions` and `brokers` of what is hot, and `traffic` of all brokers; findings KKH001 to KKH004."""
     traffic = _traffic(inputs)
-    by_broker = (
+    by_broker = inputs.step(
+        "by_broker",
         traffic.where(F.col("broker") >= 0)
         .groupBy("cluster", "hour", F.col("broker").alias("id"))
         .agg(F.sum("bytes_in_s").alias("first"), F.sum("bytes_out_s").alias("second"))
-        .withColumn("topic", F.lit(""))
-        .persist()
+        .withColumn("topic", F.lit("")),
     )
     by_partition = traffic.select(
         "cluster", "topic", "hour", F.col("partition").alias("id"), F.col("bytes_in_s").alias("first"),
         F.col("messages_in_s").alias("second"),
     )  # fmt: skip
-    partitions = _hot(by_partition, "topic").persist()
-    brokers = _hot(by_broker, "cluster").drop("topic").persist()
+    partitions = inputs.step("partitions", _hot(by_partition, "topic"))
+    brokers = inputs.step("brokers", _hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
         (partitions, partition_findings),
         (brokers, broker_findings),

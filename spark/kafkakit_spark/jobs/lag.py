@@ -26,10 +26,10 @@ def run(job: JobInput) -> JobOutput:
     samples = sampled(produced.where(~is_ahead))
     every = timed(given.where(F.col("committed").isNotNull()), samples)
     slo_s, share = job.number("slo_s", lag.SLO_S), job.number("slo_share", lag.SLO_SHARE)
-    hourly = _hourly(every, slo_s)
-    by_group = _by_group(hourly).cache()
+    hourly = job.step("hourly", _hourly(every, slo_s))
+    by_group = _by_group(hourly)
     now = _now(produced.where(~is_ahead), job.spec.now_ms)
-    latest = _latest(given, every, samples, now).cache()
+    latest = job.step("latest", _latest(given, every, samples, now))
     found = [
         findings_of(_missed(by_group, slo_s, share), lag.objective_missed),
         findings_of(_anomalies(by_group, job.number("z", lag.Z_LIMIT), slo_s), lag.anomaly),

@@ -32,13 +32,13 @@ def run(job: JobInput) -> JobOutput:
     if len(job.spec.dates) > 1:
         records = records.dropDuplicates(["cluster", "topic", "partition", "offset"])
     both = _both_sides(records, pairs)
-    shifts = _shifts(both).cache()
+    shifts = job.step("shifts", _shifts(both))
     timed = both.join(F.broadcast(shifts), PAIR).withColumn(
         "at_ms", F.when(F.col("is_mirror"), F.col("at_ms") - F.col("shift_ms")).otherwise(F.col("at_ms"))
     )
     ends = _covered(timed, window_ms)
     compared = timed.join(F.broadcast(ends), PAIR)
-    windows = _windows(_compared(compared, round_ms), window_ms).cache()
+    windows = job.step("windows", _windows(_compared(compared, round_ms), window_ms))
     found = _found(windows, shifts, job.number("clock_s", mirror.CLOCK_S))
     counts = ends.agg(
         F.count_if(F.col("first_ms").isNotNull()).alias("topics_compared"),

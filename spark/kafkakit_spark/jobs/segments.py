@@ -29,11 +29,11 @@ _SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "index_bytes", "is_
 def run(inputs: JobInput) -> JobOutput:
     """Findings, and the tables `topics` (causes of rolls, ages, producers) and `log_dirs` (dead files)."""
     rows = tables_of(inputs, "segments").withColumn("seen", F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms)))
-    settings = _settings(inputs).persist()
+    settings = inputs.step("settings", _settings(inputs))
     logs = _along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs)
-    partitions = _partitions(logs).persist()
-    topics = _topics(partitions, inputs).persist()
-    dirs = _log_dirs(rows, settings).persist()
+    partitions = inputs.step("partitions", _partitions(logs))
+    topics = inputs.step("topics", _topics(partitions, inputs))
+    dirs = inputs.step("dirs", _log_dirs(rows, settings))
     held, suspects = (
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
         for names in (audit.PARTITION_RULES, (*audit.TOPIC_RULES, "is_skewed"))
@@ -72,7 +72,7 @@ def tables_of(inputs: JobInput, kind: str) -> DataFrame:
     known = inputs.today("clusters").select(F.col("cluster").alias("named"), F.col("cluster_id").alias("id"))
     joined = scanned.join(F.broadcast(known), scanned["cluster"] == known["id"], "left")
     named = joined.withColumn("cluster", F.coalesce("named", "cluster", F.lit("unknown")))
-    return stored.unionByName(named.select(*names).persist())
+    return stored.unionByName(inputs.step(f"scanned_{kind}", named.select(*names)))
 
 
 def _settings(inputs: JobInput) -> DataFrame:
