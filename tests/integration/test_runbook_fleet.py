@@ -1,4 +1,4 @@
-"""The runbook of fleet audits, run as it stands against a real cluster and real Spark."""
+"""The runbook of fleet audits, run as it stands against a real cluster and a standalone cluster of Spark."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
+from tests.rigs.spark_cluster import standalone
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -27,9 +28,12 @@ def test_audit_a_fleet(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
         "LOG_DIRS": log_dirs(cluster, 1001),
         "STORE": str(tmp_path / "store"),
         "RESULTS": str(tmp_path / "results"),
-        "SPARK": "--backend local --master local[2]",
+        "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    done = run_blocks(blocks("audit-a-fleet.md", undo=False), tmp_path, env)
+    (spark_logs := tmp_path / "spark").mkdir()
+    with standalone(spark_logs, memory="2g") as spark:
+        env["SPARK"] = f"--backend spark-submit --master {spark.master} --conf spark.driver.host=127.0.0.1"
+        done = run_blocks(blocks("audit-a-fleet.md", undo=False), tmp_path, env)
     cluster.down()
     assert done.returncode == 0, done.stdout + done.stderr
     runs = sorted((tmp_path / "results").glob("*/summary.json"))

