@@ -49,6 +49,7 @@ def test_spark_submit_ships_the_code() -> None:
         "/spark/bin/spark-submit --master spark://h:7077 --name kafkakit-r --py-files /run/code.zip"
         " --properties-file /f --conf spark.log.level=WARN"
         " --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
+        " --conf spark.python.sql.dataFrameDebugging.enabled=false"
         " /code/main.py --spec /run/spec.json"
     )
     local = command(backend=Backend.SPARK_SUBMIT, master="local[2]")
