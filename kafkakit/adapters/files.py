@@ -4,6 +4,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError
@@ -11,11 +12,11 @@ from kafkakit.core.errors import InputError, OperationFailedError
 STDIN = "-"
 
 
-def read_input(path: Path | str, limit_bytes: int) -> bytes:
+def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_result], None] | None = None) -> bytes:
     """Read a regular file, or stdin for `-`, whole.
 
     Raises `InputError` when it is missing, unreadable, no regular file, or larger than `limit_bytes`;
-    never holds more than the limit in memory.
+    never holds more than the limit in memory. `check` may raise for the owner and mode of the opened file.
     """
     if str(path) == STDIN:
         if sys.stdin is None:
@@ -33,6 +34,8 @@ def read_input(path: Path | str, limit_bytes: int) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise InputError(source, "is not a regular file")
+        if check is not None:
+            check(status)
         if status.st_size > limit_bytes:
             raise InputError(source, _too_large(limit_bytes))
         with open(descriptor, "rb", closefd=False) as stream:

@@ -22,7 +22,7 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.files import (
     Choice,
     ConfigFiles,
-    find_sources,
+    open_files,
     read_current_profile,
     read_properties_layer,
     write_current_profile,
@@ -188,14 +188,14 @@ class Profiles:
 def open_profiles(given: Given, warn: Callable[[str], None]) -> Profiles:
     """Find the configuration files of this invocation; they are read when needed."""
     folders = find_folders(read_environment())
-    return Profiles(given=given, folders=folders, files=ConfigFiles(find_sources(folders, given.config), warn))
+    return Profiles(given=given, folders=folders, files=open_files(folders, given.config, warn))
 
 
 def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice:
     """The profile to use, or none.
 
-    The flag or its variable come first, then the project's file, the note of `profile use`, the
-    user's file and the system's.
+    The flag or its variable come first, then the file of `--config` or a trusted project's, the note of
+    `profile use`, the user's file and the system's.
     """
     if given.without_profile:
         return Choice(name=None)
@@ -203,6 +203,7 @@ def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice
         origin = "env KAFKAKIT_PROFILE" if given.profile_origin == "env" else given.profile_origin
         return Choice(name=given.profile, origin=origin)
     for choice in (
+        files.default_profile(Rank.CONFIG),
         files.default_profile(Rank.PROJECT),
         read_current_profile(folders),
         files.default_profile(Rank.USER),
@@ -216,13 +217,15 @@ def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice
 def load_settings(
     given: Given, environment: Mapping[str, str], *, warn: Callable[[str], None], input_allowed: bool
 ) -> Settings:
-    """Read and merge everything: flag, `-X`, `--command-config`, environment, project, user, system, default.
+    """Read and merge everything: flag, `-X`, `--command-config`, environment, files, default.
+
+    Of the files, `--config` comes first, then project, user and system.
 
     Raises `UsageError` and `InputError` with the origin of what is wrong; unknown keys in files and
     unknown variables are warned about.
     """
     folders = find_folders(environment)
-    files = ConfigFiles(find_sources(folders, given.config), warn)
+    files = open_files(folders, given.config, warn)
     choice = choose_profile(given, files, folders)
     layers = [
         _layer(Rank.FLAG, {name: (value, origin) for name, (value, origin) in given.flags.items()}),
