@@ -31,6 +31,11 @@ class _Envelope(msgspec.Struct):
     kafkakit: _Header
 
 
+class _Map(msgspec.Struct):
+    partitions: msgspec.Raw
+    kafkakit: msgspec.Raw | None = None
+
+
 def decode_json(data: bytes, shape: type[T], source: str) -> T:
     """Decode JSON bytes into `shape`; `source` names the input in errors.
 
@@ -102,6 +107,14 @@ def encode_plan(plan: Plan) -> bytes:
 def decode_partition_map(data: bytes, source: str) -> PartitionMap:
     """Decode Kafka's reassignment JSON (unknown keys ignored, as Kafka's own tool does)."""
     return decode_json(data, PartitionMap, source)
+
+
+def is_partition_map(data: bytes) -> bool:
+    """True for a JSON object with `partitions` and without a header of ours: Kafka's reassignment JSON."""
+    try:
+        return decode_json(data, _Map, "").kafkakit is None
+    except InputError:
+        return False
 
 
 def encode_partition_map(partition_map: PartitionMap) -> bytes:

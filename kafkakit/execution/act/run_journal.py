@@ -61,6 +61,11 @@ def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
     return state_dir / "journals" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.journal"
 
 
+def plan_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
+    """The file that a plan is kept in which no planning command wrote."""
+    return state_dir / "plans" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.json"
+
+
 def lock_path(state_dir: Path, cluster_id: str) -> Path:
     """The file whose lock makes a run the only one on this host that changes the cluster."""
     return state_dir / "locks" / f"{cluster_id}.lock"

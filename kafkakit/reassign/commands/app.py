@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
@@ -15,12 +17,28 @@ from kafkakit.reassign.commands.simulate import simulate
 from kafkakit.reassign.commands.status import status
 from kafkakit.reassign.commands.throttle import throttle
 
+if TYPE_CHECKING:
+    from kafkakit.reassign.act.from_map import KeptPlan
+
+PlanOrMap = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLAN", help="Plan file made with --plan, or a reassignment map as Kafka's JSON; - for stdin."
+    ),
+]
+AllowFindings = Annotated[
+    bool,
+    typer.Option("--allow-findings", help="Carry out a map that breaks the rack rule or min.insync.replicas."),
+]
+
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
 
 @app.command("apply", cls=CliCommand)
 @with_option_groups
-def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
+def apply(
+    ctx: typer.Context, plan_file: PlanOrMap, options: ExecutionOptions, allow_findings: AllowFindings = False
+) -> None:
     """Carry out a plan, and verify that every replica arrived.
 
     The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the moves
@@ -28,13 +46,33 @@ def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) ->
     The changes are shown and must be confirmed with a typed `yes`. It can be stopped at any time and run again: it
     resumes. A second run of a finished plan does nothing. Every change is journaled before it is made.
 
+    A reassignment map of any tool (Kafka's own, kafka-kit, Cruise Control) is audited first and becomes a plan: its
+    rollback leads to the replica lists of now. The plan is kept and named, for the other commands of this group.
+
     Examples:
 
     \b
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
+    kafkakit --profile prod reassign apply map.json --throttle 20MB
     """
-    _run(ctx, "apply", plan_file, options)
+    from kafkakit.cli.session import open_session
+    from kafkakit.core.documents import PLAN_LIMIT_BYTES, is_partition_map
+    from kafkakit.core.plan_rules import sound_plan
+    from kafkakit.reassign.act.from_map import KeptPlan, take_map
+    from kafkakit.wiring import read_input, write_file
+
+    cli = cli_context(ctx)
+    data, source = read_input(plan_file, PLAN_LIMIT_BYTES), "stdin" if plan_file == "-" else plan_file
+    if is_partition_map(data):
+        options.consent.require_possible(cli)
+        with open_session(cli, read_only=True) as session:
+            kept = take_map(
+                data, source, session, cli.settings.state_dir, cli.output, write_file, allow_findings=allow_findings
+            )
+    else:
+        kept = KeptPlan(plan=sound_plan(data, source), path=plan_file)
+    _run(ctx, "apply", kept, options)
 
 
 @app.command("resume", cls=CliCommand, short_help="Resume a run that was stopped or killed.")
@@ -50,7 +88,7 @@ def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -
     kafkakit --profile prod reassign resume p.json
     kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
     """
-    _run(ctx, "resume", plan_file, options)
+    _run_file(ctx, "resume", plan_file, options)
 
 
 @app.command("rollback", cls=CliCommand, short_help="Undo a plan: put every replica list back as it was.")
@@ -68,7 +106,7 @@ def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions)
     kafkakit --profile prod reassign rollback p.json
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    _run(ctx, "rollback", plan_file, options)
+    _run_file(ctx, "rollback", plan_file, options)
 
 
 app.command("abort", cls=CliCommand, short_help="Cancel the running moves of a plan; keep finished ones.")(abort)
@@ -112,16 +150,21 @@ app.command("cleanup", cls=CliCommand, short_help="Remove throttles that runs on
 app.command("simulate", cls=CliCommand, short_help="Simulate a plan without changing the cluster.")(simulate)
 
 
-def _run(ctx: typer.Context, verb: str, plan_file: str, options: ExecutionOptions) -> None:
+def _run_file(ctx: typer.Context, verb: str, plan_file: str, options: ExecutionOptions) -> None:
     from kafkakit.cli.plan_file import read_plan
+    from kafkakit.reassign.act.from_map import KeptPlan
+
+    _run(ctx, verb, KeptPlan(plan=read_plan(plan_file), path=plan_file), options)
+
+
+def _run(ctx: typer.Context, verb: str, kept: KeptPlan, options: ExecutionOptions) -> None:
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access
     from kafkakit.reassign.act.run import prepare_run
     from kafkakit.reassign.show.run import outcome_report
 
-    cli = cli_context(ctx)
-    plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, options)
+    cli, plan = cli_context(ctx), kept.plan
+    request = kept.saved_by(run_request(cli, kept.path, plan.cluster_id, options))
     with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=options.consent.dry_run) as access:
         outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
     finish(cli, outcome_report(outcome))
