@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -88,6 +89,13 @@ class CliContext:
             config=self._value("config", None),
             command_config=self._value("command_config", None),
         )
+
+    def require_replaceable(self, plan_file: Path) -> None:
+        """Raise `RefusedError` for the plan file of an unfinished run, which `--plan` must not overwrite."""
+        if plan_file.exists():
+            from kafkakit.execution.act.kept_plans import require_no_unfinished
+
+            require_no_unfinished(plan_file, self.settings.state_dir, self.program)
 
     @property
     def program(self) -> str:

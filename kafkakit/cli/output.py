@@ -86,10 +86,11 @@ class Output:
         _write_stderr(f"{self._paint('warning:', '33')} {line}\n")
 
     def error(self, message: str, hint: str | None) -> None:
-        """Print a failure on stderr in one line, and the hint in another."""
+        """Print a failure on stderr in one line, and the hint below it; further lines of a hint are commands."""
         _write_stderr(f"{self._paint('error:', '31')} {_one_line(message)}\n")
         if hint:
-            _write_stderr(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
+            lines = "\n".join(_one_line(line) for line in hint.splitlines())
+            _write_stderr(f"{self._paint('hint:', '36')} {lines}\n")
 
     @contextmanager
     def progress(self, label: str) -> Iterator[ProgressBar]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from kafkakit.cli.option_groups import option_words
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
+    from kafkakit.cli.plan_file import NamedPlan
     from kafkakit.execution.decide.outcome import Request
     from kafkakit.execution.decide.rates import RateRequest
     from kafkakit.execution.decide.schedule.work import Limits
@@ -170,10 +170,11 @@ class ExecutionOptions:
     running: RunOptions = RunOptions()
 
 
-def run_request(cli: CliContext, plan_file: str, cluster_id: str, options: ExecutionOptions) -> Request:
-    """The options as the request for a run; raises `UsageError` for a text that cannot be read."""
-    from shlex import quote
+def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, options: ExecutionOptions) -> Request:
+    """The options as the request for a run; raises `UsageError` for a text that cannot be read.
 
+    Without a plan it is a template: `commands.plan` and `plan_path` are to be replaced.
+    """
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
     from kafkakit.execution.decide.outcome import Commands, Request
 
@@ -181,11 +182,11 @@ def run_request(cli: CliContext, plan_file: str, cluster_id: str, options: Execu
     return Request(
         commands=Commands(
             program=cli.program,
-            plan=quote(plan_file),
+            plan="-" if named is None else named.words,
             run_options=tuple(sorted((*option_words(schedule), *option_words(running)), key=_has_value)),
             throttle_options=option_words(rates),
         ),
-        plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
+        plan_path="-" if named is None else named.path,
         confirm=lambda: consent.confirm(cli, f"Change cluster {cluster_id}?"),
         pinned_cluster_id=cli.settings.cluster_id,
         rates=rates.request(),

@@ -13,16 +13,16 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.documents import encode_plan
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.plan import Plan
+from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.lease_reader import lease_path
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.runs import choose_run
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.reassign.decide.control import plan_meant
 from tests.clusters.plans import make_plan, plan_of
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
@@ -58,8 +58,8 @@ class Desk:
             words = ("--ingest-sample", "0", *words)  # nothing sleeps before a run begins
         return self.home.run("--profile", "p", "reassign", verb, *plan, *words, stdin=stdin)
 
-    def run_without_plan(self, verb: str) -> Ran:
-        return self.home.run("--profile", "p", "reassign", verb)
+    def run_without_plan(self, verb: str, *words: str) -> Ran:
+        return self.home.run("--profile", "p", "reassign", verb, *words)
 
     def lists(self) -> list[tuple[int, ...]]:
         return [tuple(p.replicas) for p in self.cluster.topics["t"].partitions.values()]
@@ -368,14 +368,123 @@ def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: Desk) -> Non
     none = desk.run_without_plan("pause")
     assert (none.code, none.stdout) == (2, "")
     assert none.stderr == (
-        "error: no unfinished run was begun on this host\nhint: name the plan file: kafkakit reassign pause PLAN\n"
+        "error: no unfinished run was begun on this host\n"
+        "hint: name the plan file: kafkakit --profile p reassign pause PLAN\n"
     )
-    state = RunState(unsettled=True, plan_path="/a", token=3)
-    other = replace(state, plan_path="/b", token=4)
-    assert plan_meant([state, other], 4) == ("/b", "")
-    assert plan_meant([state, other], 5) == (None, "2 runs are unfinished: /a; /b")
-    assert plan_meant([state, replace(other, unsettled=False)], None) == ("/a", "")
-    assert plan_meant([replace(state, plan_path="-")], 3)[0] is None
+    state = RunState(runs=1, unsettled=True, fingerprint="sha256:aa11", direction="apply", plan_path="/a", token=3)
+    state = replace(state, began_at=desk.clock.now())
+    desk.clock.sleep(1)
+    other = replace(state, fingerprint="sha256:aa22", plan_path="/b", token=4, began_at=desk.clock.now())
+    assert choose_run([state, other], "", 4, "") is other
+    assert choose_run([state, replace(other, unsettled=False)], "", None, "") is state
+    assert choose_run([state, replace(other, unsettled=False)], "aa2", 3, "") == replace(other, unsettled=False)
+    for wanted, problem in (
+        ("", "2 runs are unfinished: run aa11 (apply of /a); run aa22 (apply of /b)"),
+        ("aa", "2 runs have the id aa"),
+        ("b", "no run on this host has the id b"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            choose_run([state, other], wanted, 5, "kafkakit reassign pause")
+        assert refused.value.message == problem
+        assert "kafkakit reassign pause --run aa" in (refused.value.hint or "")
+
+
+def stopped_and_overwritten(desk: Desk) -> str:
+    """A run that was stopped with a move in flight, its plan file overwritten with another plan; its id."""
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    assert desk.cluster.reassignments()
+    first = identity_of(desk.plan)
+    desk.write(make_plan(desk.cluster, {("t", 1): (2, 3)}))
+    return first.removeprefix("sha256:")[:8]
+
+
+def test_a_run_outlives_its_plan_file(desk: Desk) -> None:
+    run = stopped_and_overwritten(desk)
+    resumed = desk.run("resume", "--yes")
+    assert resumed.code == 2
+    assert f"\nkafkakit --profile p reassign resume --run {run}\n" in resumed.stderr
+    for verb in ("rollback", "abort"):
+        refused = desk.run(verb, "--yes")
+        assert (refused.code, refused.stdout) == (2, "")
+        assert f"error: nothing of this plan is in flight, but 1 move of run {run} (apply of " in refused.stderr
+        assert f"hint: kafkakit --profile p reassign {verb} --run {run}\n" in refused.stderr
+    status = desk.run("status", "--window", "0")
+    assert f"run {run}: apply of {desk.path}: 1 move in flight" in status.stdout
+    assert f"resume with: kafkakit --profile p reassign resume --run {run}\n" in status.stdout
+    assert desk.run_without_plan("pause").code == 0
+    assert desk.run_without_plan("continue", "--run", run).code == 0
+    back = desk.run_without_plan("rollback", "--yes")
+    assert (back.code, desk.lists()) == (0, [(1, 2), (2, 1)])
+    assert not desk.cluster.reassignments()
+    again = desk.run_without_plan("apply", "--run", run[:4], "--yes", "--ingest-sample", "0")
+    assert (again.code, desk.lists()) == (0, [(3, 2), (2, 1)])
+    assert desk.run_without_plan("verify", "--run", run).code == 0
+
+
+def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: Desk) -> None:
+    stopped_and_overwritten(desk)
+    assert desk.run_without_plan("abort", "--yes").code == 0
+    assert not desk.cluster.reassignments()
+    run = desk.run_without_plan("resume", "--yes")
+    assert run.code == 2
+    assert "error: no unfinished run was begun on this host\nhint: the last one was run " in run.stderr
+    both = desk.run("verify", "--run", "ab")
+    assert (both.code, both.stderr.splitlines()[0]) == (2, "error: a plan file and --run exclude each other")
+
+
+def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> None:
+    run = stopped_and_overwritten(desk)
+    flying = desk.run_without_plan("close")
+    assert flying.code == 2
+    assert f"error: 1 move of run {run} (apply of {desk.path}) still run on the cluster\n" in flying.stderr
+    desk.cluster.advance(60)
+    throttled = desk.run_without_plan("close")
+    assert (throttled.code, "throttles of run" in throttled.stderr) == (2, True)
+    assert desk.run_without_plan("cleanup", "--yes").code == 0
+    named = desk.run("status", "--window", "0").stdout
+    assert f"  not to be finished: kafkakit --profile p reassign close --run {run}\n" in named
+    closed = desk.run_without_plan("close", "--run", run)
+    assert (closed.code, closed.stdout.startswith(f"closed: run {run} ")) == (0, True)
+    assert run not in desk.run("status", "--window", "0").stdout
+    assert "there is nothing to close" in desk.run_without_plan("close", "--run", run).stderr
+    assert desk.run_without_plan("rollback", "--run", run, "--yes").code == 0
+
+
+def test_a_plan_of_stdin_is_continued_by_its_run(desk: Desk) -> None:
+    stop_at_once(desk)
+    words = ("reassign", "apply", "-", "--yes", "--throttle", "5MB", "--ingest-sample", "0")
+    stopped = desk.home.run("--profile", "p", *words, stdin=desk.path.read_text())
+    run = identity_of(desk.plan).removeprefix("sha256:")[:8]
+    assert (stopped.code, f"kafkakit --profile p reassign apply --run {run} --yes" in stopped.stderr) == (130, True)
+    assert desk.run_without_plan("resume", "--yes").code == 0
+    assert desk.lists() == [(3, 2), (2, 1)]
+
+
+def test_planning_does_not_overwrite_the_plan_of_an_unfinished_run(desk: Desk) -> None:
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    before = desk.path.read_bytes()
+    words = ("topicmappr", "rebuild", "--topics", "t", "--brokers", "1,2,3", "--plan", str(desk.path))
+    refused = desk.home.run("--profile", "p", *words)
+    assert (refused.code, desk.path.read_bytes()) == (2, before)
+    run = identity_of(desk.plan).removeprefix("sha256:")[:8]
+    assert f"is the plan of an unfinished run, {run}, and is not overwritten\n" in refused.stderr
+    assert f"\nkafkakit --profile p reassign abort --run {run}\n" in refused.stderr
+    assert desk.run("abort", "--yes").code == 0
+    assert desk.home.run("--profile", "p", *words, "--out-path", str(desk.path.parent)).code == 0
+    assert desk.path.read_bytes() != before
+
+
+def test_a_plan_that_was_not_kept_is_said_and_its_run_can_be_closed(desk: Desk) -> None:
+    run = stopped_and_overwritten(desk)
+    (kept,) = desk.home.state.rglob("plans/*/*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.write_bytes(kept.read_bytes().replace(b'"t"', b'"u"'))
+    refused = desk.run_without_plan("resume", "--yes")
+    assert (refused.code, f"error: the plan of run {run} " in refused.stderr) == (2, True)
+    desk.write(desk.plan)
+    assert desk.run_without_plan("resume", "--yes").code == 0
 
 
 def test_the_hint_after_a_dead_broker_says_to_start_it(desk: Desk) -> None:

@@ -112,10 +112,10 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert run["promised_seconds"] == pytest.approx(233, rel=0.01)  # brokers reach 86 % of a throttle
     assert run["promised_eta_seconds"] < run["promised_seconds"]
     assert run["doing"] == (
-        f"not finished, and no process is running; resume with: kafkakit --profile p reassign resume {desk.path}"
+        f"not finished, and no process is running; resume with: kafkakit --profile p reassign resume --run {run['id']}"
     )
     text = desk.run("status", "--window", "10s").stdout
-    assert f"run: apply of {desk.path}: 1 move in flight; not finished" in text
+    assert f"run {run['id']}: apply of {desk.path}: 1 move in flight; not finished" in text
     assert "left, 3m " in text
     assert "promised" in text
     assert "t-1: to [3,1], adding [3]" in text
@@ -127,8 +127,11 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     ]
     assert desk.run("list", "--ours", "-o", "tsv").stdout.count("\n") == 1
     desk.path.unlink()
+    assert " to copy yet; " in desk.run("status", "--window", "10s").stdout
+    (kept,) = desk.home.state.rglob("plans/*/*.json")
+    kept.unlink()
     gone = desk.run("status", "--window", "10s")
-    assert "the plan file is not there, so what is left is not known" in gone.stdout
+    assert "its plan is not there, so what is left is not known" in gone.stdout
 
 
 def test_a_broken_journal_does_not_hide_the_cluster(desk: Desk) -> None:
@@ -248,7 +251,7 @@ def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
     )
     assert " ".join(move["copies"][0]) == "broker state copied_bytes total_bytes bytes_per_s reason"
     assert " ".join(run) == (
-        "plan direction journal doing working paused moves left_bytes bytes_per_s eta_seconds promised_eta_seconds "
+        "id plan direction journal doing working paused moves left_bytes bytes_per_s eta_seconds promised_eta_seconds "
         "promised_seconds promised_at"
     )
     assert " ".join(status["slowest"]) == "topic partition broker missing_bytes eta_seconds"

@@ -76,7 +76,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         record = records.to_restore(options.restore, ids)
         if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
-        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
         access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again

@@ -117,7 +117,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             replan=options.replan,
             ignore_warns=getattr(options, "ignore_warns", False),
         )
-        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
         access = partial(open_access, cli, cluster_id=cluster_id)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of

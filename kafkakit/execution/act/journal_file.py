@@ -76,6 +76,23 @@ class DiskFile:
             raise OperationFailedError(f"the journal {self.name} cannot be written: {error.strerror}") from None
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file of mode 0600 as a whole, on disk when this returns; raises `OperationFailedError`."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        _make_folder(path.parent)
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OperationFailedError(f"{path} cannot be written: {error.strerror}") from None
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:

@@ -62,7 +62,7 @@ def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
 
 
 def plan_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
-    """The file that a plan is kept in which no planning command wrote."""
+    """The file that the plan of a run is kept in."""
     return state_dir / "plans" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.json"
 
 

@@ -16,6 +16,10 @@ from kafkakit.execution.decide.layered_mapping import Layers
 from kafkakit.execution.decide.rates import rates_from_data
 from kafkakit.execution.decide.schedule.work import Rates
 
+CLOSED = "closed"
+ENDED = ("complete", CLOSED)
+"""Verdicts after which a run has nothing left to do; `closed` was given by an operator."""
+
 
 class ConfigKey(NamedTuple):
     """One configuration key of one broker or topic."""
@@ -57,13 +61,15 @@ class RunState:
     partition, `trail` all lists sent since the plan was last wholly at one end, `dirs_sent` the log dirs likewise.
     `unsettled` says that the last run did not end, or not complete. `wanted` are the throttles that the last run was
     asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
-    without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new.
+    without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new, `began_at` when
+    the last run began.
     """
 
     cluster_id: str = ""
     fingerprint: str = ""
     plan_path: str = ""
     runs: int = 0
+    began_at: datetime | None = None
     direction: str = ""
     rate: int | None = None
     wanted: Rates | None = None
@@ -81,9 +87,24 @@ class RunState:
     open_intents: Mapping[int, Record] = field(default_factory=dict)
 
     @property
+    def run_id(self) -> str:
+        """What the plan's runs are called on the command line: the beginning of the plan's identity."""
+        return run_id_of(self.fingerprint)
+
+    @property
+    def name(self) -> str:
+        """The last run for people."""
+        return f"run {self.run_id} ({self.direction} of {self.plan_path})"
+
+    @property
     def throttled(self) -> bool:
         """True when something of ours may still be set on the cluster."""
         return bool(self.rates or self.entries)
+
+
+def run_id_of(identity: str) -> str:
+    """The id of a plan's runs, from `plan.identity_of`."""
+    return identity.removeprefix("sha256:")[:8]
 
 
 def replay(records: Iterable[Record], source: str) -> RunState:
@@ -164,6 +185,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
         return replace(
             state,
             runs=state.runs + 1,
+            began_at=record.time,
             direction=data["direction"],
             plan_path=data["plan_path"],
             rate=data["rate"],
@@ -199,7 +221,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             entries={k: v for k, v in state.entries.items() if k not in keys},
         )
     if record.what is What.END:
-        return replace(state, unsettled=data["verdict"] != "complete", verdict=data["verdict"])
+        return replace(state, unsettled=data["verdict"] not in ENDED, verdict=data["verdict"])
     return state
 
 

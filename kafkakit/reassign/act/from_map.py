@@ -2,11 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from kafkakit.core.documents import encode_plan
-from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.known_runs import KnownRuns
 from kafkakit.execution.act.run_journal import plan_path
@@ -17,26 +14,26 @@ from kafkakit.topicmappr.api_act import ObservingSession, observe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPlan:
-    """A plan and the file that later commands find it in; `save` writes that, where no command did before."""
+class MapPlan:
+    """The plan of a map, and the file that its run keeps it in; `announce` names that, where the plan is new."""
 
     plan: Plan
     path: str
-    save: Callable[[Commands], None] | None = None
+    announce: Callable[[Commands], None] | None = None
 
-    def saved_by(self, request: Request) -> Request:
-        """The request, such that the plan is written once the run is confirmed."""
-        save, confirm = self.save, request.confirm
-        if save is None:
+    def announced_by(self, request: Request) -> Request:
+        """The request, such that the file is named once the run is confirmed."""
+        announce, confirm = self.announce, request.confirm
+        if announce is None:
             return request
 
-        def confirm_and_save() -> bool:
+        def confirm_and_announce() -> bool:
             confirmed = confirm()
             if confirmed:
-                save(request.commands)
+                announce(request.commands)
             return confirmed
 
-        return replace(request, confirm=confirm_and_save)
+        return replace(request, confirm=confirm_and_announce)
 
 
 def take_map(
@@ -45,10 +42,9 @@ def take_map(
     session: ObservingSession,
     state_dir: Path,
     reporter: Reporter,
-    write: Callable[[Path, bytes], None],
     *,
     allow_findings: bool,
-) -> KeptPlan:
+) -> MapPlan:
     """The plan of a map for the live cluster, or that of its unfinished run, so that applying it again resumes.
 
     Prints the audit, without plans to compare with. Raises `InputError` for a file that is no map and what
@@ -60,20 +56,15 @@ def take_map(
     for run in KnownRuns(state_dir, snapshot.cluster_id).read():
         if run.state.unsettled and run.plan is not None and run.plan.request.get(MAP_DIGEST) == digest:
             reporter.say(f"a run of this map is unfinished, its plan is {run.state.plan_path}")
-            return KeptPlan(plan=run.plan, path=run.state.plan_path)
+            return MapPlan(plan=run.plan, path=run.state.plan_path)
     audit = audit_map(snapshot, reading, AuditRequest(compared=False))
     for line in audit_text(audit, source).rstrip("\n").splitlines():
         reporter.say(line)
     words = {"command": "reassign apply", "map": source, MAP_DIGEST: digest}
     plan = plan_of_map(snapshot, reading, audit, words, allow_findings=allow_findings)
     path = plan_path(state_dir, plan.cluster_id, identity_of(plan))
-    return KeptPlan(plan=plan, path=str(path), save=partial(_save, plan, path, reporter, write))
 
+    def announce(commands: Commands) -> None:
+        reporter.say(f"the map's plan is {path}; to take it back: {commands.line('rollback')}")
 
-def _save(plan: Plan, path: Path, reporter: Reporter, write: Callable[[Path, bytes], None], commands: Commands) -> None:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise OperationFailedError(f"cannot make the folder {path.parent}: {error.strerror}") from None
-    write(path, encode_plan(plan))
-    reporter.say(f"the map's plan is {path}; to take it back: {commands.line('rollback')}")
+    return MapPlan(plan=plan, path=str(path), announce=announce)

@@ -4,6 +4,8 @@ Everything decided here comes from the pure modules; everything done to the clus
 before it is done, so that a run cut at any point can be resumed or undone.
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kafkakit.core.errors import (
@@ -17,6 +19,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.kept_plans import keep_plan
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
@@ -63,7 +66,8 @@ def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: 
     if access.control is not None:
         store = ControlRequests(access.control, access.clock, access.cluster_id)
         requests = ReceivedRequests(store, access.token, reporter)
-    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests)
+    keep = partial(keep_plan, plan, state_dir)
+    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keep)
 
 
 class Run:
@@ -79,10 +83,11 @@ class Run:
         request: Request,
         leftovers: Leftovers,
         requests: ReceivedRequests | None = None,
+        keep_plan: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
         self._journal, self._reporter, self._request = journal, reporter, request
-        self._leftovers = leftovers
+        self._leftovers, self._keep_plan = leftovers, keep_plan
         self._requests = requests or ReceivedRequests(None, None, reporter)
         parts = RunParts(plan, admin, clock, journal, reporter, request)
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
@@ -117,6 +122,7 @@ class Run:
         live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
         _, stuck = rollback_goals(assessment, live)
         if not goals and not inside and not stuck and not self._journal.state.throttled:
+            self._leftovers.require_none_in_flight(live, Direction.ROLLBACK, self._request.retry_limit_s)
             self._settle_journal(Direction.ROLLBACK)
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
         return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
@@ -126,7 +132,8 @@ class Run:
         state = self._journal.state
         if not state.runs:
             raise RefusedError(
-                "no run of this plan was begun here", hint=f"begin one: {self._request.commands.line('apply')}"
+                "no run of this plan was begun here",
+                hint=self._leftovers.unfinished("resume") or f"begin one: {self._request.commands.line('apply')}",
             )
         if state.unsettled and state.direction == Direction.ABORT:
             raise RefusedError(
@@ -144,6 +151,7 @@ class Run:
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
         running = in_flight(assessment)
         if not running and not self._journal.state.throttled and not self._journal.state.unsettled:
+            self._leftovers.require_none_in_flight(live, Direction.ABORT, self._request.retry_limit_s)
             return self._outcome(Direction.ABORT, "nothing to abort", live, assessment)
         return self._begin(Direction.ABORT, live, assessment, (), ())
 
@@ -194,6 +202,7 @@ class Run:
             live, assessment, _, _ = self._decide(direction)
         started, self._direction = self._clock.monotonic(), direction
         try:
+            self._keep_plan()
             self._leftovers.lift(live, self._request.retry_limit_s)
             self._journal.check(What.START, self._start_data(direction, rates))
             verdict = self._carry(direction, rates)

@@ -11,6 +11,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.journal_state import ConfigKey, RateHold, RunState
 from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.runs import moves_sent
 from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS, WILDCARD, Configs, split_list
 
 
@@ -137,12 +138,6 @@ def _by_run(
             *(f"copies between log dirs of broker {b}" for b in sorted(inside) if changing_dirs.get(b)),
         ),
     )
-
-
-def moves_sent(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
-    """The running moves that a journal's runs sent."""
-    running = sorted(live.running.items())
-    return tuple(k for k, r in running if r.target in (state.submitted.get(k), *state.trail.get(k, ())))
 
 
 def moves_under(state: RunState, live: Live) -> tuple[TopicPartition, ...]:

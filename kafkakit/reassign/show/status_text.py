@@ -117,11 +117,13 @@ def _head(view: StatusView) -> str:
 
 
 def _run_lines(run: RunView) -> list[str]:
-    lines = [f"run: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
+    lines = [f"run {run.id}: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
+    if run.close:
+        lines.append(f"  not to be finished: {run.close}")
     if run.left_bytes is not None:
         lines.append(f"  {format_bytes(run.left_bytes)} to copy yet; {_eta_words(run)}")
     elif run.promise is not None:
-        lines.append(f"  {_eta_words(run)}; the plan file is not there, so what is left is not known")
+        lines.append(f"  {_eta_words(run)}; its plan is not there, so what is left is not known")
     return lines
 
 

@@ -115,7 +115,7 @@ def run_balance(
 
     cli, adding = cli_context(ctx), command == ADD_BROKERS
     request = requested.request(command, output)
-    output.check()
+    output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     seen = observed_storage(ctx, cluster)
     with watching(cli.output) as watch:

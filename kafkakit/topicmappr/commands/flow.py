@@ -48,7 +48,7 @@ def plan_request(
     snapshot: "Path | None",
 ) -> int:
     """Read the cluster or the file, decide, and end with the report."""
-    output.check()
+    output.check(cli_context(ctx).require_replaceable)
     state = observed(ctx, snapshot)
     with cli_context(ctx).output.progress("planning"):
         change = decide(state)

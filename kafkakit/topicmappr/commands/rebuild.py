@@ -41,7 +41,7 @@ def rebuild(
 
     cli = cli_context(ctx)
     request = rebuild_request(requested, storage, metadata, output)
-    output.check()
+    output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report

@@ -67,7 +67,7 @@ def replan(
     from kafkakit.wiring import read_input, write_file
 
     cli = cli_context(ctx)
-    output.check()
+    output.check(cli.require_replaceable)
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
     seen = observed_storage(ctx, cluster)

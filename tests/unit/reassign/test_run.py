@@ -341,7 +341,8 @@ def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_remove
     second.others.append(first.file)
     with pytest.raises(RefusedError, match=r"3 moves of /plans/my p\.json run under its throttle") as caught:
         second.apply(rate=5 * MB, allow_drift=True)
-    assert "reassign rollback '/plans/my p.json' --yes" in (caught.value.hint or "")
+    run = first.journal().state.run_id
+    assert f"\nkafkakit --profile p reassign rollback --run {run} --yes" in (caught.value.hint or "")
     first.cluster.advance(1000)
     assert second.apply(rate=5 * MB, allow_drift=True).ok
     assert not any(first.configs().values())
