@@ -1,6 +1,6 @@
 """Judging what was found: one check a question, each with what was found and what to do about it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -159,7 +159,21 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
         yield Check(name="brokers", status=Status.WARN, detail=f"not alive: {names}", hint="see the brokers' logs")
     else:
         yield Check(name="brokers", status=Status.OK, detail=f"all {len(info.brokers)} alive")
+    yield from _answers(facts.brokers, frozenset(away))
     yield _rights(info.operations)
+
+
+def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[Check]:
+    """Brokers that do not answer here, although another one lists them; a dead one that refuses is named before."""
+    for broker, found in sorted(brokers.items()):
+        if found.speaks_kafka or (found.refused is not None and broker in away):
+            continue
+        if found.refused is not None:
+            detail, hint = f"cannot be reached at {found.address}: {found.refused}", "check its advertised.listeners"
+        else:
+            detail = f"takes connections at {found.address} and does not answer: it hangs"
+            hint = "look for a stopped process, a full disk or long pauses there, and restart it"
+        yield _fail(f"broker {broker}", detail, hint)
 
 
 def _rights(operations: frozenset[str] | None) -> Check:

@@ -15,6 +15,8 @@ from kafkakit.execution.decide.verdict import judge, lacking, shortcomings
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.reporter import Reporter
 
+PATIENCE_S = 20.0
+
 
 def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
     """Judge every planned partition; when all are complete, take away throttles that a run of ours left.
@@ -22,7 +24,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
     An access without a token may not: another process works on the cluster, and its throttles are in use.
     """
     admin, clock = access.admin, access.clock
-    retrier = Retrier(clock, reporter, request.retry_limit_s)
+    retrier = Retrier(clock, reporter, min(request.retry_limit_s, PATIENCE_S))
     reader = ClusterReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
     live = reader.live(topics)

@@ -154,6 +154,28 @@ def test_brokers_that_are_away_are_a_warning() -> None:
     assert (check.status, check.detail) == (Status.WARN, "not alive: 2")
 
 
+def test_a_broker_that_hangs_is_a_failure_and_one_that_is_dead_is_named_once() -> None:
+    assert HEALTHY.cluster is not None
+    brokers = (Broker(id=1), Broker(id=2, state=BrokerState.FENCED))
+    answers = {1: PLAIN, 2: replace(PLAIN, speaks_kafka=False, host="b", port=2)}
+    hung = replace(HEALTHY, cluster=replace(HEALTHY.cluster, brokers=brokers), brokers=answers)
+    assert faults(hung) == [("broker 2", "takes connections at b:2 and does not answer: it hangs")]
+    assert exit_code_of(judge(hung)) is ExitCode.FAILED
+    dead = replace(hung, brokers={1: PLAIN, 2: replace(answers[2], refused="Connection refused")})
+    assert (faults(dead), exit_code_of(judge(dead))) == ([], ExitCode.DONE)
+    cut_off = replace(dead, cluster=HEALTHY.cluster)
+    assert faults(cut_off) == [("broker 2", "cannot be reached at b:2: Connection refused")]
+
+
+def test_every_broker_is_asked_at_its_advertised_address() -> None:
+    class Advertising(Cluster):
+        def cluster(self) -> ClusterInfo:
+            return replace(super().cluster(), brokers=(Broker(id=1, host="x", port=7), Broker(id=2)))
+
+    facts = collect_facts(sources(PLAIN, Advertising()))
+    assert facts.brokers == {1: replace(PLAIN, host="x", port=7)}
+
+
 def test_the_pinned_cluster_is_compared() -> None:
     assert faults(replace(HEALTHY, pinned_cluster="c1")) == []
     assert faults(replace(HEALTHY, pinned_cluster="c2")) == [("cluster id", "the profile pins c2, this is c1")]
