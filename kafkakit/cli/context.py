@@ -11,10 +11,12 @@ from typing import Any
 import typer
 
 from kafkakit.cli.output import ColorChoice, Output, OutputFormat
+from kafkakit.config.merge import Rank
 from kafkakit.config.read.environment import Terminal, read_environment
 from kafkakit.config.read.folders import Folders, find_folders
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.core.durations import parse_duration
+from kafkakit.core.errors import UsageError
 
 
 class CliContext:
@@ -23,6 +25,9 @@ class CliContext:
     def __init__(self) -> None:
         self._given: dict[str, tuple[Any, str]] = {}
         self.command_path = ""
+        self.cluster_id: str | None = None
+        """The cluster that the command looked at, for the first lines of its text."""
+        self._zookeeper: tuple[str, str] | None = None
         self.start_deadline: Callable[[float], None] = _no_deadline
 
     def take(self, name: str, value: Any, source: str) -> None:
@@ -37,6 +42,21 @@ class CliContext:
         """Take the Kafka address from a command's own option, unless a shared option gave one on the command line."""
         if self._given.get("bootstrap_server", ("", "env"))[1] == "env":
             self._given["bootstrap_server"] = (addresses, origin)
+
+    def use_zookeeper(self, addresses: str, origin: str) -> None:
+        """Note that kafka-kit's option or variable names a ZooKeeper."""
+        self._zookeeper = (addresses, origin)
+
+    def refuse_default_profile_beside_zookeeper(self) -> None:
+        """Raise `UsageError` where a ZooKeeper is named, but a default profile alone decides on the Kafka cluster."""
+        settings, named = self.settings, self._zookeeper
+        is_default = settings.profile is not None and self.given.profile is None
+        if named is not None and is_default and named[0] != settings.zookeeper_addr:
+            raise UsageError(
+                f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of the default "
+                f"profile {settings.profile} (from {settings.choice.origin})",
+                hint=f"pass --kafka-addr HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
+            )
 
     @cached_property
     def terminal(self) -> Terminal:
@@ -100,14 +120,16 @@ class CliContext:
     @property
     def program(self) -> str:
         """How to call kafkakit again for the same cluster, as a shell line; secrets are never on a command line."""
-        given = self.given
+        given, settings = self.given, self.settings
         words = ["kafkakit"]
         if given.config is not None:
             words += ["--config", str(given.config)]
-        if self.settings.profile is not None:
-            words += ["--profile", self.settings.profile]
-        if "bootstrap_server" in given.flags:
-            words += ["--bootstrap-server", given.flags["bootstrap_server"][0]]
+        if settings.profile is not None:
+            words += ["--profile", settings.profile]
+        words += [word for item in given.overrides for word in ("-X", item)]
+        address = settings.entries.get("bootstrap_server")
+        if address is not None and address.rank in (Rank.FLAG, Rank.ENVIRONMENT):
+            words += ["--bootstrap-server", settings.bootstrap_servers]
         if given.command_config is not None:
             words += ["--command-config", str(given.command_config)]
         return shlex.join(words)

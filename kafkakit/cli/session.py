@@ -95,7 +95,8 @@ class ClusterSession:
     @cached_property
     def cluster_id(self) -> str:
         """The id of the live cluster."""
-        return self.admin.cluster().cluster_id
+        self.cli.cluster_id = self.admin.cluster().cluster_id
+        return self.cli.cluster_id
 
     def lock(self, path: Path, what: str, command: str) -> None:
         """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder."""
@@ -184,7 +185,17 @@ def finish(cli: CliContext, report: Report) -> int:
     for warning in report.warnings:
         cli.output.warn(warning)
     if not report.refused or cli.output.output_format is OutputFormat.TEXT:
-        cli.output.result(report)
+        cli.output.result(_naming_cluster(cli, report))
     if report.failure is not None:
         raise report.failure
     return int(report.code)
+
+
+def _naming_cluster(cli: CliContext, report: Report) -> Report:
+    """The report with cluster and profile in its first lines, where it is about one cluster."""
+    cluster_id = report.data.get("cluster_id") or cli.cluster_id
+    if not cluster_id:
+        return report
+    settings = cli.__dict__.get("settings")  # what works on files alone has read none
+    profile = report.data.get("profile") or (settings and settings.profile)
+    return report.naming(str(cluster_id), str(profile) if profile else None)

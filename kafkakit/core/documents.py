@@ -5,6 +5,7 @@ back; reading and writing files is `adapters/files.py`.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -73,10 +74,14 @@ def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
     return decode_json(data, shape, source)
 
 
-def encode_document(kind: str, value: object) -> bytes:
-    """Encode a value as a kafkakit file: one line of JSON with the header first, and a final newline."""
+def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()) -> bytes:
+    """Encode a value as a kafkakit file: one line of JSON with the header first, and a final newline.
+
+    Top-level fields in `leave_out` are not written.
+    """
     body: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
-    return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **body})
+    kept = {name: item for name, item in body.items() if name not in leave_out}
+    return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **kept})
 
 
 def encode_json(value: object) -> bytes:
@@ -101,7 +106,7 @@ def decode_plan(data: bytes, source: str) -> Plan:
 
 def encode_plan(plan: Plan) -> bytes:
     """Encode a `plan` file."""
-    return encode_document(PLAN_KIND, plan)
+    return encode_document(PLAN_KIND, plan, leave_out=() if plan.profile else ("profile",))
 
 
 def decode_partition_map(data: bytes, source: str) -> PartitionMap:

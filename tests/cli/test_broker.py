@@ -67,6 +67,7 @@ def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
     (record,) = desk.records()
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --ingest-sample 0 --yes"
     lines = ran.stdout.splitlines()
+    assert lines.pop(0) == "cluster fake-cluster (profile p)"
     assert lines[:2] == ["done: drain of broker 1", "broker 1: alive, 0 replicas, 0 leaderships"]
     assert lines[2] == "planned: 4 partitions, 4 copies (76.3 MiB), 2 leaderships first"
     assert lines[4:] == [f"record: {record}", "to move everything back:", undo]
@@ -125,7 +126,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         refused = desk.run(*words, stdin="y\n")
         assert refused.code == 1, words
-        assert refused.stdout.startswith("declined: ")
+        assert refused.stdout.startswith("cluster fake-cluster (profile p)\ndeclined: ")
         shown, question = refused.stderr.index("ETA "), refused.stderr.index("Type 'yes' to continue")
         assert shown < question
         assert "cluster fake-cluster" in refused.stderr[:question].lower()
@@ -141,7 +142,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     assert desk.run("rejoin", "1", "--restore", "last", stdin="yes\n").code == 0
     assert desk.lists()[0] == (1, 2, 3)
     again = desk.run("rejoin", "1", "--restore", "last", "--yes")
-    assert (again.code, again.stdout.splitlines()[0]) == (0, "nothing to do: rejoin of broker 1")
+    assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin of broker 1")
     never = desk.run("rejoin", "2", "--restore", "last", "--yes")
     assert never.code == 2
     assert "no operation on broker 2 is on record here" in never.stderr
@@ -200,7 +201,7 @@ def test_replace_and_decommission(desk: Desk) -> None:
     assert desk.leaders() == [4, 2, 3, 4]
     gone = desk.run("decommission", "1", "--yes")
     assert gone.code == 0
-    assert gone.stdout.startswith("nothing to do: decommission of broker 1\n")
+    assert gone.stdout.startswith("cluster fake-cluster (profile p)\nnothing to do: decommission of broker 1\n")
     assert "bin/kafka-cluster.sh unregister --bootstrap-server fake:1 --id 1\n" in gone.stdout
     assert "bin/kafka-metadata-quorum.sh --bootstrap-server fake:1 describe --status\n" in gone.stdout
 
@@ -209,7 +210,7 @@ def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
     desk.cluster.brokers[1].configs["process.roles"] = "broker,controller"
     ran = desk.run("decommission", "1", "--yes")
     assert ran.code == 1
-    assert ran.stdout.startswith("not safe to stop: decommission of broker 1\n")
+    assert ran.stdout.startswith("cluster fake-cluster (profile p)\nnot safe to stop: decommission of broker 1\n")
     assert "error: not safe to stop: broker 1 is a controller, too" in ran.stderr
     assert all(1 not in replicas for replicas in desk.lists().values())
 

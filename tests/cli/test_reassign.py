@@ -180,7 +180,7 @@ def test_forged_plan_and_missing_plan_are_refused(desk: Desk) -> None:
 
 def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
     idle = desk.run("status")
-    assert idle.stdout.startswith("cluster fake-cluster: 0 moves running\nthrottles: none set\n")
+    assert idle.stdout.startswith("cluster fake-cluster (profile p): 0 moves running\nthrottles: none set\n")
 
     def press(_: float) -> None:
         desk.clock.on_sleep.remove(press)
@@ -345,8 +345,10 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     refused = desk.run("resume", "--yes")
     assert refused.code == 2
     assert f"hint: to continue it: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
-    assert desk.run_without_plan("continue").stdout.startswith("no longer paused")
-    assert desk.run_without_plan("pause").stdout.startswith("paused: no run is active")
+    assert desk.run_without_plan("continue").stdout.startswith("cluster fake-cluster (profile p)\nno longer paused")
+    assert desk.run_without_plan("pause").stdout.startswith(
+        "cluster fake-cluster (profile p)\npaused: no run is active"
+    )
     going = desk.run("continue")
     assert (going.code, going.stdout.splitlines()[-1]) == (
         0,
@@ -445,7 +447,7 @@ def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> Non
     named = desk.run("status", "--window", "0").stdout
     assert f"  not to be finished: kafkakit --profile p reassign close --run {run}\n" in named
     closed = desk.run_without_plan("close", "--run", run)
-    assert (closed.code, closed.stdout.startswith(f"closed: run {run} ")) == (0, True)
+    assert (closed.code, closed.stdout.splitlines()[1].startswith(f"closed: run {run} ")) == (0, True)
     assert run not in desk.run("status", "--window", "0").stdout
     assert "there is nothing to close" in desk.run_without_plan("close", "--run", run).stderr
     assert desk.run_without_plan("rollback", "--run", run, "--yes").code == 0

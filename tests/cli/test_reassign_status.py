@@ -70,7 +70,7 @@ def test_nothing_moves(desk: Desk) -> None:
     listed, looked = desk.run("list"), desk.run("status")
     assert (listed.code, listed.stdout, listed.stderr) == (0, "", "")
     assert looked.stdout == (
-        "cluster fake-cluster: 0 moves running\n"
+        "cluster fake-cluster (profile p): 0 moves running\n"
         "throttles: none set\n"
         "partitions: 2, 0 under-replicated, 0 under min ISR, 0 offline\n"
     )
@@ -83,11 +83,13 @@ def test_a_move_of_somebody_else_is_seen_with_its_rate(desk: Desk) -> None:
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
     looked = desk.run("status", "--window", "20s")
     assert looked.stdout.splitlines()[:2] == [
-        "cluster fake-cluster: 1 move running, 19.1 MiB of 95.4 MiB copied, 1 MB/s over 20s, 1m 20s left for these",
+        "cluster fake-cluster (profile p): 1 move running, 19.1 MiB of 95.4 MiB copied, 1 MB/s over 20s, "
+        "1m 20s left for these",
         "  t-0: to [3,2], adding [3], 19.1 MiB of 95.4 MiB, 1 MB/s, 1m 20s left",
     ]
     assert "slowest: t-0 on broker 3, 76.3 MiB behind, 1m 20s left" in looked.stdout
     assert desk.run("list").stdout == (
+        "cluster fake-cluster (profile p)\n"
         "TOPIC  PARTITION  TARGET  ADDING  REMOVING  COPIED    OF        RUN\n"
         "t              0  3,2          3         1  19.1 MiB  95.4 MiB  foreign\n"
     )
@@ -150,7 +152,7 @@ def test_a_watch_tells_each_look_and_ends_with_the_last_move(desk: Desk) -> None
     desk.cluster.fail_next("reassignments", TryLaterError("no answer"), times=2)
     watched = desk.run("status", "--watch", "--interval", "10s")
     assert watched.code == 0
-    assert watched.stdout.splitlines()[0] == "cluster fake-cluster: 0 moves running"
+    assert watched.stdout.splitlines()[0] == "cluster fake-cluster (profile p): 0 moves running"
     lines = watched.stderr.splitlines()
     assert lines[0] == "warning: reading the cluster: no answer; trying again"
     assert len(lines) == 11

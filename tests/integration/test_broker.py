@@ -102,7 +102,7 @@ def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
         until(lambda: all(A not in found for found in replicas(admin, "drained").values()))
         becomes(lambda: throttles(admin, "drained"), {})
         again = kit(brokers, "drain", str(A), *QUICK)
-        assert (again.returncode, again.stdout.splitlines()[0]) == (0, f"nothing to do: drain of broker {A}")
+        assert (again.returncode, again.stdout.splitlines()[1]) == (0, f"nothing to do: drain of broker {A}")
         with kit_running(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", "2MB", *QUICK) as process:
             until(admin.reassignments)
             process.kill()

@@ -91,14 +91,14 @@ class ConfigFiles:
                     return Choice(name=located.value, origin=f"{source.label}:{located.line}")
         return Choice(name=None)
 
-    def layers(self, profile: str) -> list[Layer]:
+    def layers(self, choice: Choice) -> list[Layer]:
         """What each file holds of a profile, its connection from one kind of file alone; `UsageError` when none has it.
 
         `InputError` for a project file that sets a key of the connection in a folder that is not trusted.
         """
         from kafkakit.config.keys import did_you_mean
 
-        found: list[Layer] = []
+        profile, found = choice.name or "", list[Layer]()
         for source in self.sources:
             if source.profile_of_file in (None, profile) and profile in (parsed := self.read(source)).profiles:
                 for name, located in parsed.profiles[profile].items():
@@ -107,9 +107,11 @@ class ConfigFiles:
                 found.append(_layer(source, parsed.profiles[profile]))
         if not found:
             known = self.profile_names()
+            is_default = not choice.origin.startswith(("flag ", "argument"))
+            named = f"it is named by {choice.origin}; profile use NAME or --none changes it; " if is_default else ""
             raise UsageError(
                 f"there is no profile {profile[:100]!r}{did_you_mean(profile, known)}",
-                hint="kafkakit profile list names the profiles",
+                hint=f"{named}kafkakit profile list names the profiles",
             )
         kept, left_out = from_one_source(found)
         if left_out:

@@ -26,6 +26,7 @@ def status_report(view: StatusView, *, as_metrics: bool) -> Report:
         text=render_metrics(view) if as_metrics else render_status(view),
         columns=COPY_COLUMNS,
         rows=status_rows(view),
+        is_document=as_metrics,
     )
 
 

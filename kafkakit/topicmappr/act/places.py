@@ -20,11 +20,6 @@ class ClusterSource:
     zk_addr: str = "localhost:2181"
     zk_metrics_prefix: str = "topicmappr"
 
-    @property
-    def address(self) -> str:
-        """The address of the cluster in kafka-kit's own option; empty where there is none."""
-        return ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDestination:

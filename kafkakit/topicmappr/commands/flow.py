@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.planned_change import PlannedChange
 
 
-def observed(ctx: typer.Context, snapshot: "Path | None", address: str = "") -> "ClusterSnapshot":
-    """The cluster now, at `address` if that is given, or the snapshot file; the connection is closed again."""
+def observed(ctx: typer.Context, snapshot: "Path | None") -> "ClusterSnapshot":
+    """The cluster now or the snapshot file; the connection is closed again."""
     from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe
 
     cli = cli_context(ctx)
-    if address:
-        cli.use_bootstrap_server(address, "flag --kafka-addr")
+    if snapshot is None:
+        cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
-        return observe(session, snapshot)
+        state = observe(session, snapshot)
+    cli.cluster_id = state.cluster_id
+    return state
 
 
 def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists: bool = True) -> "Observed":
@@ -34,10 +36,12 @@ def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists
     from kafkakit.topicmappr.act.observation import observe_storage
 
     cli = cli_context(ctx)
-    if source.address:
-        cli.use_bootstrap_server(source.address, "flag --kafka-addr")
+    if source.snapshot is None:
+        cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
-        return observe_storage(session, source, sound_lists=sound_lists)
+        seen = observe_storage(session, source, sound_lists=sound_lists)
+    cli.cluster_id = seen.snapshot.cluster_id
+    return seen
 
 
 def plan_request(
@@ -63,4 +67,7 @@ def end_request(ctx: typer.Context, command: str, change: "PlannedChange", outpu
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
-    return finish(cli, change_report(command, change, save_plan(change.plan, output, cli.program, write_file)))
+    return finish(
+        cli,
+        change_report(command, change, save_plan(change.plan, output, cli.program, write_file, cli.settings.profile)),
+    )

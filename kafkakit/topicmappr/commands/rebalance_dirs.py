@@ -60,4 +60,7 @@ def rebalance_dirs(
     seen = observed_storage(ctx, ClusterSource(snapshot=snapshot))
     with cli.output.progress("planning"):
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
-    return finish(cli, rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_file)))
+    return finish(
+        cli,
+        rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_file, cli.settings.profile)),
+    )

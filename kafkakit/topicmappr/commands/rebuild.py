@@ -50,7 +50,7 @@ def rebuild(
         with watching(cli.output) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
-        state = observed(ctx, cluster.snapshot, cluster.address) if on_cluster else unobserved()
+        state = observed(ctx, cluster.snapshot) if on_cluster else unobserved()
         with cli.output.progress("planning"):
             decided = decide_rebuild(state, request)
     saved = save_plan(
@@ -58,6 +58,7 @@ def rebuild(
         output,
         cli.program,
         write_file,
+        cli.settings.profile,
         series=decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else (),
         count=decided.map_count(),
     )
