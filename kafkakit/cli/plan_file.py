@@ -50,17 +50,15 @@ class RunChoice:
     ) -> tuple[DiskFile, RunState]:
         """The journal of the run; raises `UsageError`. `token` reads the active run's fencing token."""
         from kafkakit.core.errors import UsageError
-        from kafkakit.core.plan import identity_of
-        from kafkakit.execution.act.journal_file import DiskFile
         from kafkakit.execution.act.kept_plans import find_run
-        from kafkakit.execution.act.run_journal import journal_path, read_run_state
+        from kafkakit.execution.act.run_journal import plan_journal_file, read_run_state
 
         state_dir = cli.settings.state_dir
         if self.plan_file and self.run:
             raise UsageError("a plan file and --run exclude each other", hint="name one of them")
         if self.plan_file:
             plan = read_plan(self.plan_file)
-            file = DiskFile(journal_path(state_dir, plan.cluster_id, identity_of(plan)))
+            file = plan_journal_file(plan, state_dir)
             return file, read_run_state(file)
         command = f"{cli.program} reassign {verb}"
         return find_run(state_dir, session.cluster_id, self.run, None if self.run else token(), command)

@@ -8,7 +8,7 @@ A line holds `seq`, `time`, `prev` (hash of the line before), `kind`, `what`, `o
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -44,20 +44,25 @@ class Line(Generic[W]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinesText(Generic[W]):
-    """A decoded journal: its lines, the hash to chain on, and how many bytes of the file are whole lines."""
+    """A decoded journal: its lines, the hash to chain on, how many bytes of the file are whole lines, its damage."""
 
     records: tuple[Line[W], ...] = ()
     last_hash: str = FIRST_PREV
     whole_bytes: int = 0
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar(Generic[W]):
-    """What one kind of journal is made of: the first line's header, its words, and what helps when it is damaged."""
+    """What one kind of journal is made of: the first line's header, its words, and what helps when it is damaged.
+
+    Of a `salvaged` journal the sound beginning is used, any other damaged one is refused.
+    """
 
     header: Mapping[str, object]
     words: type[W]
     damaged_hint: str
+    salvaged: bool = False
 
 
 def encode_line(line: Line[W], grammar: Grammar[W]) -> bytes:
@@ -117,6 +122,40 @@ def replay_lines(
             problem = f"journal line {line.seq + 1} is invalid: a field of its kind is missing or wrong"
             raise InputError(source, problem, hint=hint) from None
     return state
+
+
+def read_lines(
+    data: bytes, source: str, start: S, fold: Callable[[S, Line[W]], S], grammar: Grammar[W]
+) -> tuple[LinesText[W], S]:
+    """Decode a journal and fold it; of a damaged one that is `salvaged` the sound beginning, see `LinesText.damage`.
+
+    A line whose hash is not what the next line carries is left out, too. Raises `InputError`. O(lines), of a damaged
+    journal O(lines log lines).
+    """
+
+    def read(part: bytes) -> tuple[LinesText[W], S]:
+        text = decode_lines(part, source, grammar)
+        return text, replay_lines(text.records, source, start, fold, grammar.damaged_hint)
+
+    try:
+        return read(data)
+    except InputError as error:
+        if not grammar.salvaged:
+            raise
+        damage = error.message
+    lines = data.splitlines(keepends=True)
+    sound, broken = 0, len(lines)
+    while broken - sound > 1:
+        middle = (sound + broken) // 2
+        try:
+            read(b"".join(lines[:middle]))
+            sound = middle
+        except InputError:
+            broken = middle
+    if "does not continue" in damage:
+        sound = max(0, sound - 1)
+    text, state = read(b"".join(lines[:sound]))
+    return replace(text, damage=damage), state
 
 
 def _decode(text: bytes, grammar: Grammar[W]) -> Line[W]:

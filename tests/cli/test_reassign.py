@@ -1,6 +1,7 @@
 """`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import errno
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.runs import choose_run
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan, plan_of
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -223,15 +225,93 @@ def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
     assert desk.run("apply", "--yes").code == 0
 
 
-def test_damaged_journal_is_named_and_nothing_is_done(desk: Desk) -> None:
-    desk.run("apply", "--yes")
+def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(desk: Desk) -> None:
+    desk.run("apply", "--yes", "--throttle", "5MB")
     (journal,) = desk.journals()
-    journal.write_bytes(journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"'))
+    damaged = journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"')
+    journal.write_bytes(damaged)
     calls = len(desk.cluster.calls)
+    shown = desk.run("rollback", "--dry-run")
+    assert (shown.code, len(desk.cluster.calls), journal.read_bytes()) == (0, calls, damaged)
+    assert f"warning: a part of the journal is lost: {journal}: journal line 3 does not continue" in shown.stderr
+    unknown = desk.run("resume", "--yes")
+    assert unknown.code == 2
+    assert "error: what the run was doing is not known: " in unknown.stderr
+    assert f"\nkafkakit --profile p reassign rollback '{desk.path}' --yes" in unknown.stderr
     ran = desk.run("rollback", "--yes")
-    assert ran.code == 2
-    assert ran.stderr.startswith(f"error: {journal}: journal line ")
-    assert len(desk.cluster.calls) == calls
+    assert (ran.code, desk.lists()) == (0, [(1, 2), (2, 1)])
+    assert journal.with_name(f"{journal.name}.damaged").read_bytes() == damaged
+    verify_journal(journal.read_bytes())
+
+
+def configs(desk: Desk) -> list[dict[str, str]]:
+    return [dict(b.configs) for b in desk.cluster.brokers.values()] + [dict(desk.cluster.topics["t"].configs)]
+
+
+@pytest.mark.parametrize("loss", ["flipped", "emptied", "deleted", "all state deleted"])
+@pytest.mark.parametrize("finish", ["apply", "rollback", "abort", "verify", "cleanup"])
+def test_with_its_journal_lost_a_run_leaves_no_throttle(desk: Desk, loss: str, finish: str) -> None:
+    before = configs(desk)
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    assert configs(desk) != before
+    (journal,) = desk.journals()
+    data = journal.read_bytes()
+    if loss == "all state deleted":
+        shutil.rmtree(desk.home.state)
+    elif loss == "deleted":
+        journal.unlink()
+    else:
+        journal.write_bytes(b"" if loss == "emptied" else data.replace(b'"what":"throttle"', b'"what":"thruttle"'))
+    if finish == "verify":
+        desk.cluster.advance(60)
+        ran = desk.run("verify")
+    elif finish == "cleanup":
+        running = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+        assert (running.code, "1 move still run under them: t-0" in running.stdout) == (1, True)
+        desk.cluster.advance(60)
+        ran = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+    else:
+        ran = desk.run(finish, "--yes")
+        if finish == "apply":
+            assert "throttle: 5 MB/s per broker" in ran.stderr
+            assert "taken for this run's, since they name exactly its replicas" in ran.stderr or loss == "flipped"
+    assert (ran.code, configs(desk)) == (0, before), ran.stdout + ran.stderr
+    assert desk.lists()[0] == ((1, 2) if finish in ("rollback", "abort") else (3, 2))
+    for kept in desk.journals():
+        verify_journal(kept.read_bytes())
+    assert desk.run("apply", "--yes").code == 0
+    assert configs(desk) == before
+
+
+def test_the_throttle_of_another_run_of_which_only_the_plan_is_left_goes_first(desk: Desk) -> None:
+    before = configs(desk)
+    run = stopped_and_overwritten(desk)
+    (journal,) = desk.journals()
+    journal.write_bytes(journal.read_bytes()[5:])
+    desk.cluster.advance(60)
+    assert desk.run("apply", "--yes", "--throttle", "7MB", "--allow-drift").code == 0
+    assert configs(desk) == before
+    assert run in desk.run("status", "--window", "0").stdout
+    assert desk.run_without_plan("close", "--run", run).code == 0
+
+
+def test_what_no_run_set_is_not_taken_for_a_lost_one(desk: Desk) -> None:
+    topic, broker = desk.cluster.topics["t"].configs, desk.cluster.brokers[3].configs
+    topic[FOLLOWER_LIST], broker[FOLLOWER_RATE] = "0:3,1:9", "1000000000"
+    ran = desk.run("apply", "--yes", "--throttle", "5MB")
+    assert (ran.code, topic[FOLLOWER_LIST], broker[FOLLOWER_RATE]) == (0, "0:3,1:9", "1000000000")
+    assert (
+        "warning: throttles cover replicas of the plan, not set by a run that is recorded here: topics t; "
+        in ran.stderr
+    )
+    assert f"reassign cleanup --plan '{desk.path}' --yes" in ran.stderr
+    cleaned = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+    assert (cleaned.code, topic[FOLLOWER_LIST], broker) == (0, "1:9", {})
+    elsewhere = plan_of("elsewhere", desk.plan.brokers, desk.plan.scope, desk.plan.moves)
+    desk.write(elsewhere)
+    refused = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+    assert (refused.code, "the plan is for cluster elsewhere" in refused.stderr) == (2, True)
 
 
 def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Desk) -> None:

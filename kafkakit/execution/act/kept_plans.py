@@ -5,10 +5,12 @@ from pathlib import Path
 from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan, encode_plan
 from kafkakit.core.errors import InputError, RefusedError
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.execution.act.journal_file import DiskFile, write_whole
-from kafkakit.execution.act.run_journal import journal_files, journal_path, plan_path, read_run_state
+from kafkakit.execution.act.journal_file import DiskFile, LineFile, write_whole
+from kafkakit.execution.act.run_journal import RunJournal, journal_files, journal_path, plan_path, read_run_state
+from kafkakit.execution.decide.journal import DAMAGED_HINT
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.runs import choose_run
+from kafkakit.ports.clock import Clock
 
 
 def keep_plan(plan: Plan, state_dir: Path) -> None:
@@ -27,6 +29,22 @@ def plan_of(journal: Path, state: RunState) -> Plan | None:
     """The plan of a journal: the one that was kept, else the file it came from while that is still the same plan."""
     sources = [_kept(journal), *([Path(state.plan_path)] if state.plan_path not in ("", "-") else [])]
     return next((plan for path in sources if (plan := _plan_in(path, state.fingerprint)) is not None), None)
+
+
+def is_begun(plan: Plan, state_dir: Path) -> bool:
+    """True when a run of the plan was begun on this host, whatever became of its journal."""
+    return _kept(journal_path(state_dir, plan.cluster_id, identity_of(plan))).exists()
+
+
+def existing_journal(file: LineFile, clock: Clock) -> RunJournal:
+    """The journal of whichever plan `file` is of; raises `InputError` for one that does not tell, and has no plan."""
+    state = read_run_state(file)
+    identity = state.fingerprint
+    if state.salvaged and isinstance(file, DiskFile) and (plan := plan_of(file.path, state)) is not None:
+        identity = identity_of(plan)
+    elif state.salvaged and not state.runs:
+        raise InputError(file.name, state.salvaged.removeprefix(f"{file.name}: "), hint=DAMAGED_HINT)
+    return RunJournal(file, clock, cluster_id=state.cluster_id, fingerprint=identity)
 
 
 def find_run(
@@ -67,4 +85,4 @@ def _plan_in(path: Path, identity: str) -> Plan | None:
         plan = decode_plan(path.read_bytes(), str(path))
     except (OSError, InputError):
         return None
-    return plan if identity_of(plan) == identity else None
+    return plan if identity and identity_of(plan).startswith(identity) else None

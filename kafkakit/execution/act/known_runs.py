@@ -25,16 +25,15 @@ class KnownRuns:
             try:
                 stamp = _stamp(file.path)
                 earlier = self._known.get(file.name)
-                if earlier is not None and earlier[0] == stamp:
-                    found.append(earlier[1])
-                    continue
-                state = read_run_state(file)
+                state = earlier[1].state if earlier is not None and earlier[0] == stamp else read_run_state(file)
             except InputError as error:
                 damaged.append(error.message)
                 continue
             plan = earlier[1].plan if earlier is not None else None
             if plan is None and state.unsettled:
                 plan = plan_of(file.path, state)
+            if state.salvaged:
+                damaged.append(state.salvaged)
             run = KnownRun(journal=file.name, state=state, plan=plan)
             self._known[file.name] = (stamp, run)
             found.append(run)

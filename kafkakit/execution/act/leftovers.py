@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.quantities import counted
-from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.execution.act.journal_file import DiskFile, LineFile
+from kafkakit.execution.act.kept_plans import existing_journal, plan_of
 from kafkakit.execution.act.log_dir_moves import LogDirs
+from kafkakit.execution.act.recovery import find_lost
 from kafkakit.execution.act.retrier import Retrier
-from kafkakit.execution.act.run_journal import RunJournal, existing_journal
+from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.outcome import Commands, Direction
@@ -29,7 +31,12 @@ class Leftovers:
     ) -> None:
         self._admin, self._clock, self._reporter, self._commands = admin, clock, reporter, commands
         self._all = [existing_journal(file, clock) for file in files]
-        self._journals = [j for j in self._all if j.state.throttled]
+        self._journals = [j for j in self._all if j.state.throttled or j.state.salvaged]
+        self._plans = {
+            journal.name: plan_of(file.path, journal.state)
+            for file, journal in zip(files, self._all, strict=True)
+            if journal.state.salvaged and isinstance(file, DiskFile)
+        }
 
     def unfinished(self, verb: str) -> str:
         """A hint with the commands for unfinished runs of other plans; empty when there are none."""
@@ -71,6 +78,9 @@ class Leftovers:
         """Take away what the others left; what cannot be removed now stays in their journals and is warned about."""
         retrier = Retrier(self._clock, self._reporter, retry_limit_s)
         for journal in self._journals:
+            if (plan := self._plans.get(journal.name)) is not None:
+                lost = find_lost(self._admin, self._clock, retrier, plan, live, journal.state, is_lost=True)
+                journal.adopt(lost, journal.state.plan_path)
             owed = Throttles(self._admin, self._clock, journal, self._reporter, retrier).lift(live)
             for line in owed:
                 self._reporter.warn(f"left by a run of {journal.state.plan_path}: {line}")

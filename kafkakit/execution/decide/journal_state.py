@@ -62,7 +62,7 @@ class RunState:
     `unsettled` says that the last run did not end, or not complete. `wanted` are the throttles that the last run was
     asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
     without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new, `began_at` when
-    the last run began.
+    the last run began. `salvaged` says which lines were lost, until a run is complete.
     """
 
     cluster_id: str = ""
@@ -83,6 +83,7 @@ class RunState:
     paused: bool = False
     cancelled: bool = False
     unsettled: bool = False
+    salvaged: str = ""
     verdict: str = ""
     open_intents: Mapping[int, Record] = field(default_factory=dict)
 
@@ -94,7 +95,7 @@ class RunState:
     @property
     def name(self) -> str:
         """The last run for people."""
-        return f"run {self.run_id} ({self.direction} of {self.plan_path})"
+        return f"run {self.run_id} ({self.direction or 'run'} of {self.plan_path})"
 
     @property
     def throttled(self) -> bool:
@@ -199,6 +200,15 @@ def _take_check(state: RunState, record: Record) -> RunState:
             trail=state.trail if state.unsettled else Layers(),
             dirs_sent=state.dirs_sent if state.unsettled else Layers(),
         )
+    if record.what is What.SALVAGED:
+        lost = _take_intent(state, replace(record, what=What.THROTTLE))
+        return replace(
+            _take_intent(lost, replace(record, what=What.REASSIGN)),
+            salvaged=data["problem"],
+            unsettled=True,
+            plan_path=state.plan_path or data.get("plan_path", ""),
+            wanted=state.wanted or _wanted(data),
+        )
     if record.what is What.SCHEDULE:
         promise = Promise(
             made_at=record.time,
@@ -221,7 +231,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
             entries={k: v for k, v in state.entries.items() if k not in keys},
         )
     if record.what is What.END:
-        return replace(state, unsettled=data["verdict"] not in ENDED, verdict=data["verdict"])
+        ended = data["verdict"] in ENDED
+        return replace(state, unsettled=not ended, verdict=data["verdict"], salvaged="" if ended else state.salvaged)
     return state
 
 

@@ -42,6 +42,11 @@ class Commands:
         throttle = self.throttle_options if direction is Direction.ROLLBACK else ()
         return self.line(direction.value, "--yes", *own, *throttle, *options)
 
+    def cleanup(self) -> str:
+        """The line that removes throttles of the plan, whether or not its journal is whole."""
+        named = self.plan if self.plan.startswith("--run ") else f"--plan {self.plan}"
+        return f"{self.program} reassign cleanup {named} --yes"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

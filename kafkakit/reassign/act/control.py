@@ -12,10 +12,11 @@ from kafkakit.core.quantities import counted
 from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.execution.act.kept_plans import existing_journal
 from kafkakit.execution.act.lease_reader import held_lease
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import RunJournal, existing_journal, plan_journal
+from kafkakit.execution.act.run_journal import RunJournal, plan_journal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import CLOSED
 from kafkakit.execution.decide.outcome import Commands

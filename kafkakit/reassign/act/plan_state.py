@@ -8,6 +8,7 @@ from kafkakit.execution.decide.goals import Goal, apply_goals, rollback_goals
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_work
 from kafkakit.execution.decide.outcome import Direction
 from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, assess, listed
+from kafkakit.execution.decide.recovery import Recovered
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 
@@ -16,11 +17,12 @@ LOOKS = 4
 
 
 class PlanReader:
-    """Looks at one plan's partitions."""
+    """Looks at one plan's partitions; `recovered` is what was found of a run whose journal is not whole."""
 
     def __init__(self, plan: Plan, clock: Clock, reader: ClusterReader, dirs: LogDirs, journal: RunJournal) -> None:
         self._plan, self._clock, self._reader, self._dirs, self._journal = plan, clock, reader, dirs, journal
         self._topics = {e.topic for e in plan.scope}
+        self.recovered = Recovered()
 
     def live(self) -> Live:
         """The cluster with all topics of the plan."""
@@ -28,8 +30,10 @@ class PlanReader:
 
     def assess(self, live: Live) -> Assessment:
         """Where each move stands."""
-        state = self._journal.state
-        return assess(self._plan, live, trail=state.trail, cancelled_by_us=state.cancelled and bool(state.submitted))
+        state, lost = self._journal.state, self.recovered
+        trail = state.trail if not lost.lists else {**state.trail, **{k: (v,) for k, v in lost.lists.items()}}
+        cancelled = (state.cancelled and bool(state.submitted)) or bool(state.salvaged) or lost.throttled
+        return assess(self._plan, live, trail=trail, cancelled_by_us=cancelled)
 
     def look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
         """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""

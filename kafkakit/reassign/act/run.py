@@ -19,10 +19,11 @@ from kafkakit.core.errors import (
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.kept_plans import keep_plan
+from kafkakit.execution.act.kept_plans import is_begun, keep_plan
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.recovery import find_lost, unaccounted
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import RunJournal, plan_journal
 from kafkakit.execution.decide.goals import Goal, rollback_goals
@@ -42,6 +43,7 @@ from kafkakit.execution.decide.precheck import (
 )
 from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
+from kafkakit.execution.decide.recovery import UNACCOUNTED, Recovered, lost_words, unaccounted_words
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.ports.admin import ClusterAdmin
@@ -66,12 +68,15 @@ def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: 
     if access.control is not None:
         store = ControlRequests(access.control, access.clock, access.cluster_id)
         requests = ReceivedRequests(store, access.token, reporter)
-    keep = partial(keep_plan, plan, state_dir)
-    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keep)
+    keeping = (partial(keep_plan, plan, state_dir), is_begun(plan, state_dir))
+    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keeping)
 
 
 class Run:
-    """One run of one plan in one direction; made for a single call."""
+    """One run of one plan in one direction; made for a single call.
+
+    `keeping` keeps the plan, and tells whether a run of it was begun before, even though its journal may be lost.
+    """
 
     def __init__(
         self,
@@ -83,19 +88,20 @@ class Run:
         request: Request,
         leftovers: Leftovers,
         requests: ReceivedRequests | None = None,
-        keep_plan: Callable[[], None] = lambda: None,
+        keeping: tuple[Callable[[], None], bool] = (lambda: None, False),
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
         self._journal, self._reporter, self._request = journal, reporter, request
-        self._leftovers, self._keep_plan = leftovers, keep_plan
+        self._leftovers, (self._keep_plan, self._is_begun) = leftovers, keeping
         self._requests = requests or ReceivedRequests(None, None, reporter)
         parts = RunParts(plan, admin, clock, journal, reporter, request)
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
-        self._problems = parts.problems
+        self._problems, self._retrier = parts.problems, parts.retrier
         self._window = Window(parts, self._requests)
         self._scheduler = RoundScheduler(parts, self._window)
         self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
+        self._was_lost = False  # the journal did not tell all that the plan's runs did
         self._direction = Direction.APPLY  # becomes an abort when a control request asks for that
 
     def carry_out(self, verb: str) -> Outcome:
@@ -106,12 +112,13 @@ class Run:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
         self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.APPLY)
-        if not goals and not inside and not to_elect(assessment) and not self._journal.state.throttled:
+        if not goals and not inside and not to_elect(assessment) and not self._throttled:
             short = lacking(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._reporter.warn(line)
             self._settle_journal(Direction.APPLY)
+            self._owed = self._unaccounted()
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals, inside)
 
@@ -121,15 +128,22 @@ class Run:
             self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
         _, stuck = rollback_goals(assessment, live)
-        if not goals and not inside and not stuck and not self._journal.state.throttled:
+        if not goals and not inside and not stuck and not self._throttled:
             self._leftovers.require_none_in_flight(live, Direction.ROLLBACK, self._request.retry_limit_s)
             self._settle_journal(Direction.ROLLBACK)
+            self._owed = self._unaccounted()
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
         return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
 
     def resume(self) -> Outcome:
         """Resume the run that was begun last, in its direction; raises `RefusedError` when there is none."""
-        state = self._journal.state
+        state, commands = self._journal.state, self._request.commands
+        if not state.runs and state.salvaged:
+            lines = [commands.run(d) for d in (Direction.APPLY, Direction.ROLLBACK, Direction.ABORT)]
+            raise RefusedError(
+                f"what the run was doing is not known: {state.salvaged}",
+                hint="\n".join(("carry the plan out, undo it, or end it:", *lines)),
+            )
         if not state.runs:
             raise RefusedError(
                 "no run of this plan was begun here",
@@ -149,8 +163,10 @@ class Run:
         """Cancel what is in flight, put the order of the cancelled lists back, and take the throttles away."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        live, assessment = self._recover(live, assessment)
         running = in_flight(assessment)
-        if not running and not self._journal.state.throttled and not self._journal.state.unsettled:
+        if not running and not self._throttled and not self._journal.state.unsettled:
+            self._owed = self._unaccounted()
             self._leftovers.require_none_in_flight(live, Direction.ABORT, self._request.retry_limit_s)
             return self._outcome(Direction.ABORT, "nothing to abort", live, assessment)
         return self._begin(Direction.ABORT, live, assessment, (), ())
@@ -159,6 +175,7 @@ class Run:
         """Look, refuse what must not be done, and give what is left to do."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        live, assessment = self._recover(live, assessment)
         if direction is Direction.APPLY:
             if self._request.wait_for_others:
                 live, assessment = self._plan_reader.after_others(self._reporter, live, assessment)
@@ -170,6 +187,39 @@ class Run:
                 hint="undo the others with --allow-drift, which leaves these alone",
             )
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
+
+    @property
+    def _throttled(self) -> bool:
+        """True when throttles of the plan's runs may be set."""
+        return self._journal.state.throttled or self._plan_reader.recovered.throttled
+
+    def _recover(self, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
+        """Where the journal is not whole, look on the cluster for what the plan's runs did, and judge with that."""
+        if not self._journal.is_lost:
+            return live, assessment
+        state = self._journal.state
+        is_lost = bool(state.salvaged) or self._is_begun
+        if not is_lost and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses):
+            return live, assessment  # nothing tells of a run: entries that are there are not of one
+        self._was_lost = True
+        found = find_lost(self._admin, self._clock, self._retrier, self._plan, live, state, is_lost=is_lost)
+        self._plan_reader.recovered = found
+        return live, self._plan_reader.assess(live)
+
+    def _adopt(self) -> None:
+        found = self._plan_reader.recovered
+        if self._journal.state.salvaged or found.throttled or found.lists:
+            self._journal.adopt(found, self._request.plan_path)
+            self._plan_reader.recovered = Recovered()
+
+    def _unaccounted(self) -> tuple[str, ...]:
+        """Throttles on the plan's replicas that are not the journal's: owed when that is not whole, else others'."""
+        words = unaccounted_words(unaccounted(self._admin, self._retrier, self._plan, self._journal.state))
+        if self._was_lost:
+            return words
+        for line in words:
+            self._reporter.warn(f"{line}; if they are of a lost run: {self._request.commands.cleanup()}")
+        return ()
 
     def _require_not_paused(self) -> None:
         state = self._journal.state
@@ -202,9 +252,10 @@ class Run:
             live, assessment, _, _ = self._decide(direction)
         started, self._direction = self._clock.monotonic(), direction
         try:
-            self._keep_plan()
+            self._adopt()
             self._leftovers.lift(live, self._request.retry_limit_s)
             self._journal.check(What.START, self._start_data(direction, rates))
+            self._keep_plan()
             verdict = self._carry(direction, rates)
             direction = self._direction
             live, assessment = self._finish(direction)
@@ -238,8 +289,10 @@ class Run:
         rates: Rates,
     ) -> None:
         """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
-        require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
+        require_rights(live, throttled=not is_unlimited(rates) or self._throttled)
         self._leftovers.require_idle(live, self._request.retry_limit_s)
+        for line in lost_words(self._journal.state, self._plan_reader.recovered):
+            self._reporter.warn(line)
         for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
             self._reporter.say(line)
         if inside:
@@ -263,7 +316,8 @@ class Run:
     def _rates(self) -> Rates:
         """The throttle of this run: what is asked for, laid over what an interrupted run has still set."""
         state = self._journal.state
-        return self._request.rates.over(state.wanted or Rates() if state.unsettled else Rates())
+        kept = state.wanted if state.unsettled else None
+        return self._request.rates.over(kept or self._plan_reader.recovered.wanted or Rates())
 
     def _carry(self, direction: Direction, rates: Rates) -> str:
         """Do it; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
@@ -302,7 +356,7 @@ class Run:
     def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""
         live, assessment = self._plan_reader.look()
-        self._owed = self._throttles.lift(live)
+        self._owed = (*self._throttles.lift(live), *self._unaccounted())
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
         while direction is not Direction.ABORT and not self._problems and (short := lacking(assessment, undone=undone)):
@@ -370,7 +424,9 @@ class Run:
         problems = tuple(self._problems)
         commands = self._request.commands
         next_commands: tuple[str, ...] = ()
-        if direction is Direction.ABORT:
+        if any(o.startswith(UNACCOUNTED) for o in self._owed) and not problems:
+            next_commands = (commands.cleanup(),)
+        elif direction is Direction.ABORT:
             again = (commands.run(Direction.ABORT),) if problems or self._owed else ()
             next_commands = (*again, commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
         elif problems:
