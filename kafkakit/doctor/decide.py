@@ -161,6 +161,9 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
         yield Check(name="brokers", status=Status.OK, detail=f"all {len(info.brokers)} alive")
     yield from _answers(facts.brokers, frozenset(away))
     yield _rights(info.operations)
+    if facts.idle_throttles:
+        hint = "kafkakit reassign cleanup removes those of runs on this host, with --plan those of a plan"
+        yield Check(name="throttles", status=Status.WARN, detail=f"without moves: {facts.idle_throttles}", hint=hint)
 
 
 def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[Check]:

@@ -28,6 +28,7 @@ class DoctorFacts:
     pinned_cluster: str | None = None
     listeners: tuple[Listener, ...] = ()
     cluster: ClusterInfo | None = None
+    idle_throttles: str = ""
     cluster_error: str | None = None
     brokers: Mapping[int, Listener] = field(default_factory=dict)
     data_brokers: tuple[int, ...] | None = None

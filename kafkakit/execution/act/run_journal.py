@@ -27,8 +27,14 @@ class RunJournal(LineJournal[What, RunState]):
         """Read the file again; raises `InputError` for the journal of another plan."""
         super().reload()
         if self.damage:
-            own = self._identity if self.is_empty else {}
-            self.state = replace(self.state, salvaged=self.damage, unsettled=True, **own)
+            cluster_id, fingerprint = self._identity.values()  # the line that tells them may be lost
+            self.state = replace(
+                self.state,
+                salvaged=self.damage,
+                unsettled=True,
+                cluster_id=self.state.cluster_id or cluster_id,
+                fingerprint=self.state.fingerprint or fingerprint,
+            )
         if not self.is_empty and (self.state.cluster_id, self.state.fingerprint) != tuple(self._identity.values()):
             raise InputError(self.name, "is the journal of another plan", hint="move the file away")
 

@@ -186,6 +186,8 @@ def _throttle_lines(view: StatusView) -> list[str]:
         lines.append(f"  broker {broker}: " + ", ".join(f"{_SIDES[k]} {_told(v)}" for k, v in sorted(values.items())))
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
+    if view.idle_throttles:
+        lines.append(f"  nothing moves under {view.idle_throttles}; remove what is ours: kafkakit reassign cleanup")
     return lines
 
 

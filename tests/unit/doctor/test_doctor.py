@@ -15,15 +15,17 @@ from kafkakit.adapters.listener_probe import probe_listener
 from kafkakit.config.addresses import parse_addresses
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security
-from kafkakit.core.cluster_facts import ClusterInfo
-from kafkakit.core.errors import ExitCode, TryLaterError, UsageError
+from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
+from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState
 from kafkakit.core.versions import Versions
 from kafkakit.doctor.act import Configured, FactSources, collect_facts
 from kafkakit.doctor.decide import Check, Status, exit_code_of, judge
 from kafkakit.doctor.facts import DoctorFacts
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
+from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 
 VERSIONS = Versions(
@@ -208,6 +210,9 @@ class Cluster:
     def cluster(self) -> ClusterInfo:
         assert HEALTHY.cluster is not None
         return HEALTHY.cluster
+
+    def dynamic_configs(self, kind: ResourceKind, names: list[str]) -> dict[str, dict[str, str]]:
+        return {}
 
     def close(self) -> None:
         self.closed = True
@@ -409,3 +414,18 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return folder / "cert.pem", folder / "key.pem"
+
+
+def test_throttles_without_moves_are_a_warning() -> None:
+    found = FakeCluster({1: "a", 2: "b"})
+    found.add_topic("t", {0: (1, 2)}, configs={FOLLOWER_LIST: "0:2"})
+    asking = replace(sources(PLAIN, Cluster()), open_admin=lambda: found)
+    assert collect_facts(asking).idle_throttles == ""  # entries without a rate limit nothing
+    found.brokers[2].configs[FOLLOWER_RATE] = "5000000"
+    facts = collect_facts(asking)
+    (check,) = (c for c in judge(facts) if c.name == "throttles")
+    assert (check.status, check.detail) == (Status.WARN, "without moves: rates of broker 2 and lists of topic t")
+    assert check.hint is not None
+    assert "reassign cleanup" in check.hint
+    found.fail_next("snapshot", OperationFailedError("not authorized"))
+    assert collect_facts(asking).idle_throttles == ""
