@@ -1,6 +1,7 @@
 """`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import errno
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -225,6 +226,24 @@ def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
     assert desk.run("apply", "--yes").code == 0
 
 
+def test_the_commands_after_ctrl_c_stand_alone_on_their_lines_and_do_not_contradict_each_other(desk: Desk) -> None:
+    """Each printed line is run as it is; the one without a throttle has lost the throttle that the run was given."""
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    desk.cluster.advance(60)
+    stop_at_once(desk)
+    rates = ("--throttle", "1MB", "--throttle-broker", "3:in=2MB")
+    stopped = desk.run("rollback", "--yes", *rates)
+    assert stopped.code == 130
+    hint, *lines = stopped.stderr.splitlines()[-3:]
+    base = f"kafkakit --profile p reassign rollback '{desk.path}' --yes --ingest-sample 0"
+    assert hint == "hint: to resume, to resume without the throttle:"
+    assert lines == [f"{base} --throttle 1MB --throttle-broker 3:in=2MB", f"{base} --throttle none"]
+    ran = desk.home.run(*shlex.split(lines[1])[1:])
+    assert (ran.code, desk.lists()) == (0, [(1, 2), (2, 1)]), ran.stderr
+    assert not any(configs(desk))
+
+
 def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(desk: Desk) -> None:
     desk.run("apply", "--yes", "--throttle", "5MB")
     (journal,) = desk.journals()
@@ -337,7 +356,9 @@ def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk)
     stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
     assert stopped.code == 130
     options = "--yes --allow-drift --max-moves-in-flight 7 --ingest-sample 0 --stall-timeout 9m"
-    assert f"to resume: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
+    undo = f"kafkakit --profile p reassign rollback '{desk.path}' {options}"
+    resume = f"kafkakit --profile p reassign apply '{desk.path}' {options}"
+    assert stopped.stderr.splitlines()[-3:] == ["hint: to resume, to undo:", resume, undo]
     assert desk.run("apply", "--yes").code == 2
     assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0
 
@@ -538,7 +559,8 @@ def test_a_plan_of_stdin_is_continued_by_its_run(desk: Desk) -> None:
     words = ("reassign", "apply", "-", "--yes", "--throttle", "5MB", "--ingest-sample", "0")
     stopped = desk.home.run("--profile", "p", *words, stdin=desk.path.read_text())
     run = identity_of(desk.plan).removeprefix("sha256:")[:8]
-    assert (stopped.code, f"kafkakit --profile p reassign apply --run {run} --yes" in stopped.stderr) == (130, True)
+    resume = f"kafkakit --profile p reassign apply --run {run} --yes --ingest-sample 0"
+    assert (stopped.code, stopped.stderr.splitlines()[-3:-1]) == (130, [resume, f"{resume} --throttle none"])
     assert desk.run_without_plan("resume", "--yes").code == 0
     assert desk.lists() == [(3, 2), (2, 1)]
 

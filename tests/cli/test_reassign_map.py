@@ -65,7 +65,7 @@ def test_a_stopped_map_resumes_when_it_is_applied_again_and_goes_back_to_the_lis
     stopped = desk.run("apply", "--yes", "--throttle", "5MB")
     (plan,) = desk.plans()
     assert stopped.code == 130
-    assert f"to resume: kafkakit --profile p reassign apply {plan}" in stopped.stderr
+    assert f"\nkafkakit --profile p reassign apply {plan} --yes" in stopped.stderr
     desk.map(("t", 1, (3, 1)), ("t", 0, (3, 2)))  # the same map, written another way
     desk.cluster.replication.line_rate = 10.0 * MB
     again = desk.run("apply", "--yes")

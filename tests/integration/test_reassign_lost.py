@@ -104,7 +104,7 @@ def test_a_run_whose_journal_is_lost_leaves_no_throttle(
 def test_throttles_of_a_run_that_is_forgotten_are_named_and_cleaned_by_its_plan(
     brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    make_topic(brokers, admin, "forgotten", {0: (A, B)}, 4 * MB)
+    make_topic(brokers, admin, "forgotten", {0: (A, B)}, 2 * MB)
     plan = make_plan(admin, {("forgotten", 0): (D, B)}, topics=["forgotten"])
     path = save(plan, tmp_path)
     stopped(brokers, admin, path, 1)

@@ -152,8 +152,8 @@ class Run:
         if state.unsettled and state.direction == Direction.ABORT:
             raise RefusedError(
                 "the last run was an abort",
-                hint=f"finish it: {self._request.commands.run(Direction.ABORT)}; "
-                f"or carry the plan out after all: {self._request.commands.run(Direction.APPLY)}",
+                hint="finish it, or carry the plan out after all:\n"
+                f"{self._request.commands.run(Direction.ABORT)}\n{self._request.commands.run(Direction.APPLY)}",
             )
         if state.unsettled and state.direction == Direction.ROLLBACK:
             return self.rollback()
