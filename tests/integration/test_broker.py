@@ -134,6 +134,6 @@ def test_replace_a_dead_broker_and_rejoin_waits_for_it(brokers: SandboxCluster, 
         brokers.restart(B)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    assert out.splitlines()[0] == f"done: rejoin of broker {B}"
+    assert out.splitlines()[1] == f"done: rejoin of broker {B}"
     becomes(lambda: leaders(admin, "kept"), {0: B, 1: C})
     becomes(lambda: leaders(admin, "replaced")[1], B)
