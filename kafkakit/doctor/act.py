@@ -166,6 +166,7 @@ def _add_cluster_facts(facts: DoctorFacts, security: Security, sources: FactSour
             facts = replace(facts, cluster=(info := admin.cluster()))
             facts = replace(facts, brokers=_ask_brokers(info.brokers, security, sources))
             facts = replace(facts, idle_throttles=_idle_throttles(admin, info))
+            facts = replace(facts, topic_operations=admin.topic_operations())
         finally:
             admin.close()
     except KafkakitError as error:

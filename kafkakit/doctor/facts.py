@@ -31,6 +31,7 @@ class DoctorFacts:
     idle_throttles: str = ""
     cluster_error: str | None = None
     brokers: Mapping[int, Listener] = field(default_factory=dict)
+    topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     data_brokers: tuple[int, ...] | None = None
     data_error: str | None = None
     control_store: str = ""

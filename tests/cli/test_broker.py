@@ -1,6 +1,7 @@
 """`kafkakit broker` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +335,42 @@ def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
     late = desk.run("rejoin", "1", "--yes", "--wait", "10s")
     assert late.code == 75
     assert "hint: start it, then run: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr
+
+
+def plan(desk: Desk, *words: str) -> Ran:
+    return desk.home.run("--profile", "p", "topicmappr", *words)
+
+
+def placed(ran: Ran) -> set[int]:
+    """The brokers that the plan, or the new topic, has in its lists."""
+    assert ran.code == 0, ran.stderr
+    rows = [line.split("\t") for line in ran.stdout.splitlines()]
+    return {int(b) for row in rows for b in re.findall(r"\d+", row[3 if len(row) > 3 else 2])}
+
+
+def test_planning_leaves_out_a_broker_that_leaves_until_it_rejoins(desk: Desk) -> None:
+    assert desk.run("drain", "4", "--yes").code == 0
+    place = ("place", "new", "--partitions", "12", "--replication", "2", "-o", "tsv")
+    rebuild = ("rebuild", "--topics", "t", "--brokers", "-2", "--force-rebuild", "-o", "tsv")
+    rebalance = ("rebalance", "--topics", "t", "--brokers", "-2", "-o", "tsv")
+    told = "warning: broker 4 is left out unless it is named: drain of 2026-01-01 00:"
+    for words in (place, rebuild, rebalance):
+        ran = plan(desk, *words)
+        assert told in ran.stderr, ran.stderr
+        assert "broker rejoin 4" in ran.stderr
+        assert 4 not in placed(ran), words
+    assert told in plan(desk, "check").stderr
+    assert 4 in placed(plan(desk, *rebuild[:4], "1,2,3,4", *rebuild[5:])), "an id that is given is meant"
+    assert desk.run("rejoin", "4", "--yes").code == 0
+    for words in (place, rebuild, rebalance):
+        back = plan(desk, *words)
+        assert "is left out" not in back.stderr
+        assert words is rebalance or 4 in placed(back)
+
+
+def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: Desk) -> None:
+    assert desk.run("decommission", "4", "--yes").code == 0
+    ran = desk.run("drain", "1", "--yes", "--min-rack-ids", "2")
+    assert ran.code == 0, ran.stderr
+    assert "broker 4 is left out unless it is named" in ran.stderr
+    assert all(4 not in replicas for replicas in desk.lists().values())

@@ -1,6 +1,6 @@
 """Plan against live cluster: where each move stands, and whether anything else changed since the plan."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,6 +8,7 @@ from kafkakit.core.cluster_facts import PartitionState
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import Broker, Reassignment, TopicPartition
 from kafkakit.core.plan import Move, Plan, PlanBroker, ScopeEntry
+from kafkakit.core.rights import Duty, Resource, lacking, lacking_on_topics
 
 SHOWN = 5
 
@@ -130,13 +131,18 @@ def require_same_cluster(plan: Plan, live_id: str, pinned: str | None) -> None:
         )
 
 
-def require_rights(live: Live, *, throttled: bool) -> None:
-    """Raise `RefusedError` when the cluster says that the caller may not change what a run changes."""
-    needed = {"alter"} | ({"alter_configs"} if throttled else set())
-    missing = sorted(needed - live.operations) if live.operations is not None else []
-    if missing:
+def require_rights(duty: Duty, live: Live, topics: Mapping[str, Collection[str] | None] | None = None) -> None:
+    """Raise `RefusedError` when the cluster says that the caller may not do its duty.
+
+    `topics` are the caller's rights on the topics that it is about, where it needs any beyond reading them.
+    """
+    found = [f"{operation} on the cluster" for operation in lacking(duty.rights[Resource.CLUSTER], live.operations)]
+    on_topics = lacking_on_topics(duty.rights[Resource.TOPICS], topics or {})
+    found += [f"{operation} on topics: {listed(names)}" for operation, names in on_topics.items()]
+    if found:
         raise RefusedError(
-            f"no right to {' and '.join(missing)} on the cluster", hint="grant the ACLs to the principal in use"
+            f"no right to {' and to '.join(found)}",
+            hint="grant it to the user in use; docs/acl.md lists the rights of each command",
         )
 
 

@@ -7,6 +7,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.rights import CLEANUP
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
 from kafkakit.execution.act.kept_plans import existing_journal, plan_of
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
@@ -84,10 +85,14 @@ def _lift(
     """Lift what is left of each journal; returns what could not be."""
     if not files:
         return ()
-    live = ClusterReader(admin, clock, retrier).live(())
+    reader = ClusterReader(admin, clock, retrier)
+    live = reader.live(())
+    journals = [_journal_of(file, clock, found) for file in files]
+    entries = [e for j in journals for e in j.state.entries] + [e for r in found.recovered.values() for e in r.entries]
+    if entries or any(journal.state.throttled for journal in journals):
+        reader.require_rights(CLEANUP, live, {key.name for key in entries})
     owed: list[str] = []
-    for file in files:
-        journal = _journal_of(file, clock, found)
+    for file, journal in zip(files, journals, strict=True):
         if (lost := found.recovered.get(file.name)) is not None:
             journal.adopt(lost, journal.state.plan_path)
         owed += Throttles(admin, clock, journal, reporter, retrier).lift(live)

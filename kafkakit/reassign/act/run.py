@@ -17,6 +17,7 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.plan import Plan
+from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.kept_plans import is_begun, keep_plan
@@ -38,7 +39,6 @@ from kafkakit.execution.decide.precheck import (
     MoveState,
     listed,
     require_applicable,
-    require_rights,
     require_same_cluster,
 )
 from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
@@ -96,7 +96,7 @@ class Run:
         self._requests = requests or ReceivedRequests(None, None, reporter)
         parts = RunParts(plan, admin, clock, journal, reporter, request)
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
-        self._problems, self._retrier = parts.problems, parts.retrier
+        self._problems, self._retrier, self._reader = parts.problems, parts.retrier, parts.reader
         self._window = Window(parts, self._requests)
         self._scheduler = RoundScheduler(parts, self._window)
         self._undo = Undo(parts)
@@ -289,7 +289,11 @@ class Run:
         rates: Rates,
     ) -> None:
         """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
-        require_rights(live, throttled=not is_unlimited(rates) or self._throttled)
+        held = [*self._journal.state.entries, *self._plan_reader.recovered.entries]
+        if is_unlimited(rates) and not self._throttled:
+            self._reader.require_rights(MOVE, live)
+        else:
+            self._reader.require_rights(THROTTLED, live, {g.key.topic for g in goals} | {k.name for k in held})
         self._leftovers.require_idle(live, self._request.retry_limit_s)
         for line in lost_words(self._journal.state, self._plan_reader.recovered):
             self._reporter.warn(line)

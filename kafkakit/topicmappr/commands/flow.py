@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from kafkakit.cli.session import ClusterSession
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.act.places import ClusterSource, PlanDestination
@@ -25,13 +26,13 @@ def observed(ctx: typer.Context, snapshot: "Path | None") -> "ClusterSnapshot":
     if snapshot is None:
         cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
-        state = observe(session, snapshot)
-    cli.cluster_id = state.cluster_id
-    return state
+        return _left_out(ctx, session, observe(session, snapshot), is_live=snapshot is None)
 
 
 def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists: bool = True) -> "Observed":
     """The cluster or file with sizes from where they are wanted; the connections are closed again."""
+    from dataclasses import replace
+
     from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe_storage
 
@@ -40,8 +41,21 @@ def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists
         cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
         seen = observe_storage(session, source, sound_lists=sound_lists)
-    cli.cluster_id = seen.snapshot.cluster_id
-    return seen
+        return replace(seen, snapshot=_left_out(ctx, session, seen.snapshot, is_live=source.snapshot is None))
+
+
+def _left_out(
+    ctx: typer.Context, session: "ClusterSession", snapshot: "ClusterSnapshot", *, is_live: bool
+) -> "ClusterSnapshot":
+    """The cluster with the brokers marked that operations empty; a file is taken as it is. Output names its id."""
+    from kafkakit.broker.api_act import open_records, without_leaving
+    from kafkakit.wiring import write_file
+
+    cli, records = cli_context(ctx), None
+    cli.cluster_id = snapshot.cluster_id
+    if is_live:
+        records = open_records(cli.settings.state_dir, snapshot.cluster_id, write_file, session.clock)
+    return without_leaving(snapshot, records, cli.output, cli.program)
 
 
 def plan_request(

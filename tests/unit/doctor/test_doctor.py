@@ -48,6 +48,7 @@ HEALTHY = DoctorFacts(
         brokers=(Broker(id=1), Broker(id=2)),
         operations=frozenset({"describe", "describe_configs", "alter", "alter_configs", "create"}),
     ),
+    topic_operations={"t": frozenset({"describe", "describe_configs", "alter_configs"})},
     data_brokers=(1, 2),
 )
 
@@ -143,10 +144,22 @@ def test_where_address_and_protocol_fit_the_credentials_are_suspected() -> None:
 def test_missing_rights_are_named() -> None:
     assert HEALTHY.cluster is not None
     facts = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=frozenset({"describe"})))
-    assert faults(facts) == [("rights", "missing on the cluster: DESCRIBE_CONFIGS, ALTER, ALTER_CONFIGS")]
+    assert faults(facts) == [("rights", "missing on the cluster: ALTER, ALTER_CONFIGS, DESCRIBE_CONFIGS")]
+    hint = check_of(facts, "rights").hint or ""
+    assert "moves with a throttle" in hint
+    assert "snapshots" not in hint, "that needs DESCRIBE alone, which is there"
     silent = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=None))
     assert check_of(silent, "rights").status is Status.WARN
     assert exit_code_of(judge(silent)) is ExitCode.DONE
+
+
+def test_missing_rights_on_topics_are_named() -> None:
+    whole = frozenset({"describe", "describe_configs", "alter_configs"})
+    seen = {"a": whole, "b": frozenset({"describe"}), "c": frozenset({"read", "describe_configs"})}
+    facts = replace(HEALTHY, topic_operations=seen)
+    words = "missing on topics: ALTER_CONFIGS on b, c; missing on topics: DESCRIBE_CONFIGS on b"
+    assert faults(facts) == [("rights", words)]
+    assert faults(replace(HEALTHY, topic_operations={"a": whole, "d": None})) == []
 
 
 def test_brokers_that_are_away_are_a_warning() -> None:
@@ -213,6 +226,9 @@ class Cluster:
 
     def dynamic_configs(self, kind: ResourceKind, names: list[str]) -> dict[str, dict[str, str]]:
         return {}
+
+    def topic_operations(self) -> dict[str, frozenset[str] | None]:
+        return {"t": frozenset({"describe", "describe_configs", "alter_configs"})}
 
     def close(self) -> None:
         self.closed = True
