@@ -95,8 +95,8 @@ EDITS = Duty(
 LAG = Duty(
     name="lag of groups",
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
-    rights=_rights(topics="read", groups="describe", offsets="read"),
-    note="with DESCRIBE_CONFIGS on topics also how soon retention deletes pending records",
+    rights=_rights(topics="describe", groups="describe", offsets="read"),
+    note="READ on topics gives the time of the next record, DESCRIBE_CONFIGS how soon retention deletes it",
 )
 CONTROL = Duty(
     name="control store `kafka`",

@@ -26,7 +26,7 @@ from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
-from tests.integration.stream_clients import commit_with_kafka_python
+from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.integration.test_reassign import becomes
 from tests.rigs.command_line import Home, Ran
 
@@ -194,6 +194,7 @@ def cleanups(guest: Guest) -> list[Ran]:
 def committed(guest: Guest) -> None:
     """A commit of the group, whose topic of offsets no broker could be emptied of."""
     if not guest.admin.partition_states([OFFSETS_TOPIC]):
+        produce(guest.cluster, TopicPartition(TOPIC, 0), [b"x"])
         commit_with_kafka_python(guest.cluster, GROUP, {TopicPartition(TOPIC, 0): (1, "")})
 
 
