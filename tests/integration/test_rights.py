@@ -33,7 +33,7 @@ from tests.rigs.command_line import Home, Ran
 pytestmark = pytest.mark.kafka
 
 TOPIC, OTHER, GROUP = "granted", "other", "counters"
-REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to")
+REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to", "LAG UNKNOWN")
 EVERYWHERE = ("snapshots and plans", "progress of moves, all settings", "emptying and refilling brokers",
               "removal of throttles")  # fmt: skip
 """The lines that are about all topics of the cluster."""
@@ -213,7 +213,7 @@ def edits(guest: Guest) -> list[Ran]:
 
 def lags(guest: Guest) -> list[Ran]:
     committed(guest)
-    ran = guest.run("streams", "lag", "once", GROUP, "--wait", "5s", "-o", "json")
+    ran = guest.run("streams", "lag", "check", GROUP, "--wait", "4s", "--crit-lag", "100")
     return [ran]
 
 

@@ -181,6 +181,8 @@ class _ConfluentConsumer:
                 found.append(_record(message))
             elif trouble.code() == KafkaError._PARTITION_EOF:
                 self._ended.add(TopicPartition(message.topic(), message.partition()))
+            elif trouble.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                continue  # the name of the group is librdkafka's need; no group is used
             elif trouble.fatal() or not trouble.retriable():
                 raise OperationFailedError(f"cannot read: {trouble.str()}")
         return found
