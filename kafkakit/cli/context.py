@@ -25,6 +25,8 @@ class CliContext:
     def __init__(self) -> None:
         self._given: dict[str, tuple[Any, str]] = {}
         self.command_path = ""
+        self.operation_words: tuple[str, str] | None = None
+        self._stop_words: tuple[str, str] | None = None
         self.cluster_id: str | None = None
         """The cluster that the command looked at, for the first lines of its text."""
         self._zookeeper: tuple[str, str] | None = None
@@ -37,6 +39,15 @@ class CliContext:
         elif name in self._given and source == "env" and self._given[name][1] != "env":
             return
         self._given[name] = (value, source)
+
+    @property
+    def stop_words(self) -> tuple[str, str] | None:
+        """What to say, and the hint, where the command is stopped and cannot look any more; None: nothing is begun."""
+        return self._stop_words or self.operation_words
+
+    def note_stop_words(self, words: tuple[str, str] | None) -> None:
+        """Keep what to say from now on; None once a run is over."""
+        self._stop_words = words
 
     def use_bootstrap_server(self, addresses: str, origin: str) -> None:
         """Take the Kafka address from a command's own option, unless a shared option gave one on the command line."""

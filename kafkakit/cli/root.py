@@ -114,6 +114,7 @@ def run(arguments: Sequence[str], *, started_s: float | None = None) -> int:
     """
     cli = CliContext()
     stops = StopSignals(started_s)
+    stops.last_words = lambda: _last_words(cli)
     stops.install()
     cli.start_deadline = partial(
         stops.start_timer, report=lambda error: _report_stop(cli, list(arguments), error, stops)
@@ -171,9 +172,11 @@ def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
 
 
 def _report_stop(cli: CliContext, arguments: list[str], error: BaseException, stops: StopSignals) -> int:
+    stops.is_said = True
     if isinstance(error, KafkakitError):
         return _report_failure(cli, arguments, error.message, error.hint, stops.code_for(error), error)
-    return _report_failure(cli, arguments, _stop_message(error, cli), None, _stop_code(error))
+    message, hint = cli.stop_words or (_stop_message(error, cli), None)
+    return _report_failure(cli, arguments, message, hint, _stop_code(error))
 
 
 def _report_failure(
@@ -228,6 +231,13 @@ def _named_format(arguments: Sequence[str]) -> str:
         if word.startswith("-o") and not word.startswith("-o="):
             return word[2:]
     return os.environ.get("KAFKAKIT_OUTPUT", "text")
+
+
+def _last_words(cli: CliContext) -> str:
+    """What a second Ctrl-C prints."""
+    message, hint = cli.stop_words or ("interrupted", None)
+    show_cursor = "\x1b[?25h\r\x1b[K" if cli.output.animate else ""
+    return f"{show_cursor}error: {message}\n" + (f"hint: {hint}\n" if hint else "")
 
 
 def _stop_message(stop: BaseException, cli: CliContext) -> str:

@@ -196,6 +196,7 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
         allow_drift=running.allow_drift,
         dry_run=consent.dry_run,
         stall_timeout_s=parse_duration(running.stall_timeout, "--stall-timeout"),
+        note_stop_words=cli.note_stop_words,
     )
 
 

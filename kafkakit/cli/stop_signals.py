@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkakit.core.errors import (
     DeadlineReached,
+    ExitCode,
     InterruptedRunError,
     KafkakitError,
     StopRequested,
@@ -26,23 +27,28 @@ class StopSignals:
     """Turns SIGTERM, SIGHUP and the time limit into exceptions, once, so that `finally` blocks run undisturbed.
 
     Only the time limit comes again, when a command is not done 0.4 s after it. In a program, which has begun at
-    `started_s` of the monotonic clock, what then still waits is ended with the process 0.7 s after the limit.
+    `started_s` of the monotonic clock, what then still waits is ended with the process 0.7 s after the limit, and a
+    Ctrl-C after a first stop ends the process at once, wherever it is, with the `last_words`, unless why the command
+    ends `is_said`, or being printed.
     """
 
     def __init__(self, started_s: float | None = None) -> None:
         self.received: StopRequested | None = None
         self.code: int | None = None
+        self.last_words: Callable[[], str] = str
+        self.is_said = self._is_waived = False
         self._earlier: dict[int, Any] = {}
         self._started_s = time.monotonic() if started_s is None else started_s
-        self._is_program, self._is_cut = started_s is not None, False
+        self._is_program, self._is_cut, self._was_interrupted = started_s is not None, False, False
 
     def install(self) -> None:
         """Take over the signals that the caller of the program did not ignore."""
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        handlers = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGALRM), self._raise)
+        for number, handler in {**handlers, signal.SIGINT: self._interrupt}.items():
             try:
                 # nohup ignores SIGHUP on purpose.
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._earlier[number] = signal.signal(number, self._raise)
+                    self._earlier[number] = signal.signal(number, handler)
             except ValueError:  # not the main thread, as in some tests
                 return
 
@@ -59,7 +65,8 @@ class StopSignals:
     def restore(self) -> None:
         """Give the signals back to their earlier handlers."""
         for number, handler in self._earlier.items():
-            signal.signal(number, handler)
+            if number != signal.SIGINT or not self._is_program:  # Ctrl-C while Python ends prints a traceback
+                signal.signal(number, handler)
         if self._earlier:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -86,7 +93,26 @@ class StopSignals:
             said.join(REPORT_S)
         os._exit(int(self.received.exit_code) if self.code is None else self.code)
 
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        is_first = not self._was_interrupted and self.received is None
+        self._was_interrupted = True
+        if not self._is_program or (is_first and not self.is_said):
+            raise KeyboardInterrupt
+        if self.is_said and self.code is None and not self._is_waived:
+            self._is_waived = True  # the words are being printed; only where that hangs is there a next time
+            return
+        self._leave()
+
+    def _leave(self) -> None:
+        """End the process at once; what is on the cluster stays as after a kill, and the journal knows it."""
+        if not self.is_said:
+            os.write(2, self.last_words().encode(errors="backslashreplace"))
+        code = ExitCode.INTERRUPTED if self.received is None else self.received.exit_code
+        os._exit(int(code) if self.code is None else self.code)
+
     def _raise(self, number: int, frame: FrameType | None) -> None:
+        if self._was_interrupted and self._is_program and number != signal.SIGALRM:
+            self._leave()
         if self.received is None:
             self.received = DeadlineReached() if number == signal.SIGALRM else TerminationRequested()
         elif self._is_cut or number != signal.SIGALRM or not isinstance(self.received, DeadlineReached):

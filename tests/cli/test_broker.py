@@ -216,6 +216,14 @@ def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
     assert all(1 not in replicas for replicas in desk.lists().values())
 
 
+def test_ctrl_c_between_the_plans_of_an_operation_names_the_command_that_resumes(desk: Desk) -> None:
+    desk.cluster.fail_next("snapshot", KeyboardInterrupt())
+    ran = desk.run("drain", "1", "--yes", "--throttle", "5MB")
+    again = "kafkakit --profile p broker drain 1 --throttle 5MB --ingest-sample 0 --yes"
+    assert ran.code == 130
+    assert ran.stderr.splitlines()[-2:] == ["error: stopped; the drain is not finished", f"hint: to resume: {again}"]
+
+
 def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(desk: Desk) -> None:
     desk.cluster.replication.line_rate = 1 * MB
 

@@ -68,6 +68,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     )
     pace = options.pace
     consent.require_possible(cli)
+    cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)

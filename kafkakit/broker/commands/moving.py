@@ -95,6 +95,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     listed = goal.words["brokers"]
     again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
     back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
+    cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)

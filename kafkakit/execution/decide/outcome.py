@@ -53,7 +53,8 @@ class Request:
     """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
 
     `wait_for_others`: wait for other processes that move planned partitions, instead of refusing. `ingest_sample_s`
-    is how long is measured what logs take in (0: not at all).
+    is how long is measured what logs take in (0: not at all). `note_stop_words` is told what to say, and the hint, when
+    the process is stopped so suddenly that the run cannot look: from the first effect on, None once it is over.
     """
 
     commands: Commands
@@ -68,6 +69,7 @@ class Request:
     dry_run: bool = False
     stall_timeout_s: float = 300.0
     retry_limit_s: float = 90.0
+    note_stop_words: Callable[[tuple[str, str] | None], None] = lambda words: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ from kafkakit.reassign.act.window import AbortRequestedError, Window
 from kafkakit.reassign.show.run import render_changes, stop_words
 
 STOP_PATIENCE_S = 3.0
+UNSEEN = "moves may still run on the cluster and throttles may be set"
 _UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
 _DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
 
@@ -251,6 +252,7 @@ class Run:
         if direction is Direction.APPLY:  # the answer may have taken a while
             live, assessment, _, _ = self._decide(direction)
         started, self._direction = self._clock.monotonic(), direction
+        self._note_stop_words(direction)
         try:
             self._adopt()
             self._leftovers.lift(live, self._request.retry_limit_s)
@@ -259,6 +261,7 @@ class Run:
             verdict = self._carry(direction, rates)
             direction = self._direction
             live, assessment = self._finish(direction)
+            self._request.note_stop_words(None)
         except KeyboardInterrupt:
             raise self._interrupted(self._direction) from None
         except LeaseLostError as error:
@@ -343,6 +346,7 @@ class Run:
         """Somebody asked the run to end: from here on it is an abort."""
         self._reporter.warn(f"the {direction.value} is aborted on request")
         self._direction = Direction.ABORT
+        self._note_stop_words(Direction.ABORT)
         self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
         try:
             self._undo.cancel_running(Direction.ABORT)
@@ -387,6 +391,10 @@ class Run:
         self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
         return live, assessment
 
+    def _note_stop_words(self, direction: Direction) -> None:
+        resume = self._request.commands.run(direction)
+        self._request.note_stop_words((f"stopped; {UNSEEN}", f"to resume: {resume}"))
+
     def _interrupted(self, direction: Direction) -> InterruptedRunError:
         """Say what still runs after a stop; throttles stay while moves run, or else they come off now."""
         commands = self._request.commands
@@ -407,7 +415,7 @@ class Run:
         except (KafkakitError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, KafkakitError) else "stopped again before they were looked at"
             return InterruptedRunError(
-                f"stopped; moves may still run on the cluster and throttles may be set ({why})",
+                f"stopped; {UNSEEN} ({why})",
                 hint=f"to resume: {resume}",
             )
         planned = len(self._plan.moves) + len(self._plan.dir_moves)
