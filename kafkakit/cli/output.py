@@ -3,6 +3,7 @@
 Names and messages come from clusters and files: what would move a cursor or reorder a line is written escaped.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -91,10 +92,10 @@ class Output:
         _write_stderr(f"{self._paint('warning:', '33')} {printable_lines(line)}\n")
 
     def error(self, message: str, hint: str | None) -> None:
-        """Print a failure on stderr in one line, and the hint below it; further lines of a hint are commands."""
+        """Print a failure on stderr in one line, and the hint below it; commands in a hint have lines of their own."""
         _write_stderr(f"{self._paint('error:', '31')} {_one_line(message)}\n")
         if hint:
-            lines = "\n".join(_one_line(line) for line in hint.splitlines())
+            lines = "\n".join(_one_line(part) for part in re.split(r"\n(?=kafkakit )", hint))
             _write_stderr(f"{self._paint('hint:', '36')} {lines}\n")
 
     @contextmanager
