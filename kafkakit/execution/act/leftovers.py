@@ -38,6 +38,11 @@ class Leftovers:
             if journal.state.salvaged and isinstance(file, DiskFile)
         }
 
+    @property
+    def link_bytes_per_s(self) -> float | None:
+        """The most that a broker reached in a run of another plan without throttle; None where none was measured."""
+        return max((j.state.link_bytes_per_s for j in self._all if j.state.link_bytes_per_s), default=None)
+
     def unfinished(self, verb: str) -> str:
         """A hint with the commands for unfinished runs of other plans; empty when there are none."""
         states = [j.state for j in self._all if j.state.unsettled]

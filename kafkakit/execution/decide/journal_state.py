@@ -43,13 +43,18 @@ class RateHold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a run said before its first byte: times in seconds from `made_at`, bytes to copy, requests to send."""
+    """What a run said before its first byte: times in seconds from `made_at`, bytes to copy, requests to send.
+
+    `least_s` and `most_s` are given where the basis was too thin for one time.
+    """
 
     made_at: datetime
     promised_s: float
     bound_s: float
     total_bytes: int
     steps: int
+    least_s: float | None = None
+    most_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +66,9 @@ class RunState:
     partition, `trail` all lists sent since the plan was last wholly at one end, `dirs_sent` the log dirs likewise.
     `unsettled` says that the last run did not end, or not complete. `wanted` are the throttles that the last run was
     asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
-    without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new, `began_at` when
-    the last run began. `salvaged` says which lines were lost, until a run is complete.
+    without a lease), `promise` what it said before its first byte, `link_bytes_per_s` what the busiest broker reached
+    in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
+    which lines were lost, until a run is complete.
     """
 
     cluster_id: str = ""
@@ -80,6 +86,7 @@ class RunState:
     dirs_sent: Layers[TopicPartitionReplica, tuple[str, ...]] = field(default_factory=Layers)
     token: int | None = None
     promise: Promise | None = None
+    link_bytes_per_s: float | None = None
     paused: bool = False
     cancelled: bool = False
     unsettled: bool = False
@@ -216,6 +223,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
             bound_s=float(data["bound_s"]),
             total_bytes=int(data["total_bytes"]),
             steps=int(data["steps"]),
+            least_s=data.get("least_s"),
+            most_s=data.get("most_s"),
         )
         # A run that continues in a second round still has to keep what it said first.
         return replace(state, promise=state.promise or promise)
@@ -232,7 +241,13 @@ def _take_check(state: RunState, record: Record) -> RunState:
         )
     if record.what is What.END:
         ended = data["verdict"] in ENDED
-        return replace(state, unsettled=not ended, verdict=data["verdict"], salvaged="" if ended else state.salvaged)
+        return replace(
+            state,
+            unsettled=not ended,
+            verdict=data["verdict"],
+            salvaged="" if ended else state.salvaged,
+            link_bytes_per_s=data.get("link_bytes_per_s", state.link_bytes_per_s),
+        )
     return state
 
 

@@ -99,7 +99,7 @@ class Run:
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
         self._problems, self._retrier, self._reader = parts.problems, parts.retrier, parts.reader
         self._window = Window(parts, self._requests)
-        self._scheduler = RoundScheduler(parts, self._window)
+        self._scheduler = RoundScheduler(parts, self._window, self._leftovers.link_bytes_per_s)
         self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
         self._was_lost = False  # the journal did not tell all that the plan's runs did
@@ -388,7 +388,12 @@ class Run:
             names = listed([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
             self._reporter.warn(f"left in a log dir between their old and new ones: {names}")
         verdict = "incomplete" if self._problems or between or halfway_in else "complete"
-        self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
+        measured = self._scheduler.measured_bytes_per_s
+        self._journal.check(
+            What.END,
+            {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)}
+            | ({"link_bytes_per_s": round(measured)} if measured else {}),
+        )
         return live, assessment
 
     def _note_stop_words(self, direction: Direction) -> None:

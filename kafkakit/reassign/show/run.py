@@ -121,10 +121,12 @@ def eta_error_percent(outcome: Outcome) -> float | None:
 
 
 def _foretold(outcome: Outcome) -> str:
-    error = eta_error_percent(outcome)
-    if outcome.promise is None or error is None:
+    error, promise = eta_error_percent(outcome), outcome.promise
+    if promise is None or error is None:
         return ""
-    return f" ({format_rough_time(outcome.promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
+    if promise.least_s is not None and promise.most_s is not None:
+        return f" ({format_rough_time(promise.least_s)} to {format_rough_time(promise.most_s)} were forecast)"
+    return f" ({format_rough_time(promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
 
 
 def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
@@ -166,6 +168,8 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "throttle_bytes_per_s": _one_rate(outcome.rates),
         "throttle": None if outcome.rates is None else rates_to_data(outcome.rates),
         "promised_seconds": None if outcome.promise is None else outcome.promise.promised_s,
+        "promised_at_least_seconds": None if outcome.promise is None else outcome.promise.least_s,
+        "promised_at_most_seconds": None if outcome.promise is None else outcome.promise.most_s,
         "eta_error_percent": eta_error_percent(outcome),
         "throttles_left": list(outcome.owed),
         "problems": list(outcome.problems),
