@@ -59,13 +59,17 @@ class CliContext:
         self._zookeeper = (addresses, origin)
 
     def refuse_default_profile_beside_zookeeper(self) -> None:
-        """Raise `UsageError` where a ZooKeeper is named, but a default profile alone decides on the Kafka cluster."""
-        settings, named = self.settings, self._zookeeper
-        is_default = settings.profile is not None and self.given.profile is None
-        if named is not None and is_default and named[0] != settings.zookeeper_addr:
+        """Raise `UsageError` where a ZooKeeper is named, but what is weaker decides on the Kafka cluster.
+
+        A default profile is weaker than any option or variable, and `KAFKAKIT_PROFILE` than an option.
+        """
+        settings, given, named = self.settings, self.given, self._zookeeper
+        if named is None or settings.profile is None or named[0] == settings.zookeeper_addr:
+            return
+        if given.profile is None or (given.profile_origin == "env" and named[1].startswith("flag")):
             raise UsageError(
-                f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of the default "
-                f"profile {settings.profile} (from {settings.choice.origin})",
+                f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of profile "
+                f"{settings.profile} (from {settings.choice.origin})",
                 hint=f"pass --kafka-addr HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
             )
 

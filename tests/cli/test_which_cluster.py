@@ -71,15 +71,21 @@ def test_zookeeper_s_address_never_ends_at_a_default_profile(
     ran = home.run("topicmappr", *words, env=env)
     assert (ran.code, ran.stdout, clusters.asked) == (2, "", [])
     origin = "env TOPICMAPPR_ZK_ADDR" if is_variable else "flag --zk-addr"
-    assert (
-        f"ZooKeeper zk:2181 is named ({origin}), but the Kafka cluster would be that of the default profile wrong"
-        in (ran.stderr)
+    assert f"ZooKeeper zk:2181 is named ({origin}), but the Kafka cluster would be that of profile wrong (from " in (
+        ran.stderr
     )
     assert "pass --kafka-addr HOST:PORT or --profile NAME (--profile wrong to keep it)" in ran.stderr
     for chosen in (("-B", "right:1"), ("--profile", "right")):
         ran = home.run("topicmappr", *words, *chosen, env=env)
         assert ran.code == 0, ran.stderr
     assert set(clusters.asked) == {"right:1"}
+
+
+def test_a_profile_of_the_environment_is_weaker_than_an_option(home: Home, clusters: Clusters) -> None:
+    env = {"KAFKAKIT_PROFILE": "wrong"}
+    ran = home.run("topicmappr", *CHECK, "--zk-addr", "zk:2181", env=env)
+    assert (ran.code, "profile wrong (from env KAFKAKIT_PROFILE)" in ran.stderr, clusters.asked) == (2, True, [])
+    assert home.run("topicmappr", *CHECK, env={**env, "TOPICMAPPR_ZK_ADDR": "zk:2181"}).code == 0
 
 
 def test_the_profile_whose_zookeeper_it_is_may_be_the_default(home: Home, clusters: Clusters) -> None:
