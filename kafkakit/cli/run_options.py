@@ -149,7 +149,16 @@ class RunOptions:
         bool,
         typer.Option(
             "--wait-for-others/--refuse-others",
-            help="Wait while another process moves planned partitions, or refuse; such a move is never overwritten.",
+            help="Wait while moves that are not of this run are in flight, or refuse; a move of another process is "
+            "never overwritten.",
+        ),
+    ] = False
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="Carry on although moves or replication rates that are not of this run are in flight; the rates are "
+            "put back as they were.",
         ),
     ] = False
     allow_drift: Annotated[
@@ -192,6 +201,7 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
         rates=rates.request(),
         limits=schedule.limits(),
         wait_for_others=running.wait_for_others,
+        join=running.join,
         ingest_sample_s=parse_duration_or_zero(running.ingest_sample, "--ingest-sample"),
         allow_drift=running.allow_drift,
         dry_run=consent.dry_run,

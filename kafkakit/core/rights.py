@@ -95,8 +95,9 @@ EDITS = Duty(
 LAG = Duty(
     name="lag of groups",
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
-    rights=_rights(topics="describe", groups="describe", offsets="read"),
-    note="READ on topics gives the time of the next record, DESCRIBE_CONFIGS how soon retention deletes it",
+    rights=_rights(topics="describe", offsets="read"),
+    note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
+    "topics how soon retention deletes it",
 )
 CONTROL = Duty(
     name="control store `kafka`",

@@ -318,7 +318,7 @@ def test_the_throttle_of_another_run_of_which_only_the_plan_is_left_goes_first(d
 def test_what_no_run_set_is_not_taken_for_a_lost_one(desk: Desk) -> None:
     topic, broker = desk.cluster.topics["t"].configs, desk.cluster.brokers[3].configs
     topic[FOLLOWER_LIST], broker[FOLLOWER_RATE] = "0:3,1:9", "1000000000"
-    ran = desk.run("apply", "--yes", "--throttle", "5MB")
+    ran = desk.run("apply", "--yes", "--join", "--throttle", "5MB")
     assert (ran.code, topic[FOLLOWER_LIST], broker[FOLLOWER_RATE]) == (0, "0:3,1:9", "1000000000")
     assert (
         "warning: throttles cover replicas of the plan, not set by a run that is recorded here: topics t; "

@@ -52,7 +52,7 @@ class Desk:
                 raise KeyboardInterrupt
 
         self.clock.on_sleep.append(press)
-        assert self.run("apply", str(self.path), "--yes", "--throttle", "5MB").code == 130
+        assert self.run("apply", str(self.path), "--yes", "--join", "--throttle", "5MB").code == 130
         assert self.configs() != self.before
 
     def configs(self) -> dict[str, dict[str, str]]:

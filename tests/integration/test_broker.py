@@ -164,7 +164,7 @@ def test_a_stopped_broker_is_taken_off_the_list_and_left_out_of_plans_until_then
     assert json.loads(gone.stdout)["unregistered"] == [D]
     until(lambda: D not in {b.id for b in admin.cluster().brokers})
     assert admin.unregister_broker(D) is None, "what is off the list already counts as done"
-    assert kit(brokers, "decommission", str(D), *QUICK).stdout.startswith("nothing to do")
+    assert "nothing to do" in kit(brokers, "decommission", str(D), *QUICK).stdout
     brokers.restart(D)
     until(lambda: D in alive(admin))
     back = planned()

@@ -14,7 +14,7 @@ from kafkakit.execution.act.recovery import find_lost
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.journal_state import ConfigKey, RunState
 from kafkakit.execution.decide.outcome import Commands, Direction
 from kafkakit.execution.decide.precheck import Live, listed
 from kafkakit.execution.decide.runs import moves_sent
@@ -42,6 +42,16 @@ class Leftovers:
     def link_bytes_per_s(self) -> float | None:
         """The most that a broker reached in a run of another plan without throttle; None where none was measured."""
         return max((j.state.link_bytes_per_s for j in self._all if j.state.link_bytes_per_s), default=None)
+
+    def rates(self, live: Live, retry_limit_s: float) -> frozenset[ConfigKey]:
+        """The rates of brokers that runs of other plans still have set, by their journals or by their plans."""
+        retrier = Retrier(self._clock, self._reporter, retry_limit_s)
+        found = [key for journal in self._journals for key in journal.state.rates]
+        for journal in self._journals:
+            if (plan := self._plans.get(journal.name)) is not None:
+                lost = find_lost(self._admin, self._clock, retrier, plan, live, journal.state, is_lost=True)
+                found += lost.rates
+        return frozenset(found)
 
     def unfinished(self, verb: str) -> str:
         """A hint with the commands for unfinished runs of other plans; empty when there are none."""

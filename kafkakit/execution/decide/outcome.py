@@ -52,9 +52,10 @@ class Commands:
 class Request:
     """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
 
-    `wait_for_others`: wait for other processes that move planned partitions, instead of refusing. `ingest_sample_s`
-    is how long is measured what logs take in (0: not at all). `note_stop_words` is told what to say, and the hint, when
-    the process is stopped so suddenly that the run cannot look: from the first effect on, None once it is over.
+    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
+    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
+    take in (0: not at all). `note_stop_words` is told what to say, and the hint, when the process is stopped so suddenly
+    that the run cannot look: from the first effect on, None once it is over.
     """
 
     commands: Commands
@@ -64,6 +65,7 @@ class Request:
     rates: RateRequest = field(default_factory=RateRequest)
     limits: Limits = field(default_factory=Limits)
     wait_for_others: bool = False
+    join: bool = False
     ingest_sample_s: float = 0.0
     allow_drift: bool = False
     dry_run: bool = False

@@ -1,6 +1,6 @@
 """Plan against live cluster: where each move stands, and whether anything else changed since the plan."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -162,6 +162,29 @@ def require_applicable(assessment: Assessment, live: Live, *, allow_drift: bool)
         raise RefusedError(
             f"the plan adds copies on broker {names}, which is not alive",
             hint="bring it back, or make a new plan without it; a started run can be undone with `reassign rollback`",
+        )
+
+
+def strangers(plan: Plan, live: Live) -> tuple[TopicPartition, ...]:
+    """The partitions that move now although the plan does not move them."""
+    return tuple(sorted(live.running.keys() - {m.key for m in plan.moves}))
+
+
+def require_alone(moving: Sequence[TopicPartition], rates: Sequence[str], cleanup: str) -> None:
+    """Raise `RefusedError` when other partitions move, or replication rates are set, that are not of this run.
+
+    `rates` in words; `cleanup` is the command that removes rates which a run left behind.
+    """
+    if moving:
+        raise RefusedError(
+            f"{len(moving)} moves that are not of this run are in flight: {listed([str(k) for k in moving])}",
+            hint="wait for them with --wait-for-others, or carry on beside them with --join",
+        )
+    if rates:
+        raise RefusedError(
+            f"{len(rates)} replication rates are set that are not of this run: {listed(list(rates))}",
+            hint="another process may be moving replicas: wait for its end, or pass --join to set rates over these; "
+            f"where a run left them: {cleanup}",
         )
 
 

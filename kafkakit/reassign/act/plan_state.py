@@ -7,7 +7,7 @@ from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal, apply_goals, rollback_goals
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_work
 from kafkakit.execution.decide.outcome import Direction
-from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, assess, listed
+from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, assess, listed, strangers
 from kafkakit.execution.decide.recovery import Recovered
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
@@ -59,12 +59,12 @@ class PlanReader:
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
     def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
-        """Wait until no other process moves planned partitions; returns the last look."""
+        """Wait until no other process moves partitions; returns the last look."""
         announced = False
-        while others := assessment.having(MoveState.DIVERTED):
+        while others := (*(s.move.key for s in assessment.having(MoveState.DIVERTED)), *strangers(self._plan, live)):
             if not announced:
-                names = listed([str(s.move.key) for s in others])
-                reporter.warn(f"another process moves planned partitions, waiting for the end of it: {names}")
+                names = listed([str(key) for key in others])
+                reporter.warn(f"another process moves partitions, waiting for the end of it: {names}")
                 announced = True
             self._clock.sleep(OTHERS_LOOK_S)
             live, assessment = self.look()

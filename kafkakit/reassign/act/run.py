@@ -38,13 +38,16 @@ from kafkakit.execution.decide.precheck import (
     Live,
     MoveState,
     listed,
+    require_alone,
     require_applicable,
     require_same_cluster,
+    strangers,
 )
 from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
 from kafkakit.execution.decide.recovery import UNACCOUNTED, Recovered, lost_words, unaccounted_words
 from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -250,7 +253,8 @@ class Run:
         if not self._request.confirm():
             return self._outcome(direction, "declined", live, assessment)
         if direction is Direction.APPLY:  # the answer may have taken a while
-            live, assessment, _, _ = self._decide(direction)
+            live, assessment, goals, inside = self._decide(direction)
+            self._require_alone(live, goals, inside, rates)
         started, self._direction = self._clock.monotonic(), direction
         self._note_stop_words(direction)
         try:
@@ -298,6 +302,8 @@ class Run:
         else:
             self._reader.require_rights(THROTTLED, live, {g.key.topic for g in goals} | {k.name for k in held})
         self._leftovers.require_idle(live, self._request.retry_limit_s)
+        if direction is Direction.APPLY:
+            self._require_alone(live, goals, inside, rates)
         for line in lost_words(self._journal.state, self._plan_reader.recovered):
             self._reporter.warn(line)
         for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
@@ -309,6 +315,16 @@ class Run:
             self._reporter.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
         if goals or inside:
             self._scheduler.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
+
+    def _require_alone(self, live: Live, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], rates: Rates) -> None:
+        """Refuse to begin beside others, unless that is wanted."""
+        if self._request.join:
+            return
+        wanted = wanted_rates(goals, rates) | inside_rates({w.replica.broker for w in inside}, rates)
+        others = self._leftovers.rates(live, self._request.retry_limit_s) if wanted else ()
+        found = self._throttles.foreign_rates(wanted, {*others, *self._plan_reader.recovered.rates})
+        program = self._request.commands.program
+        require_alone(strangers(self._plan, live), found, f"{program} reassign cleanup")
 
     def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
         same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None

@@ -215,7 +215,7 @@ def test_somebody_elses_moves_take_up_places() -> None:
     bench.cluster.add_topic("others", {0: (1,), 1: (2,)}, size_bytes=40 * MB)
     bench.cluster.reassign({TopicPartition("others", 0): (3,), TopicPartition("others", 1): (4,)})
     times = submitted_at(bench)
-    assert bench.apply(limits=ONE).ok
+    assert bench.apply(limits=ONE, join=True).ok
     assert min(times) >= 10
 
 
