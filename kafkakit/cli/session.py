@@ -98,12 +98,15 @@ class ClusterSession:
         self.cli.cluster_id = self.admin.cluster().cluster_id
         return self.cli.cluster_id
 
-    def lock(self, path: Path, what: str, command: str) -> None:
-        """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder."""
+    def lock(self, path: Path, what: str, command: str, *, shared: bool = False) -> None:
+        """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder.
+
+        `shared`: those of other users, too, which come to the same file.
+        """
         from kafkakit.adapters.lock import FileLock
         from kafkakit.adapters.own_process import this_holder
 
-        self._stack.enter_context(FileLock(path, what, str(this_holder(command))))
+        self._stack.enter_context(FileLock(path, what, str(this_holder(command)), shared=shared))
 
     @property
     def requester(self) -> str:
@@ -124,6 +127,7 @@ class ClusterSession:
 
         Raises `TryLaterError` that names the holder while another process has either.
         """
+        from kafkakit.adapters.lock import common_folder
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.cluster_access import ClusterAccess
         from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
@@ -131,7 +135,10 @@ class ClusterSession:
         from kafkakit.wiring import open_lease
 
         admin, cluster_id = self.admin, cluster_id or self.cluster_id
-        self.lock(lock_path(self.settings.state_dir, cluster_id), f"cluster {cluster_id}", command)
+        what = f"cluster {cluster_id}"
+        self.lock(lock_path(self.settings.state_dir, cluster_id), what, command)
+        common = self.settings.folders.locks or common_folder()
+        self.lock(common / f"kafkakit.{cluster_id}.lock", what, command, shared=True)
         lease = open_lease(self.control, self.clock, cluster_id, command, self.cli.output.say)
         token = lease.acquire()
         self._stack.callback(lease.release)

@@ -170,6 +170,7 @@ SHARED_VARIABLES = (
     "KAFKAKIT_CONFIG",
     "KAFKAKIT_COMMAND_CONFIG",
     "KAFKAKIT_STATE_DIR",
+    "KAFKAKIT_LOCK_DIR",
 )
 VARIABLES: tuple[str, ...] = (*SHARED_VARIABLES, *(name for key in KEYS for name in key.env))
 

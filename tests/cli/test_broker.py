@@ -382,3 +382,21 @@ def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: Desk)
     assert ran.code == 0, ran.stderr
     assert "broker 4 is left out unless it is named" in ran.stderr
     assert all(4 not in replicas for replicas in desk.lists().values())
+
+
+def test_another_home_on_the_host_does_not_run_beside(desk: Desk, tmp_path: Path) -> None:
+    locks = {"KAFKAKIT_LOCK_DIR": str(tmp_path / "locks")}
+    other = Home(tmp_path / "other")
+    other.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+    refused: list[Ran] = []
+
+    def meanwhile(_: float) -> None:
+        if not refused and desk.cluster.reassignments():
+            words = ("reassign", "cleanup", "--yes")
+            refused.append(other.run("--profile", "p", *words, env=locks))
+
+    desk.clock.on_sleep.append(meanwhile)
+    ran = desk.run("drain", "1", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert refused[0].code == 75
+    assert "another kafkakit process is running: process " in refused[0].stderr
