@@ -161,6 +161,14 @@ class RunOptions:
             "put back as they were.",
         ),
     ] = False
+    without_lease: Annotated[
+        bool,
+        typer.Option(
+            "--without-lease",
+            help="Carry on where the control store does not answer, to repair what it depends on; only processes of "
+            "this host are kept away then. A lease that another process holds is respected.",
+        ),
+    ] = False
     allow_drift: Annotated[
         bool, typer.Option("--allow-drift", help="Continue although other partitions or racks changed since the plan.")
     ] = False

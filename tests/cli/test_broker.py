@@ -11,6 +11,8 @@ from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.context import CliContext
+from kafkakit.core.errors import LeaseHeldError, TryLaterError
+from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_journal
@@ -400,3 +402,40 @@ def test_another_home_on_the_host_does_not_run_beside(desk: Desk, tmp_path: Path
     assert ran.code == 0, ran.stderr
     assert refused[0].code == 75
     assert "another kafkakit process is running: process " in refused[0].stderr
+
+
+class SilentStore:
+    """A control store whose topic takes no record, as one that lost its in-sync replicas."""
+
+    def get(self, path: str) -> None:
+        raise TryLaterError("topic __kafkakit_control took no record within 10 s", hint="check its replicas")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "open_control", lambda _: SilentStore())
+    before = desk.lists()
+    refused = desk.run("drain", "1", "--yes")
+    assert (refused.code, desk.lists()) == (75, before)
+    assert (
+        "the lease of cluster fake-cluster cannot be taken: topic __kafkakit_control took no record" in refused.stderr
+    )
+    assert "--without-lease" in refused.stderr
+    ran = desk.run("drain", "1", "--yes", "--without-lease", "--throttle", "5MB")
+    assert ran.code == 0, ran.stderr
+    assert "warning: carried on without the lease, other hosts are not kept away: " in ran.stderr
+    assert all(1 not in replicas for replicas in desk.lists().values())
+    for journal in desk.home.state.rglob("*.journal"):
+        verify_journal(journal.read_bytes())
+
+
+def test_a_lease_that_another_process_holds_is_respected_even_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(*_: object) -> None:
+        raise LeaseHeldError("cluster fake-cluster: held by process 1 of ann on elsewhere")
+
+    monkeypatch.setattr(Lease, "acquire", held)
+    ran = desk.run("drain", "1", "--yes", "--without-lease")
+    assert ran.code == 75
+    assert "held by process 1 of ann" in ran.stderr

@@ -78,7 +78,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id)
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
         )

@@ -120,7 +120,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             ignore_warns=getattr(options, "ignore_warns", False),
         )
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id)
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )

@@ -54,8 +54,8 @@ class Request:
 
     `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
     moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
-    take in (0: not at all). `note_stop_words` is told what to say, and the hint, when the process is stopped so suddenly
-    that the run cannot look: from the first effect on, None once it is over.
+    take in (0: not at all). `note_stop_words` is told what to say, and the hint, when the process is stopped too
+    suddenly for the run to look: from the first effect on, None once it is over.
     """
 
     commands: Commands

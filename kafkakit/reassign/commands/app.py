@@ -177,6 +177,9 @@ def _run_named(
     cli, plan = cli_context(ctx), named.plan
     request = run_request(cli, named, plan.cluster_id, options)
     request = request if kept is None else kept.announced_by(request)
-    with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=options.consent.dry_run) as access:
+    dry_run, without_lease = options.consent.dry_run, options.running.without_lease
+    with open_access(
+        cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=dry_run, without_lease=without_lease
+    ) as access:
         outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
     finish(cli, outcome_report(outcome))
