@@ -64,7 +64,8 @@ class PlanReader:
         while others := (*(s.move.key for s in assessment.having(MoveState.DIVERTED)), *strangers(self._plan, live)):
             if not announced:
                 names = listed([str(key) for key in others])
-                reporter.warn(f"another process moves partitions, waiting for the end of it: {names}")
+                what = "planned partitions" if assessment.having(MoveState.DIVERTED) else "partitions"
+                reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
                 announced = True
             self._clock.sleep(OTHERS_LOOK_S)
             live, assessment = self.look()
