@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, TextIO, cast
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.printable import printable_lines
@@ -209,13 +209,32 @@ class _Lines:
         self._output.say(line)
 
 
+class _TolerantStderr:
+    """stderr for bars: a terminal that is gone must not keep a run from its last steps."""
+
+    def write(self, text: str) -> int:
+        _write_stderr(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, AttributeError):
+            sys.stderr.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+
+def _stderr_for_rich() -> IO[str]:
+    return cast("IO[str]", _TolerantStderr())
+
+
 @contextmanager
 def _live(color: bool) -> Iterator[Screen]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(stderr=True, no_color=not color, highlight=False)
+    console = Console(file=_stderr_for_rich(), no_color=not color, highlight=False)
     with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis") as live:
 
         class _InPlace:
@@ -233,7 +252,7 @@ def _bar(label: str, color: bool) -> Iterator[ProgressBar]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
-    console = Console(stderr=True, no_color=not color)
+    console = Console(file=_stderr_for_rich(), no_color=not color)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
     notes = TextColumn("{task.fields[note]}", markup=False)
     with RichProgress(*columns, notes, TimeElapsedColumn(), console=console) as shown:
