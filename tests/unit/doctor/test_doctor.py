@@ -402,7 +402,7 @@ def test_the_probe_sees_tls_and_whether_it_is_trusted(tmp_path: Path) -> None:
     assert (mutual.speaks_tls, mutual.wants_certificate, mutual.distrust) == (True, True, None)
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
+def make_certificate(folder: Path, *, address: str = "127.0.0.1", days: int = 36500) -> tuple[Path, Path]:
     x509 = pytest.importorskip("cryptography.x509")
     import datetime
     import ipaddress
@@ -420,8 +420,8 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(start)
-        .not_valid_after(start + datetime.timedelta(days=36500))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .not_valid_after(start + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
         .sign(key, hashes.SHA256())
     )
