@@ -56,6 +56,8 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a regular file and will not be replaced")
+    if target.is_symlink():  # which a resolved path is in a circle of links alone
+        raise InputError(str(path), "is a symbolic link that leads back to itself")
     name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
     try:
         # Opened with its final mode, so that the umask counts as it does for any file.
