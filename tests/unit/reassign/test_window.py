@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -302,6 +303,20 @@ def test_without_a_throttle_the_eta_is_an_interval_and_the_next_run_uses_what_th
     bench.reporter.said.clear()
     bench.rollback()
     assert "  measured, since no throttle limits it: 10 MB/s a broker" in bench.reporter.said
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1), timedelta(days=4000)])
+def test_a_wall_clock_that_jumps_disturbs_neither_a_run_nor_its_lease(jump: timedelta) -> None:
+    bench = make_bench()
+    lease = lease_of(bench, FakeControlStore())
+    lease.acquire()
+    steady = bench.clock.now
+    bench.clock.now = lambda: steady() + (jump if bench.clock.elapsed > 10 else timedelta())  # type: ignore[method-assign]
+    before = bench.configs()
+    assert bench.apply(rate=2 * MB, lease=lease).verdict == "applied"
+    verify_journal(bench.file.data)
+    assert bench.rollback(rate=20 * MB, lease=lease).verdict == "rolled back"
+    assert bench.configs() == before
 
 
 def test_a_run_that_is_to_go_without_a_throttle_or_has_one_gets_no_warning() -> None:
