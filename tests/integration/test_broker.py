@@ -141,13 +141,16 @@ def test_replace_a_dead_broker_and_rejoin_waits_for_it(brokers: SandboxCluster, 
 
 
 def test_a_stopped_broker_is_taken_off_the_list_and_left_out_of_plans_until_then(
-    brokers: SandboxCluster, admin: ClusterAdmin
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
     def planned() -> subprocess.CompletedProcess[str]:
         words = ["--profile", brokers.name, "topicmappr", "place", "soon", "--partitions", "8", "--replication", "1"]
         command = [sys.executable, "-m", "kafkakit", *words, "-o", "json"]
-        return subprocess.run(command, env=brokers.env, capture_output=True, text=True, timeout=400, check=False)
+        return subprocess.run(
+            command, cwd=tmp_path, env=brokers.env, capture_output=True, text=True, timeout=400, check=False
+        )
 
+    assert kit(brokers, "rejoin", str(D), *QUICK).returncode == 0, "a test before may have replaced it"
     make_topic(brokers, admin, "leaving", {0: (D, B)}, MB)
     assert str(D) in planned().stdout
     done = kit(brokers, "decommission", str(D), *QUICK, "-o", "json")
