@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+from zlib import crc32
 
 from kafkakit.core.errors import InputError
 
+_CRC = b',"crc":"'
 FIRST_PREV = hashlib.sha256(b"").hexdigest()
 
 W = TypeVar("W", bound=StrEnum)
@@ -56,7 +58,8 @@ class LinesText(Generic[W]):
 class Grammar(Generic[W]):
     """What one kind of journal is made of: the first line's header, its words, and what helps when it is damaged.
 
-    Of a `salvaged` journal the sound beginning is used, any other damaged one is refused.
+    Of a `salvaged` journal the sound beginning is used, and each line has a checksum, so that damage to the last one
+    shows; any other damaged journal is refused.
     """
 
     header: Mapping[str, object]
@@ -78,7 +81,11 @@ def encode_line(line: Line[W], grammar: Grammar[W]) -> bytes:
     if line.of is not None:
         body["of"] = line.of
     body["data"] = dict(line.data)
-    return json.dumps(body, separators=(",", ":"), sort_keys=False).encode() + b"\n"
+    text = json.dumps(body, separators=(",", ":"), sort_keys=False).encode()
+    if not grammar.salvaged:
+        return text + b"\n"
+    text = text[:-1]
+    return text + _CRC + f'{crc32(text):08x}"}}\n'.encode()
 
 
 def line_hash(line: bytes) -> str:
@@ -138,7 +145,11 @@ def read_lines(
         return text, replay_lines(text.records, source, start, fold, grammar.damaged_hint)
 
     try:
-        return read(data)
+        text, state = read(data)
+        if not grammar.salvaged or text.whole_bytes == len(data) or not data.endswith(b"\n"):
+            return text, state
+        # A crash while writing leaves no newline behind: a last line with one was whole, and is damaged.
+        return replace(text, damage=f"{source}: journal line {len(text.records) + 1} cannot be read"), state
     except InputError as error:
         if not grammar.salvaged:
             raise
@@ -159,6 +170,9 @@ def read_lines(
 
 
 def _decode(text: bytes, grammar: Grammar[W]) -> Line[W]:
+    head, mark, crc = text.rpartition(_CRC)
+    if mark and crc != f'{crc32(head):08x}"}}'.encode():  # lines of earlier versions have none
+        raise ValueError
     body = json.loads(text)
     seq, of, data = body["seq"], body.get("of"), body["data"]
     if not isinstance(seq, int) or not isinstance(of, int | None) or not isinstance(data, dict):

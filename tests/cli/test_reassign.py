@@ -252,7 +252,7 @@ def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(d
     calls = len(desk.cluster.calls)
     shown = desk.run("rollback", "--dry-run")
     assert (shown.code, len(desk.cluster.calls), journal.read_bytes()) == (0, calls, damaged)
-    assert f"warning: a part of the journal is lost: {journal}: journal line 3 does not continue" in shown.stderr
+    assert f"warning: a part of the journal is lost: {journal}: journal line 2 cannot be read" in shown.stderr
     unknown = desk.run("resume", "--yes")
     assert unknown.code == 2
     assert "error: what the run was doing is not known: " in unknown.stderr

@@ -1,11 +1,14 @@
 """Looking for what runs of a plan left on a cluster, where their journal does not tell all of it."""
 
+from functools import partial
+
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal_state import ConfigKey, RunState
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.recovery import Recovered, plan_entries, recover, topics_held
+from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 
@@ -18,6 +21,20 @@ def unaccounted(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunSta
         return ()
     brokers = retrier.call("reading throttles", lambda: admin.dynamic_configs(ResourceKind.BROKER, names))
     return topics_held(entries, brokers)
+
+
+def read_baseline(
+    admin: ClusterAdmin, retrier: Retrier, plan: Plan, live: Live, *, throttled: bool
+) -> list[tuple[str, str, str, str]]:
+    """The throttles that stand before a run: lists of the plan's topics, and rates where the run is `throttled`."""
+    names = sorted({m.topic for m in plan.moves})
+    ids = sorted({str(b) for m in plan.moves for b in {*m.before, *m.after} if live.is_alive(b)}) if throttled else []
+    found: list[tuple[str, str, str, str]] = []
+    for kind, wanted, keys in ((ResourceKind.TOPIC, names, LIST_KEYS), (ResourceKind.BROKER, ids, RATE_KEYS)):
+        if wanted:
+            configs = retrier.call("reading throttles", partial(admin.dynamic_configs, kind, wanted))
+            found += [(kind.value, n, k, v[k]) for n, v in sorted(configs.items()) for k in keys if k in v]
+    return found
 
 
 def _entries(admin: ClusterAdmin, retrier: Retrier, plan: Plan, state: RunState) -> dict[ConfigKey, tuple[str, ...]]:

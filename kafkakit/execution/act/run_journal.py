@@ -41,11 +41,11 @@ class RunJournal(LineJournal[What, RunState]):
     @property
     def is_lost(self) -> bool:
         """True when lines are missing, or all of them: the cluster may then have more of this plan's runs."""
-        return self.is_empty or bool(self.state.salvaged)
+        return not self.state.runs or bool(self.state.salvaged)
 
     def adopt(self, found: Recovered, plan_path: str) -> None:
         """Record what was found on the cluster of a run whose lines are missing."""
-        problem = self.state.salvaged or "the journal is lost"
+        problem = self.state.salvaged or ("the journal is lost" if not self.state.runs else "its last lines are lost")
         self.check(What.SALVAGED, {"problem": problem, "plan_path": plan_path, **found.as_data()})
 
     def effect(self, of: int, data: Mapping[str, Any]) -> None:

@@ -68,7 +68,8 @@ class RunState:
     asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
     without a lease), `promise` what it said before its first byte, `link_bytes_per_s` what the busiest broker reached
     in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
-    which lines were lost, until a run is complete.
+    which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first run of those
+    that belong together (None: not recorded).
     """
 
     cluster_id: str = ""
@@ -91,6 +92,7 @@ class RunState:
     cancelled: bool = False
     unsettled: bool = False
     salvaged: str = ""
+    baseline: Mapping[ConfigKey, str] | None = None
     verdict: str = ""
     open_intents: Mapping[int, Record] = field(default_factory=dict)
 
@@ -194,6 +196,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             state,
             runs=state.runs + 1,
             began_at=record.time,
+            baseline=_baseline(data) if "baseline" in data else state.baseline,
             direction=data["direction"],
             plan_path=data["plan_path"],
             rate=data["rate"],
@@ -249,6 +252,10 @@ def _take_check(state: RunState, record: Record) -> RunState:
             link_bytes_per_s=data.get("link_bytes_per_s", state.link_bytes_per_s),
         )
     return state
+
+
+def _baseline(data: Mapping[str, Any]) -> dict[ConfigKey, str]:
+    return {ConfigKey(ResourceKind(k), str(name), str(key)): str(v) for k, name, key, v in data["baseline"]}
 
 
 def _wanted(data: Mapping[str, Any]) -> Rates | None:

@@ -35,11 +35,15 @@ _LIST_OF = {LEADER_RATE: LEADER_LIST, FOLLOWER_RATE: FOLLOWER_LIST}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """Throttles, and the lists of planned partitions that a run must have sent; what the journal knows is left out."""
+    """Throttles, and the lists of planned partitions that a run must have sent; what the journal knows is left out.
+
+    `earlier` has the values that stood before, as far as they are known.
+    """
 
     rates: Mapping[ConfigKey, str] = field(default_factory=dict)
     entries: Mapping[ConfigKey, tuple[str, ...]] = field(default_factory=dict)
     lists: Lists = field(default_factory=dict)
+    earlier: Mapping[ConfigKey, str] = field(default_factory=dict)
 
     @property
     def wanted(self) -> Rates | None:
@@ -54,12 +58,12 @@ class Recovered:
         return bool(self.rates or self.entries)
 
     def as_data(self) -> dict[str, Any]:
-        """The fields of a journal's record; the values before the rates are not known, so these are to be unset."""
+        """The fields of a journal's record; rates whose earlier value is not known are to be unset."""
         values = [(k, ConfigOp.SET, v) for k, v in sorted(self.rates.items())]
         values += [(k, ConfigOp.APPEND, ",".join(v)) for k, v in sorted(self.entries.items())]
         changes = [ConfigChange(kind=k.kind, name=k.name, key=k.key, op=op, value=v) for k, op, v in values]
         return {
-            "changes": [change_to_data(c) for c in changes],
+            "changes": [change_to_data(c, self.earlier.get(ConfigKey(c.kind, c.name, c.key))) for c in changes],
             "rates": None if self.wanted is None else rates_to_data(self.wanted),
             "targets": [[*k, list(v)] for k, v in sorted(self.lists.items())],
         }
@@ -89,7 +93,7 @@ def plan_entries(plan: Plan, state: RunState, topics: Configs) -> dict[ConfigKey
                 if partition.isdigit() and broker.isdigit():
                     groups.setdefault(int(partition), {})[entry] = int(broker)
             key = ConfigKey(ResourceKind.TOPIC, topic, name)
-            held = set(state.entries.get(key, ()))
+            held = {*state.entries.get(key, ()), *split_list((state.baseline or {}).get(key))}
             ours = [
                 e
                 for partition, named in groups.items()
@@ -132,25 +136,28 @@ def recover(plan: Plan, live: Live, state: RunState, brokers: Configs, topics: C
             for entry in split_list(values.get(name)):
                 side = mine if (topic, name, entry) in ours else others
                 side[name].add(WILDCARD if entry == WILDCARD else entry.partition(":")[2])
-    used = {str(b) for m in plan.moves for b in {*m.before, *m.after}} if named else set()
+    used = {str(b) for m in plan.moves for b in {*m.before, *m.after}}
     inside = {str(m.broker) for m in plan.dir_moves} if named or entries else set()
-    known = _values_of(state)
+    known, earlier = _values_of(state), state.baseline or {}
     rates: dict[ConfigKey, str] = {}
     for broker, values in brokers.items():
         for name in RATE_KEYS:
             key, place = ConfigKey(ResourceKind.BROKER, broker, name), _LIST_OF.get(name)
-            if name not in values or key in state.rates:
+            if name not in values or key in state.rates or values[name] == earlier.get(key):
                 continue
-            likely = broker in (inside if place is None else used) and (not known or values[name] in known)
+            among = broker in (inside if place is None else used)
+            likely = named and among and (not known or values[name] in known)
             foreign = place is not None and not others[place].isdisjoint((broker, WILDCARD))
-            if not foreign and (likely or (place is not None and broker in mine[place])):
+            # A value of the run in place of another one that stood before it is the run's, whatever others throttle.
+            replaced = state.baseline is not None and among and values[name] in known
+            if replaced or (not foreign and (likely or (place is not None and broker in mine[place]))):
                 rates[key] = values[name]
-    return Recovered(rates=rates, entries=entries, lists=sent_lists(plan, live))
+    return Recovered(rates=rates, entries=entries, lists=sent_lists(plan, live), earlier=earlier)
 
 
 def with_recovered(state: RunState, found: Recovered) -> RunState:
     """The state as it is once what was found is in the journal."""
-    rates = {k: RateHold(earlier=None, ours=frozenset({v})) for k, v in found.rates.items()}
+    rates = {k: RateHold(earlier=found.earlier.get(k), ours=frozenset({v})) for k, v in found.rates.items()}
     entries = {k: (*state.entries.get(k, ()), *v) for k, v in found.entries.items()}
     return replace(state, rates={**state.rates, **rates}, entries={**state.entries, **entries})
 
@@ -178,6 +185,7 @@ def lost_words(state: RunState, found: Recovered) -> tuple[str, ...]:
         words.append(
             "taken for this run's, since they name exactly its replicas: throttle entries of "
             f"{counted(len({k.name for k in found.entries}), 'topic')}"
-            + (f", rates of brokers {brokers}, which are unset at the end" if brokers else "")
+            + (f", rates of brokers {brokers}" if brokers else "")
+            + ("" if found.earlier or not brokers else ", which are unset at the end")
         )
     return tuple(words)

@@ -130,7 +130,8 @@ def _look(
             damaged.append(error.message)
             continue
         plan = named if named is not None and is_journal_of(file, named) else None
-        if plan is None and state.salvaged and isinstance(file, DiskFile):
+        cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
+        if plan is None and (state.salvaged or cut) and isinstance(file, DiskFile):
             plan = plan_of(file.path, state)
         if plan is not None:
             plans[file.name] = plan
@@ -151,7 +152,12 @@ def _look(
         dirs = admin.log_dirs(sorted(inside)) if inside else {}
         topics = {t.name: t.configs for t in snapshot.topics}
         changing = {b: len(answer.futures) for b, answer in dirs.items()}
-        lost = {n: recover(p, live, states[n], brokers, topics, named=True) for n, p in plans.items()}
+        # What stood before the runs counts as another's, unless an operator names the plan.
+        known = {n: replace(states[n], baseline=None) if p is named else states[n] for n, p in plans.items()}
+        lost = {
+            n: recover(p, live, known[n], brokers, topics, named=p is named or bool(states[n].salvaged))
+            for n, p in plans.items()
+        }
         lost = {n: found for n, found in lost.items() if found.throttled}
         merged = {n: with_recovered(s, lost[n]) if n in lost else s for n, s in states.items()}
         found = find_leftovers(merged, live, brokers, topics, changing, damaged)

@@ -5,6 +5,7 @@ before it is done, so that a run cut at any point can be resumed or undone.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from kafkakit.execution.act.kept_plans import is_begun, keep_plan
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
-from kafkakit.execution.act.recovery import find_lost, unaccounted
+from kafkakit.execution.act.recovery import find_lost, read_baseline, unaccounted
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import RunJournal, plan_journal
 from kafkakit.execution.decide.goals import Goal, rollback_goals
@@ -199,14 +200,13 @@ class Run:
 
     def _recover(self, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
         """Where the journal is not whole, look on the cluster for what the plan's runs did, and judge with that."""
-        if not self._journal.is_lost:
-            return live, assessment
         state = self._journal.state
-        is_lost = bool(state.salvaged) or self._is_begun
-        if not is_lost and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses):
+        is_lost = bool(state.salvaged) or (not state.runs and self._is_begun)
+        fresh = not state.runs and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
+        if not is_lost and (fresh or (state.runs and state.baseline is None)):
             return live, assessment  # nothing tells of a run: entries that are there are not of one
-        self._was_lost = True
         found = find_lost(self._admin, self._clock, self._retrier, self._plan, live, state, is_lost=is_lost)
+        self._was_lost = is_lost or not state.runs or found.throttled
         self._plan_reader.recovered = found
         return live, self._plan_reader.assess(live)
 
@@ -218,7 +218,8 @@ class Run:
 
     def _unaccounted(self) -> tuple[str, ...]:
         """Throttles on the plan's replicas that are not the journal's: owed when that is not whole, else others'."""
-        words = unaccounted_words(unaccounted(self._admin, self._retrier, self._plan, self._journal.state))
+        state = self._journal.state if self._was_lost else replace(self._journal.state, baseline=None)
+        words = unaccounted_words(unaccounted(self._admin, self._retrier, self._plan, state))
         if self._was_lost:
             return words
         for line in words:
@@ -260,7 +261,7 @@ class Run:
         try:
             self._adopt()
             self._leftovers.lift(live, self._request.retry_limit_s)
-            self._journal.check(What.START, self._start_data(direction, rates))
+            self._journal.check(What.START, self._start_data(direction, rates) | self._baseline(live, rates))
             self._keep_plan()
             verdict = self._carry(direction, rates)
             direction = self._direction
@@ -335,6 +336,13 @@ class Run:
             "rates": None if is_unlimited(rates) else rates_to_data(rates),
             "token": self._requests.token,
         }
+
+    def _baseline(self, live: Live, rates: Rates) -> dict[str, object]:
+        """For the first of runs that belong together: what others have set, so that it is never taken for the run's."""
+        if self._journal.state.unsettled:
+            return {}
+        throttled = not is_unlimited(rates)
+        return {"baseline": read_baseline(self._admin, self._retrier, self._plan, live, throttled=throttled)}
 
     def _rates(self) -> Rates:
         """The throttle of this run: what is asked for, laid over what an interrupted run has still set."""

@@ -52,10 +52,12 @@ def verify(
     elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, retrier, inside)))
     owed: tuple[str, ...] = ()
     fresh = not is_begun and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
-    is_lost = bool(journal.state.salvaged) or (journal.is_empty and not fresh)
+    state = journal.state
+    cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
+    is_lost = bool(state.salvaged) or (not state.runs and not fresh) or cut
     if is_lost:
-        known = bool(journal.state.salvaged) or is_begun
-        lost = find_lost(admin, clock, retrier, plan, live, journal.state, is_lost=known)
+        known = bool(state.salvaged) or (not state.runs and is_begun)
+        lost = find_lost(admin, clock, retrier, plan, live, state, is_lost=known)
         if lost.throttled and access.token is not None and not short and not elsewhere:
             journal.adopt(lost, request.plan_path)
     if journal.state.throttled:
