@@ -68,7 +68,7 @@ class RunState:
     asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
     without a lease), `promise` what it said before its first byte, `link_bytes_per_s` what the busiest broker reached
     in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
-    which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first run of those
+    which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first of the runs
     that belong together (None: not recorded).
     """
 
