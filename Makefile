@@ -4,6 +4,9 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.kafkakit-installed
+# The versions that are installed; LOCK=/dev/null takes the newest that pyproject.toml allows.
+LOCK ?= requirements.lock
+EXTRAS := dev,sandbox,spark,connect
 # The first that runs, is new enough and can make environments; a name on the PATH alone proves nothing.
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -16,19 +19,35 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: venv demo demo-fleet test check bench docs config-tables
+.PHONY: venv lock audit demo demo-fleet test check bench docs config-tables
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(LOCK)
 	@python="$(PYTHON)"; test -n "$$python" || { echo "error: found no Python 3.11 or newer with venv; install one \
 	(on Debian: python3 and python3-venv) or pass PYTHON=/path/to/python3.11" >&2; exit 2; }; \
 	$$python -c '$(SUITABLE)' || { echo "error: $$python is not a Python 3.11 or newer with venv; \
 	pass PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,sandbox,spark,connect]'
+	PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
+
+# What a fresh environment gets now becomes what everyone gets; names and versions alone, so that any registry will do.
+lock:
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check 'hatchling<2' --editable '.[$(EXTRAS)]'
+	{ grep '^#' $(LOCK); .venv-lock/bin/python -m pip freeze --exclude-editable; } > $(LOCK).part
+	mv $(LOCK).part $(LOCK)
+	rm -rf .venv-lock
+
+# Known vulnerabilities of the versions in the lock file, from the advisories of the Python Packaging Authority.
+audit:
+	test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && \
+	  .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	.venv-audit/bin/pip-audit --requirement $(LOCK) --no-deps --disable-pip
 
 demo: $(STAMP)
 	$(BIN)/kafkakit sandbox demo $(DEMO_ARGS)
@@ -61,6 +80,9 @@ docs: $(STAMP)
 	$(BIN)/python -c 'import sys; from kafkakit.cli import command_reference, root; \
 	sys.stdout.write(command_reference.reference_markdown(root.build_root()))' > docs/commands.md.part
 	mv docs/commands.md.part docs/commands.md
+	$(BIN)/python -c 'import sys; from kafkakit.core import rights; \
+	sys.stdout.write(rights.acl_markdown())' > docs/acl.md.part
+	mv docs/acl.md.part docs/acl.md
 
 # The configuration tables of lint's rules, from the jars of each Kafka version; needs a JDK.
 config-tables: $(STAMP)

@@ -1,6 +1,9 @@
 """`python -m kafkakit` and the console script."""
 
 import sys
+import time
+
+STARTED_S = time.monotonic()
 
 
 def main() -> int:
@@ -8,7 +11,7 @@ def main() -> int:
     try:
         from kafkakit.cli.root import run
 
-        return run(sys.argv[1:])
+        return run(sys.argv[1:], started_s=STARTED_S)
     except KeyboardInterrupt:  # before the run could take care of it
         return 130
 

@@ -8,6 +8,7 @@ from kafkakit.cli.command_reference import CommandEntry, OptionEntry, commands, 
 from kafkakit.cli.root import build_root
 from kafkakit.config.keys import VARIABLES
 from kafkakit.core.errors import EXIT_CODE_MEANING
+from kafkakit.core.rights import DUTIES, acl_markdown
 from tests.places import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -45,6 +46,19 @@ def assert_documented(option: OptionEntry, where: str) -> None:
 
 def test_the_reference_is_what_the_program_says() -> None:
     assert reference_markdown(ROOT_COMMAND) == REFERENCE, "docs/commands.md is not up to date: run make docs"
+
+
+def test_the_table_of_rights_is_the_one_in_the_program() -> None:
+    text = (ROOT / "docs" / "acl.md").read_text(encoding="utf-8")
+    assert acl_markdown() == text, "docs/acl.md is not up to date: run make docs"
+    options = {name for command in COMMANDS for option in command.options for name in option.names}
+    options |= {name for command in COMMANDS for option in command.arguments for name in option.names}
+    paths = {command.words for command in COMMANDS}
+    for duty in DUTIES[:-1]:
+        for named in duty.commands:
+            words, _, option = named.partition(" --")
+            assert any(path == words or path.startswith(f"{words} ") for path in paths), named
+            assert not option or any(name.split("/")[0] == f"--{option}" for name in options), named
 
 
 def test_the_exit_code_table_is_the_one_in_the_program() -> None:

@@ -4,6 +4,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError
@@ -11,11 +12,11 @@ from kafkakit.core.errors import InputError, OperationFailedError
 STDIN = "-"
 
 
-def read_input(path: Path | str, limit_bytes: int) -> bytes:
+def read_input(path: Path | str, limit_bytes: int, *, check: Callable[[os.stat_result], None] | None = None) -> bytes:
     """Read a regular file, or stdin for `-`, whole.
 
     Raises `InputError` when it is missing, unreadable, no regular file, or larger than `limit_bytes`;
-    never holds more than the limit in memory.
+    never holds more than the limit in memory. `check` may raise for the owner and mode of the opened file.
     """
     if str(path) == STDIN:
         if sys.stdin is None:
@@ -33,6 +34,8 @@ def read_input(path: Path | str, limit_bytes: int) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise InputError(source, "is not a regular file")
+        if check is not None:
+            check(status)
         if status.st_size > limit_bytes:
             raise InputError(source, _too_large(limit_bytes))
         with open(descriptor, "rb", closefd=False) as stream:
@@ -53,6 +56,8 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a regular file and will not be replaced")
+    if target.is_symlink():  # which a resolved path is in a circle of links alone
+        raise InputError(str(path), "is a symbolic link that leads back to itself")
     name = target.parent / f".{target.name[:100]}.{secrets.token_hex(6)}.part"
     try:
         # Opened with its final mode, so that the umask counts as it does for any file.

@@ -5,6 +5,8 @@ The kernel lets go of it when the process ends in any way, `kill -9` included, s
 
 import fcntl
 import os
+import stat
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,22 +15,27 @@ from typing import Self
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 
 _TEXT_LIMIT = 1000
+_CREATED = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_COMMON = ("/run/lock", "/var/tmp", "/tmp")
 
 
 class FileLock:
     """Holds `path` locked while the `with` block runs; raises `TryLaterError` at once when another holds it.
 
-    `purpose` says what is locked, `who` what this process is, for the message of the process that finds the lock taken.
+    A `shared` file is one of all users of the host, in a folder that each may write to: it is never followed as a link,
+    and its text is written only by the user who made it. `purpose` says what is locked, `who` what this process is, for
+    the message of the process that finds the lock taken.
     """
 
-    def __init__(self, path: Path, purpose: str, who: str) -> None:
-        self._path, self._purpose, self._who = path, purpose, who
+    def __init__(self, path: Path, purpose: str, who: str, *, shared: bool = False) -> None:
+        self._path, self._purpose, self._who, self._shared = path, purpose, who, shared
         self._fd = -1
 
     def __enter__(self) -> Self:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = _open_shared(self._path) if self._shared else os.open(self._path, _CREATED, 0o600)
         except OSError as error:
             raise OperationFailedError(f"the lock {self._path} cannot be opened: {error.strerror}") from None
         try:
@@ -45,9 +52,10 @@ class FileLock:
             os.close(fd)
             raise OperationFailedError(f"the lock {self._path} cannot be taken: {error.strerror}") from None
         # For the message above only; the lock is the kernel's, not this text.
-        os.ftruncate(fd, 0)
         since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        os.pwrite(fd, f"{self._who}, since {since}\n".encode(), 0)
+        with suppress(OSError):  # another user's file
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{self._who}, since {since}\n".encode(), 0)
         self._fd = fd
         return self
 
@@ -61,3 +69,34 @@ class FileLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def common_folder() -> Path:
+    """The folder for locks of all users of this host: the first that all may write to, and only owners remove from.
+
+    It is chosen by its mode, not by what this user may do there, so that all users come to the same one.
+    """
+    for name in _COMMON:
+        with suppress(OSError):
+            mode = os.lstat(name).st_mode
+            if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and mode & stat.S_IWOTH:
+                return Path(name)
+    return Path(_COMMON[-1])
+
+
+def _open_shared(path: Path) -> int:
+    """Open the file, to be read at least: that is enough for a lock; make it readable for all when it is not there."""
+    try:
+        fd = os.open(path, os.O_RDWR | _PLAIN)
+    except FileNotFoundError:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, 0o644)
+            os.fchmod(fd, 0o644)  # whatever the umask takes away
+        except FileExistsError:  # made by another process just now
+            fd = os.open(path, os.O_RDONLY | _PLAIN)
+    except PermissionError:
+        fd = os.open(path, os.O_RDONLY | _PLAIN)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OperationFailedError(f"the lock {path} is not a regular file", hint="remove it")
+    return fd

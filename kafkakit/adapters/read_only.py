@@ -46,6 +46,10 @@ class ReadOnlyAdmin(AdminReads):
         """Refused."""
         _refuse("delete topics")
 
+    def unregister_broker(self, broker: int) -> ItemError | None:
+        """Refused."""
+        _refuse("unregister brokers")
+
 
 def _refuse(what: str) -> NoReturn:
     raise RefusedError(f"this client is read-only and will not {what}")

@@ -29,7 +29,8 @@ class BrokerOutcome:
 
     `verdict` is one of `done`, `nothing to do`, `planned` (dry run), `declined`, `incomplete`, `not safe to stop`.
     `planned` is None where no plan was made. `brokers` are as last seen, `undo` is the command that takes the
-    operation back. `steps` are left for a person. `record` is the operation's file, where it has one.
+    operation back. `steps` are left for a person. `record` is the operation's file, where it has one. The cluster has
+    forgotten the `unregistered` brokers.
     """
 
     command: str
@@ -46,6 +47,7 @@ class BrokerOutcome:
     next_commands: tuple[str, ...] = ()
     undo: str | None = None
     planned: Planned | None = None
+    unregistered: tuple[int, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -99,6 +101,8 @@ def render_outcome(outcome: BrokerOutcome) -> str:
         lines.append(f"{sent} sent, {format_bytes(outcome.copied_bytes)} copied in {time}")
     if outcome.leaders_passed:
         lines.append(f"{counted(outcome.leaders_passed, 'leadership')} passed on by election")
+    if outcome.unregistered:
+        lines.append(f"unregistered: broker {some(outcome.unregistered)}")
     lines += [f"problem: {p}" for p in outcome.problems]
     lines += [f"caution: {c}" for c in outcome.cautions]
     if outcome.record:
@@ -120,7 +124,7 @@ def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:
         "planned": None
         if outcome.planned is None
         else attributes(outcome.planned, "partitions copies bytes leaders_first"),
-        **attributes(outcome, "problems cautions steps record moves_sent"),
+        **attributes(outcome, "problems cautions steps record moves_sent unregistered"),
         "bytes_copied": outcome.copied_bytes,
         "leaders_passed": outcome.leaders_passed,
         "seconds": round(outcome.seconds, 3),

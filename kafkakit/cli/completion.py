@@ -45,7 +45,7 @@ def complete_topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
     except (Exception, KeyboardInterrupt):
         return []
     done, comma, part = incomplete.rpartition(",")
-    return [f"{done}{comma}{name}" for name in names if name.startswith(part)]
+    return [f"{done}{comma}{name}" for name in names if name.startswith(part) and name.isprintable()]
 
 
 def _topic_names(ctx: typer.Context) -> list[str]:

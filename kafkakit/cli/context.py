@@ -5,15 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from kafkakit.cli.output import ColorChoice, Output, OutputFormat
+from kafkakit.config.merge import Rank
 from kafkakit.config.read.environment import Terminal, read_environment
 from kafkakit.config.read.folders import Folders, find_folders
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.core.durations import parse_duration
+from kafkakit.core.errors import UsageError
 
 
 class CliContext:
@@ -22,6 +25,11 @@ class CliContext:
     def __init__(self) -> None:
         self._given: dict[str, tuple[Any, str]] = {}
         self.command_path = ""
+        self.operation_words: tuple[str, str] | None = None
+        self._stop_words: tuple[str, str] | None = None
+        self.cluster_id: str | None = None
+        """The cluster that the command looked at, for the first lines of its text."""
+        self._zookeeper: tuple[str, str] | None = None
         self.start_deadline: Callable[[float], None] = _no_deadline
 
     def take(self, name: str, value: Any, source: str) -> None:
@@ -32,10 +40,38 @@ class CliContext:
             return
         self._given[name] = (value, source)
 
+    @property
+    def stop_words(self) -> tuple[str, str] | None:
+        """What to say, and the hint, where the command is stopped and cannot look any more; None: nothing is begun."""
+        return self._stop_words or self.operation_words
+
+    def note_stop_words(self, words: tuple[str, str] | None) -> None:
+        """Keep what to say from now on; None once a run is over."""
+        self._stop_words = words
+
     def use_bootstrap_server(self, addresses: str, origin: str) -> None:
         """Take the Kafka address from a command's own option, unless a shared option gave one on the command line."""
         if self._given.get("bootstrap_server", ("", "env"))[1] == "env":
             self._given["bootstrap_server"] = (addresses, origin)
+
+    def use_zookeeper(self, addresses: str, origin: str) -> None:
+        """Note that kafka-kit's option or variable names a ZooKeeper."""
+        self._zookeeper = (addresses, origin)
+
+    def refuse_default_profile_beside_zookeeper(self) -> None:
+        """Raise `UsageError` where a ZooKeeper is named, but what is weaker decides on the Kafka cluster.
+
+        A default profile is weaker than any option or variable, and `KAFKAKIT_PROFILE` than an option.
+        """
+        settings, given, named = self.settings, self.given, self._zookeeper
+        if named is None or settings.profile is None or named[0] == settings.zookeeper_addr:
+            return
+        if given.profile is None or (given.profile_origin == "env" and named[1].startswith("flag")):
+            raise UsageError(
+                f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of profile "
+                f"{settings.profile} (from {settings.choice.origin})",
+                hint=f"pass --kafka-addr HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
+            )
 
     @cached_property
     def terminal(self) -> Terminal:
@@ -89,17 +125,26 @@ class CliContext:
             command_config=self._value("command_config", None),
         )
 
+    def require_replaceable(self, plan_file: Path) -> None:
+        """Raise `RefusedError` for the plan file of an unfinished run, which `--plan` must not overwrite."""
+        if plan_file.exists():
+            from kafkakit.execution.act.kept_plans import require_no_unfinished
+
+            require_no_unfinished(plan_file, self.settings.state_dir, self.program)
+
     @property
     def program(self) -> str:
         """How to call kafkakit again for the same cluster, as a shell line; secrets are never on a command line."""
-        given = self.given
+        given, settings = self.given, self.settings
         words = ["kafkakit"]
         if given.config is not None:
             words += ["--config", str(given.config)]
-        if self.settings.profile is not None:
-            words += ["--profile", self.settings.profile]
-        if "bootstrap_server" in given.flags:
-            words += ["--bootstrap-server", given.flags["bootstrap_server"][0]]
+        if settings.profile is not None:
+            words += ["--profile", settings.profile]
+        words += [word for item in given.overrides for word in ("-X", item)]
+        address = settings.entries.get("bootstrap_server")
+        if address is not None and address.rank in (Rank.FLAG, Rank.ENVIRONMENT):
+            words += ["--bootstrap-server", settings.bootstrap_servers]
         if given.command_config is not None:
             words += ["--command-config", str(given.command_config)]
         return shlex.join(words)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from kafkakit.cli.command_classes import CliCommand, CliGroup
+from kafkakit.cli.command_classes import CliCommand, CliGroup, cli_context
 
 # What Go's strconv.ParseBool takes.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
@@ -43,8 +43,16 @@ class KafkaKitCommand(CliCommand):
     """A command of kafka-kit's: takes Go's spelling of switches too, `--use-meta=false` and `--skip-no-ops=true`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Rewrite Go's spelling into plain switches, then parse."""
-        return super().parse_args(ctx, _plain_switches(args, self.params))
+        """Rewrite Go's spelling into plain switches, parse, and take kafka-kit's addresses for the cluster's."""
+        rest = super().parse_args(ctx, _plain_switches(args, self.params))
+        cli = cli_context(ctx)
+        for name, take in (("kafka_addr", cli.use_bootstrap_server), ("zk_addr", cli.use_zookeeper)):
+            source = ctx.get_parameter_source(name)
+            if ctx.params.get(name) and source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT"):
+                is_flag = source.name == "COMMANDLINE"
+                flag = f"--{name.replace('_', '-')}"
+                take(ctx.params[name], f"flag {flag}" if is_flag else f"env TOPICMAPPR_{name.upper()}")
+        return rest
 
 
 def _plain_switches(args: Sequence[str], params: Sequence[Any]) -> list[str]:

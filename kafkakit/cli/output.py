@@ -1,13 +1,18 @@
-"""The only writer to stdout and stderr: one result in the chosen format on stdout, everything else on stderr."""
+"""The only writer to stdout and stderr: one result in the chosen format on stdout, everything else on stderr.
 
+Names and messages come from clusters and files: what would move a cursor or reorder a line is written escaped.
+"""
+
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, TextIO, cast
 
 from kafkakit.core.errors import OperationFailedError, RefusedError
+from kafkakit.core.printable import printable_lines
 from kafkakit.core.tables import plain_value, tsv_lines
 from kafkakit.ports.reporter import ProgressBar, Screen
 from kafkakit.report.report import Report
@@ -60,7 +65,8 @@ class Output:
 
     def result(self, result: Report) -> None:
         """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout)."""
-        text = format_result(result, self.output_format)
+        to_terminal = self.output_file is None and sys.stdout is not None and sys.stdout.isatty()
+        text = format_result(result, self.output_format, to_terminal=to_terminal)
         if self.output_file is None:
             self._result_written = True
             write_out(text)
@@ -79,17 +85,18 @@ class Output:
 
     def say(self, line: str) -> None:
         """Print one line on stderr."""
-        _write_stderr(f"{line}\n")
+        _write_stderr(f"{printable_lines(line)}\n")
 
     def warn(self, line: str) -> None:
         """Print one warning on stderr."""
-        _write_stderr(f"{self._paint('warning:', '33')} {line}\n")
+        _write_stderr(f"{self._paint('warning:', '33')} {printable_lines(line)}\n")
 
     def error(self, message: str, hint: str | None) -> None:
-        """Print a failure on stderr in one line, and the hint in another."""
+        """Print a failure on stderr in one line, and the hint below it; commands in a hint have lines of their own."""
         _write_stderr(f"{self._paint('error:', '31')} {_one_line(message)}\n")
         if hint:
-            _write_stderr(f"{self._paint('hint:', '36')} {_one_line(hint)}\n")
+            lines = "\n".join(_one_line(part) for part in re.split(r"\n(?=kafkakit )", hint))
+            _write_stderr(f"{self._paint('hint:', '36')} {lines}\n")
 
     @contextmanager
     def progress(self, label: str) -> Iterator[ProgressBar]:
@@ -117,7 +124,7 @@ class Output:
         """
         if not self.input_allowed:
             raise RefusedError(f"confirmation needed, but no input is possible here: {question}", hint="pass --yes")
-        _write_stderr(f"{question} Type {expected!r} to continue: ")
+        _write_stderr(f"{printable_lines(question)} Type {expected!r} to continue: ")
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             _write_stderr("\n")
@@ -127,10 +134,14 @@ class Output:
         return f"\x1b[{code}m{text}\x1b[0m" if self.color else text
 
 
-def format_result(result: Report, output_format: OutputFormat) -> str:
-    """The result as text that ends with a line end; JSON and YAML carry the versioned header first."""
+def format_result(result: Report, output_format: OutputFormat, *, to_terminal: bool = False) -> str:
+    """The result as text that ends with a line end; JSON and YAML carry the versioned header first.
+
+    A document is left as it is for programs, and escaped on a terminal as all text is.
+    """
     if output_format is OutputFormat.TEXT:
-        return result.text if result.text.endswith("\n") or not result.text else f"{result.text}\n"
+        text = result.text if result.is_document and not to_terminal else printable_lines(result.text)
+        return text if text.endswith("\n") or not text else f"{text}\n"
     if output_format is OutputFormat.TSV:
         return tsv_lines(result.rows)
     return _encode(result.command, result.data, output_format)
@@ -141,14 +152,22 @@ def _encode(command: str, data: Mapping[str, object], output_format: OutputForma
     if output_format is OutputFormat.YAML:
         import yaml
 
-        return yaml.safe_dump(plain_value(body), sort_keys=False, allow_unicode=True, width=10_000)
-    import json
+        def written(plain: bool) -> str:
+            return yaml.safe_dump(plain_value(body), sort_keys=False, allow_unicode=plain, width=10_000)
 
-    return json.dumps(plain_value(body), indent=2, ensure_ascii=False) + "\n"
+    else:
+        import json
+
+        def written(plain: bool) -> str:
+            return json.dumps(plain_value(body), indent=2, ensure_ascii=not plain) + "\n"
+
+    text = written(True)
+    # Both formats can write any character escaped, so that a terminal is safe and a program reads the same.
+    return text if text == printable_lines(text) else written(False)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable_lines(" ".join(text.split()))
 
 
 def write_out(text: str) -> None:
@@ -190,20 +209,39 @@ class _Lines:
         self._output.say(line)
 
 
+class _TolerantStderr:
+    """stderr for bars: a terminal that is gone must not keep a run from its last steps."""
+
+    def write(self, text: str) -> int:
+        _write_stderr(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, AttributeError):
+            sys.stderr.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+
+def _stderr_for_rich() -> IO[str]:
+    return cast("IO[str]", _TolerantStderr())
+
+
 @contextmanager
 def _live(color: bool) -> Iterator[Screen]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(stderr=True, no_color=not color, highlight=False)
+    console = Console(file=_stderr_for_rich(), no_color=not color, highlight=False)
     with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis") as live:
 
         class _InPlace:
             def show(self, text: str, line: str) -> None:
                 del line
                 # A line that wraps would push others out of the screen.
-                live.update(Text(text.rstrip("\n"), no_wrap=True, overflow="ellipsis"), refresh=True)
+                live.update(Text(printable_lines(text).rstrip("\n"), no_wrap=True, overflow="ellipsis"), refresh=True)
 
         yield _InPlace()
 
@@ -214,13 +252,14 @@ def _bar(label: str, color: bool) -> Iterator[ProgressBar]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
-    console = Console(stderr=True, no_color=not color)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    with RichProgress(*columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), console=console) as shown:
-        task = shown.add_task(label, total=1.0, note="")
+    console = Console(file=_stderr_for_rich(), no_color=not color)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    notes = TextColumn("{task.fields[note]}", markup=False)
+    with RichProgress(*columns, notes, TimeElapsedColumn(), console=console) as shown:
+        task = shown.add_task(printable_lines(label), total=1.0, note="")
 
         class _Live:
             def update(self, done: float, total: float, note: str = "") -> None:
-                shown.update(task, completed=done, total=total or 1.0, note=note)
+                shown.update(task, completed=done, total=total or 1.0, note=printable_lines(note))
 
         yield _Live()

@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, TextIO
 
@@ -106,16 +107,24 @@ def build_root() -> Any:
     return typer.main.get_command(root)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one invocation and give its exit code; nothing but `SystemExit` of shell completion leaves it."""
+def run(arguments: Sequence[str], *, started_s: float | None = None) -> int:
+    """Run one invocation and give its exit code; nothing but `SystemExit` of shell completion leaves it.
+
+    A program hands in when it began, on the monotonic clock; its process is ended soon after the time limit.
+    """
     cli = CliContext()
-    stops = StopSignals()
+    stops = StopSignals(started_s)
+    stops.last_words = lambda: _last_words(cli)
     stops.install()
-    cli.start_deadline = stops.start_timer
+    cli.start_deadline = partial(
+        stops.start_timer, report=lambda error: _report_stop(cli, list(arguments), error, stops)
+    )
     try:
-        code = _invoke(cli, list(arguments), stops)
+        code = stops.code = _invoke(cli, list(arguments), stops)
     except BrokenPipeError:
         code = int(ExitCode.FAILED)
+    except DeadlineReached as stop:  # once more, while the first was reported
+        code = int(stop.exit_code)
     finally:
         stops.restore()
     _flush(sys.stderr)
@@ -148,10 +157,8 @@ def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
         raise
     except typer.Abort:
         return _report_failure(cli, arguments, "aborted", None, ExitCode.FAILED)
-    except KafkakitError as error:
-        return _report_failure(cli, arguments, error.message, error.hint, stops.code_for(error), error)
-    except KeyboardInterrupt as stop:
-        return _report_failure(cli, arguments, _stop_message(stop, cli), None, _stop_code(stop))
+    except (KafkakitError, KeyboardInterrupt) as error:
+        return _report_stop(cli, arguments, error, stops)
     except typer.TyperException as error:
         return _report_usage(cli, arguments, error)
     except OSError as error:
@@ -162,6 +169,14 @@ def _invoke(cli: CliContext, arguments: list[str], stops: StopSignals) -> int:
         return _report_failure(cli, arguments, f"{what}: {error.strerror}", None, ExitCode.FAILED)
     except Exception as error:
         return _report_unexpected(cli, arguments, error)
+
+
+def _report_stop(cli: CliContext, arguments: list[str], error: BaseException, stops: StopSignals) -> int:
+    stops.is_said = True
+    if isinstance(error, KafkakitError):
+        return _report_failure(cli, arguments, error.message, error.hint, stops.code_for(error), error)
+    message, hint = cli.stop_words or (_stop_message(error, cli), None)
+    return _report_failure(cli, arguments, message, hint, _stop_code(error))
 
 
 def _report_failure(
@@ -218,11 +233,18 @@ def _named_format(arguments: Sequence[str]) -> str:
     return os.environ.get("KAFKAKIT_OUTPUT", "text")
 
 
-def _stop_message(stop: KeyboardInterrupt, cli: CliContext) -> str:
+def _last_words(cli: CliContext) -> str:
+    """What a second Ctrl-C prints."""
+    message, hint = cli.stop_words or ("interrupted", None)
+    show_cursor = "\x1b[?25h\r\x1b[K" if cli.output.animate else ""
+    return f"{show_cursor}error: {message}\n" + (f"hint: {hint}\n" if hint else "")
+
+
+def _stop_message(stop: BaseException, cli: CliContext) -> str:
     if isinstance(stop, DeadlineReached):
         return f"stopped after --timeout ({cli.timeout_s:g} s)"
     return "terminated" if isinstance(stop, StopRequested) else "interrupted"
 
 
-def _stop_code(stop: KeyboardInterrupt) -> int:
+def _stop_code(stop: BaseException) -> int:
     return int(stop.exit_code) if isinstance(stop, StopRequested) else int(ExitCode.INTERRUPTED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from kafkakit.cli.option_groups import option_words
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
+    from kafkakit.cli.plan_file import NamedPlan
     from kafkakit.execution.decide.outcome import Request
     from kafkakit.execution.decide.rates import RateRequest
     from kafkakit.execution.decide.schedule.work import Limits
@@ -149,7 +149,24 @@ class RunOptions:
         bool,
         typer.Option(
             "--wait-for-others/--refuse-others",
-            help="Wait while another process moves planned partitions, or refuse; such a move is never overwritten.",
+            help="Wait while moves that are not of this run are in flight, or refuse; a move of another process is "
+            "never overwritten.",
+        ),
+    ] = False
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="Carry on although moves or replication rates that are not of this run are in flight; the rates are "
+            "put back as they were.",
+        ),
+    ] = False
+    without_lease: Annotated[
+        bool,
+        typer.Option(
+            "--without-lease",
+            help="Carry on where the control store does not answer, to repair what it depends on; only processes of "
+            "this host are kept away then. A lease that another process holds is respected.",
         ),
     ] = False
     allow_drift: Annotated[
@@ -170,10 +187,11 @@ class ExecutionOptions:
     running: RunOptions = RunOptions()
 
 
-def run_request(cli: CliContext, plan_file: str, cluster_id: str, options: ExecutionOptions) -> Request:
-    """The options as the request for a run; raises `UsageError` for a text that cannot be read."""
-    from shlex import quote
+def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, options: ExecutionOptions) -> Request:
+    """The options as the request for a run; raises `UsageError` for a text that cannot be read.
 
+    Without a plan it is a template: `commands.plan` and `plan_path` are to be replaced.
+    """
     from kafkakit.core.durations import parse_duration, parse_duration_or_zero
     from kafkakit.execution.decide.outcome import Commands, Request
 
@@ -181,20 +199,22 @@ def run_request(cli: CliContext, plan_file: str, cluster_id: str, options: Execu
     return Request(
         commands=Commands(
             program=cli.program,
-            plan=quote(plan_file),
+            plan="-" if named is None else named.words,
             run_options=tuple(sorted((*option_words(schedule), *option_words(running)), key=_has_value)),
             throttle_options=option_words(rates),
         ),
-        plan_path=str(Path(plan_file).absolute()) if plan_file != "-" else "-",
+        plan_path="-" if named is None else named.path,
         confirm=lambda: consent.confirm(cli, f"Change cluster {cluster_id}?"),
         pinned_cluster_id=cli.settings.cluster_id,
         rates=rates.request(),
         limits=schedule.limits(),
         wait_for_others=running.wait_for_others,
+        join=running.join,
         ingest_sample_s=parse_duration_or_zero(running.ingest_sample, "--ingest-sample"),
         allow_drift=running.allow_drift,
         dry_run=consent.dry_run,
         stall_timeout_s=parse_duration(running.stall_timeout, "--stall-timeout"),
+        note_stop_words=cli.note_stop_words,
     )
 
 

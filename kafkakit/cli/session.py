@@ -95,14 +95,18 @@ class ClusterSession:
     @cached_property
     def cluster_id(self) -> str:
         """The id of the live cluster."""
-        return self.admin.cluster().cluster_id
+        self.cli.cluster_id = self.admin.cluster().cluster_id
+        return self.cli.cluster_id
 
-    def lock(self, path: Path, what: str, command: str) -> None:
-        """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder."""
+    def lock(self, path: Path, what: str, command: str, *, shared: bool = False) -> None:
+        """Keep other processes of this host from `what` until the session ends; `TryLaterError` names the holder.
+
+        `shared`: those of other users, too, which come to the same file.
+        """
         from kafkakit.adapters.lock import FileLock
         from kafkakit.adapters.own_process import this_holder
 
-        self._stack.enter_context(FileLock(path, what, str(this_holder(command))))
+        self._stack.enter_context(FileLock(path, what, str(this_holder(command)), shared=shared))
 
     @property
     def requester(self) -> str:
@@ -118,11 +122,14 @@ class ClusterSession:
 
         return ClusterAccess(cluster_id=cluster_id or self.cluster_id, admin=self.admin, clock=self.clock)
 
-    def claim(self, command: str, cluster_id: str | None = None) -> ClusterAccess:
+    def claim(self, command: str, cluster_id: str | None = None, *, without_lease: bool = False) -> ClusterAccess:
         """Take the host's lock and the lease of the cluster until the session ends.
 
-        Raises `TryLaterError` that names the holder while another process has either.
+        Raises `TryLaterError` that names the holder while another process has either. `without_lease`: where the
+        control store does not answer, the host's lock alone is taken, and the access has no token.
         """
+        from kafkakit.adapters.lock import common_folder
+        from kafkakit.core.errors import LeaseHeldError, OperationFailedError, TryLaterError
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.cluster_access import ClusterAccess
         from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
@@ -130,9 +137,21 @@ class ClusterSession:
         from kafkakit.wiring import open_lease
 
         admin, cluster_id = self.admin, cluster_id or self.cluster_id
-        self.lock(lock_path(self.settings.state_dir, cluster_id), f"cluster {cluster_id}", command)
+        what = f"cluster {cluster_id}"
+        self.lock(lock_path(self.settings.state_dir, cluster_id), what, command)
+        common = self.settings.folders.locks or common_folder()
+        self.lock(common / f"kafkakit.{cluster_id}.lock", what, command, shared=True)
         lease = open_lease(self.control, self.clock, cluster_id, command, self.cli.output.say)
-        token = lease.acquire()
+        try:
+            token = lease.acquire()
+        except LeaseHeldError:
+            raise
+        except (TryLaterError, OperationFailedError) as error:
+            if not without_lease:
+                hint = f"{error.hint or 'make it answer'}; to repair the cluster meanwhile: --without-lease"
+                raise TryLaterError(f"the lease of {what} cannot be taken: {error.message}", hint=hint) from None
+            self.cli.output.warn(f"carried on without the lease, other hosts are not kept away: {error.message}")
+            return ClusterAccess(cluster_id=cluster_id, admin=admin, clock=self.clock)
         self._stack.callback(lease.release)
         return ClusterAccess(
             cluster_id=cluster_id,
@@ -158,18 +177,27 @@ def open_session(
 
 @contextmanager
 def open_access(
-    cli: CliContext, command: str, *, cluster_id: str | None = None, dry_run: bool = False, must_claim: bool = True
+    cli: CliContext,
+    command: str,
+    *,
+    cluster_id: str | None = None,
+    dry_run: bool = False,
+    must_claim: bool = True,
+    without_lease: bool = False,
 ) -> Iterator[ClusterAccess]:
     """A session with the right to change the cluster; a dry run gets clients that refuse to write.
 
     `cluster_id` is read from the cluster when not given. Raises `TryLaterError` while another process has the right;
-    without `must_claim` the access then has no token.
+    without `must_claim` the access then has no token, as with `without_lease` where the control store does not answer.
     """
     from kafkakit.core.errors import TryLaterError
 
     with open_session(cli, read_only=dry_run) as session:
         try:
-            access = session.access(cluster_id) if dry_run else session.claim(command, cluster_id)
+            if dry_run:
+                access = session.access(cluster_id)
+            else:
+                access = session.claim(command, cluster_id, without_lease=without_lease)
         except TryLaterError:
             if must_claim:
                 raise
@@ -184,7 +212,17 @@ def finish(cli: CliContext, report: Report) -> int:
     for warning in report.warnings:
         cli.output.warn(warning)
     if not report.refused or cli.output.output_format is OutputFormat.TEXT:
-        cli.output.result(report)
+        cli.output.result(_naming_cluster(cli, report))
     if report.failure is not None:
         raise report.failure
     return int(report.code)
+
+
+def _naming_cluster(cli: CliContext, report: Report) -> Report:
+    """The report with cluster and profile in its first lines, where it is about one cluster."""
+    cluster_id = report.data.get("cluster_id") or cli.cluster_id
+    if not cluster_id:
+        return report
+    settings = cli.__dict__.get("settings")  # what works on files alone has read none
+    profile = report.data.get("profile") or (settings and settings.profile)
+    return report.naming(str(cluster_id), str(profile) if profile else None)

@@ -32,7 +32,8 @@ def _shared_options(
             "--timeout",
             envvar="KAFKAKIT_TIMEOUT",
             metavar="DURATION",
-            help="Stop after this long (500ms, 5s, 2m) and exit 75; no limit when not given.",
+            help="Stop after this long (500ms, 5s, 2m) and exit 75. Without it a command that reads once gives up "
+            "when the cluster did not answer for a minute.",
         ),
     ] = None,
     no_input: Annotated[

@@ -33,7 +33,7 @@ class Key:
     """One key of a profile, by its dotted name; `env` are the variables that set it.
 
     `properties` are the names that Kafka's clients use for it. `secret_of` names the secret that a key
-    is one way to obtain.
+    is one way to obtain. `is_connection` keys say where to connect and as whom: they come from one file together.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Key:
     properties: tuple[str, ...] = ()
     default: str | None = None
     secret_of: str | None = None
+    is_connection: bool = True
 
 
 SASL_PASSWORD = "security.sasl.password"
@@ -87,6 +88,7 @@ KEYS: tuple[Key, ...] = (
         env=("KAFKAKIT_REQUEST_TIMEOUT",),
         properties=("request.timeout.ms",),
         default="30s",
+        is_connection=False,
     ),
     Key(
         name="zookeeper.addr",
@@ -168,6 +170,7 @@ SHARED_VARIABLES = (
     "KAFKAKIT_CONFIG",
     "KAFKAKIT_COMMAND_CONFIG",
     "KAFKAKIT_STATE_DIR",
+    "KAFKAKIT_LOCK_DIR",
 )
 VARIABLES: tuple[str, ...] = (*SHARED_VARIABLES, *(name for key in KEYS for name in key.env))
 

@@ -20,10 +20,11 @@ class Rank(IntEnum):
     OVERRIDE = 1
     PROPERTIES = 2
     ENVIRONMENT = 3
-    PROJECT = 4
-    USER = 5
-    SYSTEM = 6
-    DEFAULT = 7
+    CONFIG = 4
+    PROJECT = 5
+    USER = 6
+    SYSTEM = 7
+    DEFAULT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,27 @@ def defaults() -> Layer:
         if key.default is not None
     }
     return Layer(rank=Rank.DEFAULT, entries=entries)
+
+
+def from_one_source(layers: Iterable[Layer]) -> tuple[list[Layer], tuple[Entry, ...]]:
+    """The files' layers with the keys of the connection kept in the strongest rank that has any, and what was left out.
+
+    An address of one file never meets the credentials of another.
+    """
+    layers = list(layers)
+    connection = [
+        [name for name, entry in layer.entries.items() if entry.value != "" and KEY_BY_NAME[name].is_connection]
+        for layer in layers
+    ]
+    strongest = min((layer.rank for layer, names in zip(layers, connection, strict=True) if names), default=None)
+    kept: list[Layer] = []
+    left_out: list[Entry] = []
+    for layer, names in zip(layers, connection, strict=True):
+        dropped = [] if layer.rank is strongest else names
+        left_out += [layer.entries[name] for name in dropped]
+        entries = {name: entry for name, entry in layer.entries.items() if name not in dropped}
+        kept.append(Layer(rank=layer.rank, entries=entries))
+    return kept, tuple(left_out)
 
 
 def merge(layers: Iterable[Layer]) -> dict[str, Entry]:

@@ -31,22 +31,29 @@ class Located:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFile:
-    """What one file holds: profiles by name, the profile to use, and warnings about unknown keys."""
+    """What one file holds: profiles by name, the profile to use, and warnings about unknown keys.
+
+    `trusted_folders` are those whose project file may set what a connection is made of.
+    """
 
     default_profile: Located | None = None
+    trusted_folders: tuple[str, ...] = ()
     profiles: dict[str, dict[str, Located]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
 def parse_config(data: bytes, source: str) -> ConfigFile:
-    """Read a top-level file (`profile: NAME`, `profiles: {NAME: {...}}`); `InputError` when it cannot be used."""
+    """Read a top-level file: `profile`, `trusted_folders` and `profiles: {NAME: {...}}`; `InputError` for a bad one."""
     root = _root(data, source)
     default: Located | None = None
+    trusted: tuple[str, ...] = ()
     profiles: dict[str, dict[str, Located]] = {}
     warnings: list[str] = []
     for name, line, node in _items(root, source, ""):
         if name == "profile":
             default = Located(value=_text(node, source, name), line=line)
+        elif name == "trusted_folders":
+            trusted = _folders(node, source)
         elif name == "profiles":
             for profile, _, body in _items(node, source, "profiles"):
                 if not is_profile_name(profile):
@@ -55,8 +62,9 @@ def parse_config(data: bytes, source: str) -> ConfigFile:
                     )
                 profiles[profile] = _flatten(body, source, warnings)
         else:
-            warnings.append(f"{source}:{line}: unknown key {name[:60]!r}{did_you_mean(name, ('profile', 'profiles'))}")
-    return ConfigFile(default_profile=default, profiles=profiles, warnings=tuple(warnings))
+            guess = did_you_mean(name, ("profile", "profiles", "trusted_folders"))
+            warnings.append(f"{source}:{line}: unknown key {name[:60]!r}{guess}")
+    return ConfigFile(default_profile=default, trusted_folders=trusted, profiles=profiles, warnings=tuple(warnings))
 
 
 def parse_profile(data: bytes, source: str, name: str) -> ConfigFile:
@@ -133,6 +141,16 @@ def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> 
         elif key is not None:
             values[name] = Located(value=_value(child, source, name), line=line)
     return values
+
+
+def _folders(node: Node, source: str) -> tuple[str, ...]:
+    listed = node.value if isinstance(node, SequenceNode) else [node]
+    folders = tuple(_text(item, source, "trusted_folders") for item in listed)
+    for folder, item in zip(folders, listed, strict=True):
+        # A relative path would mean another folder in each working folder.
+        if folder and not folder.startswith(("/", "~/")):
+            raise InputError(_at(source, item), f"trusted_folders must hold absolute paths, found {folder[:60]!r}")
+    return tuple(folder for folder in folders if folder)
 
 
 def _value(node: Node, source: str, name: str) -> str:

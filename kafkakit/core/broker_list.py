@@ -19,13 +19,18 @@ class BrokerList:
     everything: bool = False
     duplicates: tuple[int, ...] = ()
 
-    def resolve(self, holding: frozenset[int], live: frozenset[int]) -> tuple[int, ...]:
-        """Put -1 (brokers holding a selected replica) and -2 (all live brokers) in place; sorted ids."""
+    def resolve(
+        self, holding: frozenset[int], live: frozenset[int], leaving: frozenset[int] = frozenset()
+    ) -> tuple[int, ...]:
+        """Put -1 (brokers holding a selected replica) and -2 (all live brokers) in place; sorted ids.
+
+        Brokers that are `leaving` are among them only where their ids are given.
+        """
         chosen = set(self.ids)
         if self.existing:
-            chosen |= holding
+            chosen |= holding - leaving
         if self.everything:
-            chosen |= live
+            chosen |= live - leaving
         return tuple(sorted(chosen))
 
 

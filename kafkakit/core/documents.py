@@ -5,6 +5,7 @@ back; reading and writing files is `adapters/files.py`.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,11 @@ class _Header(msgspec.Struct):
 
 class _Envelope(msgspec.Struct):
     kafkakit: _Header
+
+
+class _Map(msgspec.Struct):
+    partitions: msgspec.Raw
+    kafkakit: msgspec.Raw | None = None
 
 
 def decode_json(data: bytes, shape: type[T], source: str) -> T:
@@ -68,10 +74,14 @@ def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
     return decode_json(data, shape, source)
 
 
-def encode_document(kind: str, value: object) -> bytes:
-    """Encode a value as a kafkakit file: one line of JSON with the header first, and a final newline."""
+def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()) -> bytes:
+    """Encode a value as a kafkakit file: one line of JSON with the header first, and a final newline.
+
+    Top-level fields in `leave_out` are not written.
+    """
     body: dict[str, Any] = msgspec.to_builtins(value, str_keys=True)
-    return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **body})
+    kept = {name: item for name, item in body.items() if name not in leave_out}
+    return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **kept})
 
 
 def encode_json(value: object) -> bytes:
@@ -96,12 +106,20 @@ def decode_plan(data: bytes, source: str) -> Plan:
 
 def encode_plan(plan: Plan) -> bytes:
     """Encode a `plan` file."""
-    return encode_document(PLAN_KIND, plan)
+    return encode_document(PLAN_KIND, plan, leave_out=() if plan.profile else ("profile",))
 
 
 def decode_partition_map(data: bytes, source: str) -> PartitionMap:
     """Decode Kafka's reassignment JSON (unknown keys ignored, as Kafka's own tool does)."""
     return decode_json(data, PartitionMap, source)
+
+
+def is_partition_map(data: bytes) -> bool:
+    """True for a JSON object with `partitions` and without a header of ours: Kafka's reassignment JSON."""
+    try:
+        return decode_json(data, _Map, "").kafkakit is None
+    except InputError:
+        return False
 
 
 def encode_partition_map(partition_map: PartitionMap) -> bytes:

@@ -109,6 +109,10 @@ class ConflictError(KafkakitError):
     exit_code = ExitCode.TRY_LATER
 
 
+class LeaseHeldError(TryLaterError):
+    """Another process has the right to change the cluster."""
+
+
 class LeaseLostError(TryLaterError):
     """The right to act was lost or could not be confirmed in time: stop before the next effect (exit 75)."""
 

@@ -8,13 +8,15 @@ A line holds `seq`, `time`, `prev` (hash of the line before), `kind`, `what`, `o
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+from zlib import crc32
 
 from kafkakit.core.errors import InputError
 
+_CRC = b',"crc":"'
 FIRST_PREV = hashlib.sha256(b"").hexdigest()
 
 W = TypeVar("W", bound=StrEnum)
@@ -44,20 +46,26 @@ class Line(Generic[W]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinesText(Generic[W]):
-    """A decoded journal: its lines, the hash to chain on, and how many bytes of the file are whole lines."""
+    """A decoded journal: its lines, the hash to chain on, how many bytes of the file are whole lines, its damage."""
 
     records: tuple[Line[W], ...] = ()
     last_hash: str = FIRST_PREV
     whole_bytes: int = 0
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar(Generic[W]):
-    """What one kind of journal is made of: the first line's header, its words, and what helps when it is damaged."""
+    """What one kind of journal is made of: the first line's header, its words, and what helps when it is damaged.
+
+    Of a `salvaged` journal the sound beginning is used, and each line has a checksum, so that damage to the last one
+    shows; any other damaged journal is refused.
+    """
 
     header: Mapping[str, object]
     words: type[W]
     damaged_hint: str
+    salvaged: bool = False
 
 
 def encode_line(line: Line[W], grammar: Grammar[W]) -> bytes:
@@ -73,7 +81,11 @@ def encode_line(line: Line[W], grammar: Grammar[W]) -> bytes:
     if line.of is not None:
         body["of"] = line.of
     body["data"] = dict(line.data)
-    return json.dumps(body, separators=(",", ":"), sort_keys=False).encode() + b"\n"
+    text = json.dumps(body, separators=(",", ":"), sort_keys=False).encode()
+    if not grammar.salvaged:
+        return text + b"\n"
+    text = text[:-1]
+    return text + _CRC + f'{crc32(text):08x}"}}\n'.encode()
 
 
 def line_hash(line: bytes) -> str:
@@ -119,7 +131,48 @@ def replay_lines(
     return state
 
 
+def read_lines(
+    data: bytes, source: str, start: S, fold: Callable[[S, Line[W]], S], grammar: Grammar[W]
+) -> tuple[LinesText[W], S]:
+    """Decode a journal and fold it; of a damaged one that is `salvaged` the sound beginning, see `LinesText.damage`.
+
+    A line whose hash is not what the next line carries is left out, too. Raises `InputError`. O(lines), of a damaged
+    journal O(lines log lines).
+    """
+
+    def read(part: bytes) -> tuple[LinesText[W], S]:
+        text = decode_lines(part, source, grammar)
+        return text, replay_lines(text.records, source, start, fold, grammar.damaged_hint)
+
+    try:
+        text, state = read(data)
+        if not grammar.salvaged or text.whole_bytes == len(data) or not data.endswith(b"\n"):
+            return text, state
+        # A crash while writing leaves no newline behind: a last line with one was whole, and is damaged.
+        return replace(text, damage=f"{source}: journal line {len(text.records) + 1} cannot be read"), state
+    except InputError as error:
+        if not grammar.salvaged:
+            raise
+        damage = error.message
+    lines = data.splitlines(keepends=True)
+    sound, broken = 0, len(lines)
+    while broken - sound > 1:
+        middle = (sound + broken) // 2
+        try:
+            read(b"".join(lines[:middle]))
+            sound = middle
+        except InputError:
+            broken = middle
+    if "does not continue" in damage:
+        sound = max(0, sound - 1)
+    text, state = read(b"".join(lines[:sound]))
+    return replace(text, damage=damage), state
+
+
 def _decode(text: bytes, grammar: Grammar[W]) -> Line[W]:
+    head, mark, crc = text.rpartition(_CRC)
+    if mark and crc != f'{crc32(head):08x}"}}'.encode():  # lines of earlier versions have none
+        raise ValueError
     body = json.loads(text)
     seq, of, data = body["seq"], body.get("of"), body["data"]
     if not isinstance(seq, int) or not isinstance(of, int | None) or not isinstance(data, dict):

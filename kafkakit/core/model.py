@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 
 class BrokerState(StrEnum):
-    """What the cluster says of a broker: `missing` ids appear in replica lists but are not registered."""
+    """What the cluster says of a broker: `missing` ids appear in replica lists but are not registered.
+
+    A `draining` one is alive, and an operation on record empties it: it takes no new replicas.
+    """
 
     ALIVE = "alive"
     FENCED = "fenced"
@@ -71,7 +74,7 @@ class Broker:
     @property
     def is_alive(self) -> bool:
         """True when the broker is registered and unfenced."""
-        return self.state is BrokerState.ALIVE
+        return self.state in (BrokerState.ALIVE, BrokerState.DRAINING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +147,11 @@ class ClusterSnapshot:
     reassignments: tuple[Reassignment, ...] = ()
     sizes_taken: bool = False
     unanswered_brokers: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def leaving(self) -> frozenset[int]:
+        """The live brokers that are being emptied, or were, and are to take nothing new."""
+        return frozenset(b.id for b in self.brokers if b.state is BrokerState.DRAINING)
 
     def broker_by_id(self) -> dict[int, Broker]:
         """Brokers keyed by id (built on each call, O(brokers))."""

@@ -136,13 +136,14 @@ class PlanBroker:
 class Plan:
     """A decided change of placement, with certificate, statistics, map and rollback map.
 
-    `request` holds the operator's words (flag -> value) for the record. `moves` are the partitions
-    whose list changes, sorted; `dir_moves` stay inside a broker, `dirs` are the log dirs of brokers that have
-    several, where these are known. `scope` are all partitions considered;
+    `profile` is the one that was in use when the plan was written. `request` holds the operator's words (flag ->
+    value) for the record. `moves` are the partitions whose list changes, sorted; `dir_moves` stay inside a broker,
+    `dirs` are the log dirs of brokers that have several, where these are known. `scope` are all partitions considered;
     with `brokers` and `cluster_id` they give `fingerprint` (see `fingerprint_of`).
     """
 
     cluster_id: str
+    profile: str | None = None
     created_at: datetime
     snapshot_taken_at: datetime
     snapshot_source: str

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.cluster_id import cluster_id_problem
-from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan
+from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan, is_partition_map
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import DirMove, Move, Plan, ScopeEntry, fingerprint_of
@@ -30,8 +30,18 @@ def read_plan(file: str, read: Callable[[str, int], bytes]) -> Plan:
 
     Raises `InputError` for a file that is not a plan, or not a sound one.
     """
-    source = "stdin" if file == "-" else file
-    plan = decode_plan(read(file, PLAN_LIMIT_BYTES), source)
+    return sound_plan(read(file, PLAN_LIMIT_BYTES), "stdin" if file == "-" else file)
+
+
+def sound_plan(data: bytes, source: str) -> Plan:
+    """The plan in these bytes; raises `InputError` naming `source` for what is not a plan, or not a sound one."""
+    if is_partition_map(data):
+        raise InputError(
+            source,
+            "is a reassignment map, not a plan",
+            hint="`kafkakit reassign apply` makes a plan of it and names that",
+        )
+    plan = decode_plan(data, source)
     check_plan(plan, source)
     return plan
 

@@ -65,6 +65,11 @@ def format_rate(bytes_per_s: float) -> str:
     return _scaled(bytes_per_s, 1000, ("B", "kB", "MB", "GB", "TB", "PB", "EB")) + "/s"
 
 
+def rate_option(bytes_per_s: float) -> str:
+    """A rate as options take it (`20MB`)."""
+    return format_rate(bytes_per_s).removesuffix("/s").replace(" ", "")
+
+
 def format_rough_time(seconds: float) -> str:
     """Print a span of time with its two largest units (`2h 5m`, `3m 20s`, `12s`)."""
     total = max(0, round(seconds))

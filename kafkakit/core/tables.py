@@ -5,6 +5,8 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 
+from kafkakit.core.printable import printable
+
 EMPTY_CELL = "-"
 
 
@@ -40,7 +42,7 @@ def cell(value: object) -> str:
         return value.isoformat()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ",".join(cell(item) for item in value)
-    return " ".join(str(value).split()) or EMPTY_CELL
+    return printable(" ".join(str(value).split())) or EMPTY_CELL
 
 
 def plain_value(value: object) -> object:

@@ -1,21 +1,27 @@
 """Collecting the facts: reads everything through the sources handed in, and turns every failure into a fact."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from kafkakit.config.addresses import parse_addresses
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
+from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import KafkakitError, UsageError
+from kafkakit.core.model import Broker
 from kafkakit.core.versions import Versions
 from kafkakit.doctor.facts import DoctorFacts
+from kafkakit.execution.decide.status.looks import throttled_of, without_moves
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.control import ControlStore
 from kafkakit.ports.data import DataPlane
 
 PROBE_TIMEOUT_S = 3.0
+PROBES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +133,40 @@ def collect_facts(sources: FactSources) -> DoctorFacts:
     listeners = tuple(sources.probe(host, port, PROBE_TIMEOUT_S, security) for host, port in addresses)
     facts = replace(facts, listeners=listeners)
     # Clients would only wait for their time limits where the probe has found no Kafka.
-    return _add_cluster_facts(facts, sources) if any(item.speaks_kafka for item in listeners) else facts
+    return _add_cluster_facts(facts, security, sources) if any(item.speaks_kafka for item in listeners) else facts
 
 
-def _add_cluster_facts(facts: DoctorFacts, sources: FactSources) -> DoctorFacts:
+def _ask_brokers(brokers: Sequence[Broker], security: Security, sources: FactSources) -> dict[int, Listener]:
+    """What each broker answers at its advertised address, side by side: one that hangs still takes connections."""
+    asked = [b for b in brokers if b.host]
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+        answers = pool.map(lambda b: sources.probe(b.host, b.port, PROBE_TIMEOUT_S, security), asked)
+        return dict(zip((b.id for b in asked), answers, strict=True))
+
+
+def _idle_throttles(admin: ClusterAdmin, info: ClusterInfo) -> str:
+    """Throttles without moves, in words; the whole cluster is read only where a broker has a rate."""
+    alive = [str(b.id) for b in info.brokers if b.is_alive]
+    try:
+        rates = throttled_of(admin.dynamic_configs(ResourceKind.BROKER, alive), {}).brokers if alive else {}
+        if not rates:
+            return ""
+        snapshot = admin.snapshot(now=datetime.fromtimestamp(0, UTC), sizes=False)  # its time is not used
+        inside = [b for b, found in admin.log_dirs([int(b) for b in rates]).items() if found.futures]
+    except KafkakitError:  # without the right to read configurations this is not known
+        return ""
+    throttled = throttled_of(rates, {t.name: t.configs for t in snapshot.topics})
+    return without_moves(throttled, snapshot.reassignments, inside)
+
+
+def _add_cluster_facts(facts: DoctorFacts, security: Security, sources: FactSources) -> DoctorFacts:
     try:
         admin = sources.open_admin()
         try:
-            facts = replace(facts, cluster=admin.cluster())
+            facts = replace(facts, cluster=(info := admin.cluster()))
+            facts = replace(facts, brokers=_ask_brokers(info.brokers, security, sources))
+            facts = replace(facts, idle_throttles=_idle_throttles(admin, info))
+            facts = replace(facts, topic_operations=admin.topic_operations())
         finally:
             admin.close()
     except KafkakitError as error:

@@ -10,12 +10,13 @@ app = new_group("Check versions, configuration, reachability and rights.")
 
 
 @app.command("doctor", cls=CliCommand)
-def doctor(ctx: typer.Context) -> None:
+def doctor(ctx: typer.Context) -> int:
     """Check the installation and, where an address is configured, the cluster: network, protocol, login and rights.
 
     Exits 0 without a failure, 75 when the cluster cannot be reached, 1 for any other failure.
     """
     from kafkakit import wiring
+    from kafkakit.cli.session import finish
     from kafkakit.doctor.act import FactSources, collect_facts, configured
     from kafkakit.doctor.decide import exit_code_of, judge
 
@@ -31,19 +32,22 @@ def doctor(ctx: typer.Context) -> None:
         open_control=lambda: wiring.open_control(cli.settings),
     )
     with cli.output.progress("looking at the installation and the cluster"):
-        checks = judge(collect_facts(sources))
+        facts = collect_facts(sources)
+        checks = judge(facts)
+    cli.cluster_id = facts.cluster.cluster_id if facts.cluster else None
     columns = ("status", "check", "found", "hint")
     rows = tuple((str(check.status), check.name, check.detail, check.hint) for check in checks)
     lines = [text_table(columns[:3], [row[:3] for row in rows])]
     lines += dict.fromkeys(f"hint: {check.name}: {check.hint}" for check in checks if check.hint)
     code = exit_code_of(checks)
-    cli.output.result(
+    return finish(
+        cli,
         Report(
             command="doctor",
             data={"checks": [dict(zip(columns, row, strict=True)) for row in rows], "exit_code": int(code)},
             text="\n".join(lines),
             columns=columns,
             rows=rows,
-        )
+            code=code,
+        ),
     )
-    raise typer.Exit(int(code))

@@ -1,17 +1,18 @@
 """Judging what was found: one check a question, each with what was found and what to do about it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
 from kafkakit.core.errors import ExitCode
+from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import BrokerState
+from kafkakit.core.quantities import counted
+from kafkakit.core.rights import DOCTOR, Resource, lacking, lacking_on_topics
 from kafkakit.doctor.facts import DoctorFacts
 
-# What an operator needs on the cluster for snapshot, plan and apply (Kafka's AclOperation names).
-NEEDED_OPERATIONS = ("describe", "describe_configs", "alter", "alter_configs")
 OLDEST_PYTHON = (3, 11)
 
 
@@ -159,18 +160,48 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
         yield Check(name="brokers", status=Status.WARN, detail=f"not alive: {names}", hint="see the brokers' logs")
     else:
         yield Check(name="brokers", status=Status.OK, detail=f"all {len(info.brokers)} alive")
-    yield _rights(info.operations)
+    yield from _answers(facts.brokers, frozenset(away))
+    yield _rights(facts, info.operations)
+    if facts.idle_throttles:
+        hint = "kafkakit reassign cleanup removes those of runs on this host, with --plan those of a plan"
+        yield Check(name="throttles", status=Status.WARN, detail=f"without moves: {facts.idle_throttles}", hint=hint)
 
 
-def _rights(operations: frozenset[str] | None) -> Check:
+def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[Check]:
+    """Brokers that do not answer here, although another one lists them; a dead one that refuses is named before."""
+    for broker, found in sorted(brokers.items()):
+        if found.speaks_kafka or (found.refused is not None and broker in away):
+            continue
+        if found.refused is not None:
+            detail, hint = f"cannot be reached at {found.address}: {found.refused}", "check its advertised.listeners"
+        else:
+            detail = f"takes connections at {found.address} and does not answer: it hangs"
+            hint = "look for a stopped process, a full disk or long pauses there, and restart it"
+        yield _fail(f"broker {broker}", detail, hint)
+
+
+def _rights(facts: DoctorFacts, operations: frozenset[str] | None) -> Check:
     if operations is None:
         return Check(name="rights", status=Status.WARN, detail="the cluster does not report what this user may do")
-    missing = [name for name in NEEDED_OPERATIONS if name not in operations]
-    if not missing:
-        return Check(name="rights", status=Status.OK, detail=f"on the cluster: {', '.join(NEEDED_OPERATIONS)}")
-    names = ", ".join(name.upper() for name in missing)
-    hint = f"grant {names} on the cluster, and DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS on its topics"
-    return Check(name="rights", status=Status.FAIL, detail=f"missing on the cluster: {names}", hint=hint)
+    on_cluster, on_topics = _needed(Resource.CLUSTER), _needed(Resource.TOPICS)
+    absent, topics = lacking(on_cluster, operations), lacking_on_topics(on_topics, facts.topic_operations)
+    if not absent and not topics:
+        seen = f"on {counted(len(facts.topic_operations), 'topic')} that can be seen: {', '.join(sorted(on_topics))}"
+        detail = f"on the cluster: {', '.join(sorted(on_cluster))}; {seen}"
+        return Check(name="rights", status=Status.OK, detail=detail)
+    words = [f"missing on the cluster: {', '.join(o.upper() for o in absent)}"] if absent else []
+    words += [f"missing on topics: {operation.upper()} on {some(names)}" for operation, names in topics.items()]
+    hurt = [
+        duty.name
+        for duty in DOCTOR
+        if duty.rights[Resource.CLUSTER].intersection(absent) or duty.rights[Resource.TOPICS].intersection(topics)
+    ]
+    hint = f"grant them; needed for {', '.join(hurt)} (docs/acl.md lists the rights of each command)"
+    return _fail("rights", "; ".join(words), hint)
+
+
+def _needed(resource: Resource) -> frozenset[str]:
+    return frozenset[str]().union(*(duty.rights[resource] for duty in DOCTOR))
 
 
 def _data(facts: DoctorFacts) -> Iterator[Check]:

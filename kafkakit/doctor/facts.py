@@ -1,7 +1,7 @@
 """What `kafkakit doctor` finds, before anything is judged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Security
@@ -13,7 +13,7 @@ from kafkakit.core.versions import Versions
 class DoctorFacts:
     """All that was found; a `*_error` is why the fact beside it is missing.
 
-    `extras` maps each extra to the packages of it that are missing.
+    `extras` maps each extra to the packages of it that are missing, `brokers` each broker to what it answered.
     """
 
     versions: Versions
@@ -28,7 +28,10 @@ class DoctorFacts:
     pinned_cluster: str | None = None
     listeners: tuple[Listener, ...] = ()
     cluster: ClusterInfo | None = None
+    idle_throttles: str = ""
     cluster_error: str | None = None
+    brokers: Mapping[int, Listener] = field(default_factory=dict)
+    topic_operations: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     data_brokers: tuple[int, ...] | None = None
     data_error: str | None = None
     control_store: str = ""

@@ -35,6 +35,13 @@ class ClusterAdmin(Protocol):
         """Read replicas, ISR and leader of the named topics; a topic that does not exist is absent."""
         ...
 
+    def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
+        """Read the caller's rights on the topics (all that it may see when None); None where the broker does not say.
+
+        A topic that does not exist is absent; one that may not be seen is absent unless it is named, then it has none.
+        """
+        ...
+
     def log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
     ) -> Mapping[int, BrokerLogDirs]:
@@ -94,6 +101,14 @@ class ClusterAdmin(Protocol):
 
     def delete_topic(self, name: str) -> ItemError | None:
         """Delete a topic."""
+        ...
+
+    def quorum_voters(self) -> frozenset[int] | None:
+        """Read the nodes that are controllers with a vote; None where no quorum tells (ZooKeeper)."""
+        ...
+
+    def unregister_broker(self, broker: int) -> ItemError | None:
+        """Take a stopped broker off the cluster's list (KRaft); one that is not on it counts as done (None)."""
         ...
 
     def close(self) -> None:

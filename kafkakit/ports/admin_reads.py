@@ -26,6 +26,10 @@ class AdminReads:
         """See `ports.ClusterAdmin`."""
         return self._inner.partition_states(topics)
 
+    def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.topic_operations(topics)
+
     def log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
     ) -> Mapping[int, BrokerLogDirs]:
@@ -49,6 +53,10 @@ class AdminReads:
     ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`."""
         return self._inner.broker_configs(brokers, defaults=defaults)
+
+    def quorum_voters(self) -> frozenset[int] | None:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.quorum_voters()
 
     def close(self) -> None:
         """Close the inner client."""

@@ -1,9 +1,11 @@
 """The one value that a command ends with: it is rendered as text, rows or data, and decides the exit code."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import ExitCode, KafkakitError
+
+_FIRST_LINES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +15,7 @@ class Report:
     `command` is the command's words (`reassign verify`); `data` is for JSON and YAML, `text` for people, `rows`
     (with `columns`) for TSV. A `failure` is raised after the report was written; without one the command exits
     with `code`. `warnings` go to stderr before it. With `refused` the text says what was not done: programs
-    get the failure alone.
+    get the failure alone. With `is_document` the text is in a format of its own, which programs read.
     """
 
     command: str
@@ -24,4 +26,16 @@ class Report:
     warnings: tuple[str, ...] = ()
     failure: KafkakitError | None = None
     refused: bool = False
+    is_document: bool = False
     code: int = ExitCode.DONE
+
+    def naming(self, cluster_id: str, profile: str | None) -> "Report":
+        """The same with the cluster and the profile in use in the first lines of its text, unless it is a document."""
+        if self.is_document or not self.text:
+            return self
+        used = f"cluster {cluster_id} (profile {profile})" if profile else f"cluster {cluster_id}"
+        end = sum(len(line) for line in self.text.splitlines(keepends=True)[:_FIRST_LINES])
+        first, rest = self.text[:end], self.text[end:]
+        if f"cluster {cluster_id}" in first:
+            return replace(self, text=first.replace(f"cluster {cluster_id}", used, 1) + rest)
+        return replace(self, text=f"{used}\n{self.text}")

@@ -21,6 +21,7 @@ def snapshot_report(snapshot: ClusterSnapshot, document: bytes, *, as_data: bool
         text="" if as_data else document.decode(),
         columns=COLUMNS,
         rows=broker_rows(snapshot),
+        is_document=True,
     )
 
 

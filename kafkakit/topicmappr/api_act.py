@@ -1,5 +1,5 @@
 """What other tools use of the planner's look at a cluster."""
 
-from kafkakit.topicmappr.act.observation import observe
+from kafkakit.topicmappr.act.observation import ObservingSession, observe
 
-__all__ = ["observe"]
+__all__ = ["ObservingSession", "observe"]

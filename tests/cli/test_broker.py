@@ -1,6 +1,7 @@
 """`kafkakit broker` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.context import CliContext
+from kafkakit.core.errors import LeaseHeldError, TryLaterError
+from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_journal
@@ -67,6 +70,7 @@ def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
     (record,) = desk.records()
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --ingest-sample 0 --yes"
     lines = ran.stdout.splitlines()
+    assert lines.pop(0) == "cluster fake-cluster (profile p)"
     assert lines[:2] == ["done: drain of broker 1", "broker 1: alive, 0 replicas, 0 leaderships"]
     assert lines[2] == "planned: 4 partitions, 4 copies (76.3 MiB), 2 leaderships first"
     assert lines[4:] == [f"record: {record}", "to move everything back:", undo]
@@ -125,7 +129,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         refused = desk.run(*words, stdin="y\n")
         assert refused.code == 1, words
-        assert refused.stdout.startswith("declined: ")
+        assert refused.stdout.startswith("cluster fake-cluster (profile p)\ndeclined: ")
         shown, question = refused.stderr.index("ETA "), refused.stderr.index("Type 'yes' to continue")
         assert shown < question
         assert "cluster fake-cluster" in refused.stderr[:question].lower()
@@ -141,7 +145,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     assert desk.run("rejoin", "1", "--restore", "last", stdin="yes\n").code == 0
     assert desk.lists()[0] == (1, 2, 3)
     again = desk.run("rejoin", "1", "--restore", "last", "--yes")
-    assert (again.code, again.stdout.splitlines()[0]) == (0, "nothing to do: rejoin of broker 1")
+    assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin of broker 1")
     never = desk.run("rejoin", "2", "--restore", "last", "--yes")
     assert never.code == 2
     assert "no operation on broker 2 is on record here" in never.stderr
@@ -200,7 +204,7 @@ def test_replace_and_decommission(desk: Desk) -> None:
     assert desk.leaders() == [4, 2, 3, 4]
     gone = desk.run("decommission", "1", "--yes")
     assert gone.code == 0
-    assert gone.stdout.startswith("nothing to do: decommission of broker 1\n")
+    assert gone.stdout.startswith("cluster fake-cluster (profile p)\nnothing to do: decommission of broker 1\n")
     assert "bin/kafka-cluster.sh unregister --bootstrap-server fake:1 --id 1\n" in gone.stdout
     assert "bin/kafka-metadata-quorum.sh --bootstrap-server fake:1 describe --status\n" in gone.stdout
 
@@ -209,9 +213,17 @@ def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
     desk.cluster.brokers[1].configs["process.roles"] = "broker,controller"
     ran = desk.run("decommission", "1", "--yes")
     assert ran.code == 1
-    assert ran.stdout.startswith("not safe to stop: decommission of broker 1\n")
+    assert ran.stdout.startswith("cluster fake-cluster (profile p)\nnot safe to stop: decommission of broker 1\n")
     assert "error: not safe to stop: broker 1 is a controller, too" in ran.stderr
     assert all(1 not in replicas for replicas in desk.lists().values())
+
+
+def test_ctrl_c_between_the_plans_of_an_operation_names_the_command_that_resumes(desk: Desk) -> None:
+    desk.cluster.fail_next("snapshot", KeyboardInterrupt())
+    ran = desk.run("drain", "1", "--yes", "--throttle", "5MB")
+    again = "kafkakit --profile p broker drain 1 --throttle 5MB --ingest-sample 0 --yes"
+    assert ran.code == 130
+    assert ran.stderr.splitlines()[-2:] == ["error: stopped; the drain is not finished", f"hint: to resume: {again}"]
 
 
 def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(desk: Desk) -> None:
@@ -228,8 +240,9 @@ def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(de
     (record,) = desk.records()
     again = "kafkakit --profile p broker drain 1 --to 4,5 --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
-    assert f"to resume: {again}" in ran.stderr
-    assert f"undo: {undo}" in ran.stderr
+    without = "kafkakit --profile p broker drain 1 --to 4,5 --max-in 2 --ingest-sample 0 --yes --throttle none"
+    lines = ["hint: to resume, to resume without the throttle, to undo:", again, without, undo]
+    assert ran.stderr.splitlines()[-4:] == lines
     assert json.loads(record.read_bytes())["stage"] == "moving"
     dry = desk.run("drain", "1", "--to", "4,5", "--dry-run")
     assert (dry.code, "resuming " in dry.stderr) == (0, True)
@@ -332,3 +345,97 @@ def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
     late = desk.run("rejoin", "1", "--yes", "--wait", "10s")
     assert late.code == 75
     assert "hint: start it, then run: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr
+
+
+def plan(desk: Desk, *words: str) -> Ran:
+    return desk.home.run("--profile", "p", "topicmappr", *words)
+
+
+def placed(ran: Ran) -> set[int]:
+    """The brokers that the plan, or the new topic, has in its lists."""
+    assert ran.code == 0, ran.stderr
+    rows = [line.split("\t") for line in ran.stdout.splitlines()]
+    return {int(b) for row in rows for b in re.findall(r"\d+", row[3 if len(row) > 3 else 2])}
+
+
+def test_planning_leaves_out_a_broker_that_leaves_until_it_rejoins(desk: Desk) -> None:
+    assert desk.run("drain", "4", "--yes").code == 0
+    place = ("place", "new", "--partitions", "12", "--replication", "2", "-o", "tsv")
+    rebuild = ("rebuild", "--topics", "t", "--brokers", "-2", "--force-rebuild", "-o", "tsv")
+    rebalance = ("rebalance", "--topics", "t", "--brokers", "-2", "-o", "tsv")
+    told = "warning: broker 4 is left out unless it is named: drain of 2026-01-01 00:"
+    for words in (place, rebuild, rebalance):
+        ran = plan(desk, *words)
+        assert told in ran.stderr, ran.stderr
+        assert "broker rejoin 4" in ran.stderr
+        assert 4 not in placed(ran), words
+    assert told in plan(desk, "check").stderr
+    assert 4 in placed(plan(desk, *rebuild[:4], "1,2,3,4", *rebuild[5:])), "an id that is given is meant"
+    assert desk.run("rejoin", "4", "--yes").code == 0
+    for words in (place, rebuild, rebalance):
+        back = plan(desk, *words)
+        assert "is left out" not in back.stderr
+        assert words is rebalance or 4 in placed(back)
+
+
+def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: Desk) -> None:
+    assert desk.run("decommission", "4", "--yes").code == 0
+    ran = desk.run("drain", "1", "--yes", "--min-rack-ids", "2")
+    assert ran.code == 0, ran.stderr
+    assert "broker 4 is left out unless it is named" in ran.stderr
+    assert all(4 not in replicas for replicas in desk.lists().values())
+
+
+def test_another_home_on_the_host_does_not_run_beside(desk: Desk, tmp_path: Path) -> None:
+    locks = {"KAFKAKIT_LOCK_DIR": str(tmp_path / "locks")}
+    other = Home(tmp_path / "other")
+    other.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+    refused: list[Ran] = []
+
+    def meanwhile(_: float) -> None:
+        if not refused and desk.cluster.reassignments():
+            words = ("reassign", "cleanup", "--yes")
+            refused.append(other.run("--profile", "p", *words, env=locks))
+
+    desk.clock.on_sleep.append(meanwhile)
+    ran = desk.run("drain", "1", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert refused[0].code == 75
+    assert "another kafkakit process is running: process " in refused[0].stderr
+
+
+class SilentStore:
+    """A control store whose topic takes no record, as one that lost its in-sync replicas."""
+
+    def get(self, path: str) -> None:
+        raise TryLaterError("topic __kafkakit_control took no record within 10 s", hint="check its replicas")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "open_control", lambda _: SilentStore())
+    before = desk.lists()
+    refused = desk.run("drain", "1", "--yes")
+    assert (refused.code, desk.lists()) == (75, before)
+    assert (
+        "the lease of cluster fake-cluster cannot be taken: topic __kafkakit_control took no record" in refused.stderr
+    )
+    assert "--without-lease" in refused.stderr
+    ran = desk.run("drain", "1", "--yes", "--without-lease", "--throttle", "5MB")
+    assert ran.code == 0, ran.stderr
+    assert "warning: carried on without the lease, other hosts are not kept away: " in ran.stderr
+    assert all(1 not in replicas for replicas in desk.lists().values())
+    for journal in desk.home.state.rglob("*.journal"):
+        verify_journal(journal.read_bytes())
+
+
+def test_a_lease_that_another_process_holds_is_respected_even_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(*_: object) -> None:
+        raise LeaseHeldError("cluster fake-cluster: held by process 1 of ann on elsewhere")
+
+    monkeypatch.setattr(Lease, "acquire", held)
+    ran = desk.run("drain", "1", "--yes", "--without-lease")
+    assert ran.code == 75
+    assert "held by process 1 of ann" in ran.stderr

@@ -1,6 +1,8 @@
 """`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import errno
+import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,17 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.documents import encode_plan
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.plan import Plan
+from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.lease_reader import lease_path
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.runs import choose_run
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.reassign.decide.control import plan_meant
 from tests.clusters.plans import make_plan, plan_of
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
@@ -58,8 +61,8 @@ class Desk:
             words = ("--ingest-sample", "0", *words)  # nothing sleeps before a run begins
         return self.home.run("--profile", "p", "reassign", verb, *plan, *words, stdin=stdin)
 
-    def run_without_plan(self, verb: str) -> Ran:
-        return self.home.run("--profile", "p", "reassign", verb)
+    def run_without_plan(self, verb: str, *words: str) -> Ran:
+        return self.home.run("--profile", "p", "reassign", verb, *words)
 
     def lists(self) -> list[tuple[int, ...]]:
         return [tuple(p.replicas) for p in self.cluster.topics["t"].partitions.values()]
@@ -180,7 +183,7 @@ def test_forged_plan_and_missing_plan_are_refused(desk: Desk) -> None:
 
 def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
     idle = desk.run("status")
-    assert idle.stdout.startswith("cluster fake-cluster: 0 moves running\nthrottles: none set\n")
+    assert idle.stdout.startswith("cluster fake-cluster (profile p): 0 moves running\nthrottles: none set\n")
 
     def press(_: float) -> None:
         desk.clock.on_sleep.remove(press)
@@ -223,15 +226,111 @@ def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
     assert desk.run("apply", "--yes").code == 0
 
 
-def test_damaged_journal_is_named_and_nothing_is_done(desk: Desk) -> None:
-    desk.run("apply", "--yes")
+def test_the_commands_after_ctrl_c_stand_alone_on_their_lines_and_do_not_contradict_each_other(desk: Desk) -> None:
+    """Each printed line is run as it is; the one without a throttle has lost the throttle that the run was given."""
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    desk.cluster.advance(60)
+    stop_at_once(desk)
+    rates = ("--throttle", "1MB", "--throttle-broker", "3:in=2MB")
+    stopped = desk.run("rollback", "--yes", *rates)
+    assert stopped.code == 130
+    hint, *lines = stopped.stderr.splitlines()[-3:]
+    base = f"kafkakit --profile p reassign rollback '{desk.path}' --yes --ingest-sample 0"
+    assert hint == "hint: to resume, to resume without the throttle:"
+    assert lines == [f"{base} --throttle 1MB --throttle-broker 3:in=2MB", f"{base} --throttle none"]
+    ran = desk.home.run(*shlex.split(lines[1])[1:])
+    assert (ran.code, desk.lists()) == (0, [(1, 2), (2, 1)]), ran.stderr
+    assert not any(configs(desk))
+
+
+def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(desk: Desk) -> None:
+    desk.run("apply", "--yes", "--throttle", "5MB")
     (journal,) = desk.journals()
-    journal.write_bytes(journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"'))
+    damaged = journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"')
+    journal.write_bytes(damaged)
     calls = len(desk.cluster.calls)
+    shown = desk.run("rollback", "--dry-run")
+    assert (shown.code, len(desk.cluster.calls), journal.read_bytes()) == (0, calls, damaged)
+    assert f"warning: a part of the journal is lost: {journal}: journal line 2 cannot be read" in shown.stderr
+    unknown = desk.run("resume", "--yes")
+    assert unknown.code == 2
+    assert "error: what the run was doing is not known: " in unknown.stderr
+    assert f"\nkafkakit --profile p reassign rollback '{desk.path}' --yes" in unknown.stderr
     ran = desk.run("rollback", "--yes")
-    assert ran.code == 2
-    assert ran.stderr.startswith(f"error: {journal}: journal line ")
-    assert len(desk.cluster.calls) == calls
+    assert (ran.code, desk.lists()) == (0, [(1, 2), (2, 1)])
+    assert journal.with_name(f"{journal.name}.damaged").read_bytes() == damaged
+    verify_journal(journal.read_bytes())
+
+
+def configs(desk: Desk) -> list[dict[str, str]]:
+    return [dict(b.configs) for b in desk.cluster.brokers.values()] + [dict(desk.cluster.topics["t"].configs)]
+
+
+@pytest.mark.parametrize("loss", ["flipped", "emptied", "deleted", "all state deleted"])
+@pytest.mark.parametrize("finish", ["apply", "rollback", "abort", "verify", "cleanup"])
+def test_with_its_journal_lost_a_run_leaves_no_throttle(desk: Desk, loss: str, finish: str) -> None:
+    before = configs(desk)
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    assert configs(desk) != before
+    (journal,) = desk.journals()
+    data = journal.read_bytes()
+    if loss == "all state deleted":
+        shutil.rmtree(desk.home.state)
+    elif loss == "deleted":
+        journal.unlink()
+    else:
+        journal.write_bytes(b"" if loss == "emptied" else data.replace(b'"what":"throttle"', b'"what":"thruttle"'))
+    if finish == "verify":
+        desk.cluster.advance(60)
+        ran = desk.run("verify")
+    elif finish == "cleanup":
+        running = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+        assert (running.code, "1 move still run under them: t-0" in running.stdout) == (1, True)
+        desk.cluster.advance(60)
+        ran = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+    else:
+        ran = desk.run(finish, "--yes")
+        if finish == "apply":
+            assert "throttle: 5 MB/s per broker" in ran.stderr
+            assert "taken for this run's, since they name exactly its replicas" in ran.stderr or loss == "flipped"
+    assert (ran.code, configs(desk)) == (0, before), ran.stdout + ran.stderr
+    assert desk.lists()[0] == ((1, 2) if finish in ("rollback", "abort") else (3, 2))
+    for kept in desk.journals():
+        verify_journal(kept.read_bytes())
+    assert desk.run("apply", "--yes").code == 0
+    assert configs(desk) == before
+
+
+def test_the_throttle_of_another_run_of_which_only_the_plan_is_left_goes_first(desk: Desk) -> None:
+    before = configs(desk)
+    run = stopped_and_overwritten(desk)
+    (journal,) = desk.journals()
+    journal.write_bytes(journal.read_bytes()[5:])
+    desk.cluster.advance(60)
+    assert desk.run("apply", "--yes", "--throttle", "7MB", "--allow-drift").code == 0
+    assert configs(desk) == before
+    assert run in desk.run("status", "--window", "0").stdout
+    assert desk.run_without_plan("close", "--run", run).code == 0
+
+
+def test_what_no_run_set_is_not_taken_for_a_lost_one(desk: Desk) -> None:
+    topic, broker = desk.cluster.topics["t"].configs, desk.cluster.brokers[3].configs
+    topic[FOLLOWER_LIST], broker[FOLLOWER_RATE] = "0:3,1:9", "1000000000"
+    ran = desk.run("apply", "--yes", "--join", "--throttle", "5MB")
+    assert (ran.code, topic[FOLLOWER_LIST], broker[FOLLOWER_RATE]) == (0, "0:3,1:9", "1000000000")
+    assert (
+        "warning: throttles cover replicas of the plan, not set by a run that is recorded here: topics t; "
+        in ran.stderr
+    )
+    assert f"reassign cleanup --plan '{desk.path}' --yes" in ran.stderr
+    cleaned = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+    assert (cleaned.code, topic[FOLLOWER_LIST], broker) == (0, "1:9", {})
+    elsewhere = plan_of("elsewhere", desk.plan.brokers, desk.plan.scope, desk.plan.moves)
+    desk.write(elsewhere)
+    refused = desk.run_without_plan("cleanup", "--plan", str(desk.path), "--yes")
+    assert (refused.code, "the plan is for cluster elsewhere" in refused.stderr) == (2, True)
 
 
 def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Desk) -> None:
@@ -257,7 +356,9 @@ def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk)
     stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
     assert stopped.code == 130
     options = "--yes --allow-drift --max-moves-in-flight 7 --ingest-sample 0 --stall-timeout 9m"
-    assert f"to resume: kafkakit --profile p reassign apply '{desk.path}' {options};" in stopped.stderr
+    undo = f"kafkakit --profile p reassign rollback '{desk.path}' {options}"
+    resume = f"kafkakit --profile p reassign apply '{desk.path}' {options}"
+    assert stopped.stderr.splitlines()[-3:] == ["hint: to resume, to undo:", resume, undo]
     assert desk.run("apply", "--yes").code == 2
     assert desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m").code == 0
 
@@ -345,8 +446,10 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     refused = desk.run("resume", "--yes")
     assert refused.code == 2
     assert f"hint: to continue it: kafkakit --profile p reassign continue '{desk.path}'" in refused.stderr
-    assert desk.run_without_plan("continue").stdout.startswith("no longer paused")
-    assert desk.run_without_plan("pause").stdout.startswith("paused: no run is active")
+    assert desk.run_without_plan("continue").stdout.startswith("cluster fake-cluster (profile p)\nno longer paused")
+    assert desk.run_without_plan("pause").stdout.startswith(
+        "cluster fake-cluster (profile p)\npaused: no run is active"
+    )
     going = desk.run("continue")
     assert (going.code, going.stdout.splitlines()[-1]) == (
         0,
@@ -368,14 +471,124 @@ def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: Desk) -> Non
     none = desk.run_without_plan("pause")
     assert (none.code, none.stdout) == (2, "")
     assert none.stderr == (
-        "error: no unfinished run was begun on this host\nhint: name the plan file: kafkakit reassign pause PLAN\n"
+        "error: no unfinished run was begun on this host\n"
+        "hint: name the plan file: kafkakit --profile p reassign pause PLAN\n"
     )
-    state = RunState(unsettled=True, plan_path="/a", token=3)
-    other = replace(state, plan_path="/b", token=4)
-    assert plan_meant([state, other], 4) == ("/b", "")
-    assert plan_meant([state, other], 5) == (None, "2 runs are unfinished: /a; /b")
-    assert plan_meant([state, replace(other, unsettled=False)], None) == ("/a", "")
-    assert plan_meant([replace(state, plan_path="-")], 3)[0] is None
+    state = RunState(runs=1, unsettled=True, fingerprint="sha256:aa11", direction="apply", plan_path="/a", token=3)
+    state = replace(state, began_at=desk.clock.now())
+    desk.clock.sleep(1)
+    other = replace(state, fingerprint="sha256:aa22", plan_path="/b", token=4, began_at=desk.clock.now())
+    assert choose_run([state, other], "", 4, "") is other
+    assert choose_run([state, replace(other, unsettled=False)], "", None, "") is state
+    assert choose_run([state, replace(other, unsettled=False)], "aa2", 3, "") == replace(other, unsettled=False)
+    for wanted, problem in (
+        ("", "2 runs are unfinished: run aa11 (apply of /a); run aa22 (apply of /b)"),
+        ("aa", "2 runs have the id aa"),
+        ("b", "no run on this host has the id b"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            choose_run([state, other], wanted, 5, "kafkakit reassign pause")
+        assert refused.value.message == problem
+        assert "kafkakit reassign pause --run aa" in (refused.value.hint or "")
+
+
+def stopped_and_overwritten(desk: Desk) -> str:
+    """A run that was stopped with a move in flight, its plan file overwritten with another plan; its id."""
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    assert desk.cluster.reassignments()
+    first = identity_of(desk.plan)
+    desk.write(make_plan(desk.cluster, {("t", 1): (2, 3)}))
+    return first.removeprefix("sha256:")[:8]
+
+
+def test_a_run_outlives_its_plan_file(desk: Desk) -> None:
+    run = stopped_and_overwritten(desk)
+    resumed = desk.run("resume", "--yes")
+    assert resumed.code == 2
+    assert f"\nkafkakit --profile p reassign resume --run {run}\n" in resumed.stderr
+    for verb in ("rollback", "abort"):
+        refused = desk.run(verb, "--yes")
+        assert (refused.code, refused.stdout) == (2, "")
+        assert f"error: nothing of this plan is in flight, but 1 move of run {run} (apply of " in refused.stderr
+        assert f"hint: kafkakit --profile p reassign {verb} --run {run}\n" in refused.stderr
+    status = desk.run("status", "--window", "0")
+    assert f"run {run}: apply of {desk.path}: 1 move in flight" in status.stdout
+    assert f"resume with: kafkakit --profile p reassign resume --run {run}\n" in status.stdout
+    assert desk.run_without_plan("pause").code == 0
+    assert desk.run_without_plan("continue", "--run", run).code == 0
+    back = desk.run_without_plan("rollback", "--yes")
+    assert (back.code, desk.lists()) == (0, [(1, 2), (2, 1)])
+    assert not desk.cluster.reassignments()
+    again = desk.run_without_plan("apply", "--run", run[:4], "--yes", "--ingest-sample", "0")
+    assert (again.code, desk.lists()) == (0, [(3, 2), (2, 1)])
+    assert desk.run_without_plan("verify", "--run", run).code == 0
+
+
+def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: Desk) -> None:
+    stopped_and_overwritten(desk)
+    assert desk.run_without_plan("abort", "--yes").code == 0
+    assert not desk.cluster.reassignments()
+    run = desk.run_without_plan("resume", "--yes")
+    assert run.code == 2
+    assert "error: no unfinished run was begun on this host\nhint: the last one was run " in run.stderr
+    both = desk.run("verify", "--run", "ab")
+    assert (both.code, both.stderr.splitlines()[0]) == (2, "error: a plan file and --run exclude each other")
+
+
+def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> None:
+    run = stopped_and_overwritten(desk)
+    flying = desk.run_without_plan("close")
+    assert flying.code == 2
+    assert f"error: 1 move of run {run} (apply of {desk.path}) still run on the cluster\n" in flying.stderr
+    desk.cluster.advance(60)
+    throttled = desk.run_without_plan("close")
+    assert (throttled.code, "throttles of run" in throttled.stderr) == (2, True)
+    assert desk.run_without_plan("cleanup", "--yes").code == 0
+    named = desk.run("status", "--window", "0").stdout
+    assert f"  not to be finished: kafkakit --profile p reassign close --run {run}\n" in named
+    closed = desk.run_without_plan("close", "--run", run)
+    assert (closed.code, closed.stdout.splitlines()[1].startswith(f"closed: run {run} ")) == (0, True)
+    assert run not in desk.run("status", "--window", "0").stdout
+    assert "there is nothing to close" in desk.run_without_plan("close", "--run", run).stderr
+    assert desk.run_without_plan("rollback", "--run", run, "--yes").code == 0
+
+
+def test_a_plan_of_stdin_is_continued_by_its_run(desk: Desk) -> None:
+    stop_at_once(desk)
+    words = ("reassign", "apply", "-", "--yes", "--throttle", "5MB", "--ingest-sample", "0")
+    stopped = desk.home.run("--profile", "p", *words, stdin=desk.path.read_text())
+    run = identity_of(desk.plan).removeprefix("sha256:")[:8]
+    resume = f"kafkakit --profile p reassign apply --run {run} --yes --ingest-sample 0"
+    assert (stopped.code, stopped.stderr.splitlines()[-3:-1]) == (130, [resume, f"{resume} --throttle none"])
+    assert desk.run_without_plan("resume", "--yes").code == 0
+    assert desk.lists() == [(3, 2), (2, 1)]
+
+
+def test_planning_does_not_overwrite_the_plan_of_an_unfinished_run(desk: Desk) -> None:
+    stop_at_once(desk)
+    assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    before = desk.path.read_bytes()
+    words = ("topicmappr", "rebuild", "--topics", "t", "--brokers", "1,2,3", "--plan", str(desk.path))
+    refused = desk.home.run("--profile", "p", *words)
+    assert (refused.code, desk.path.read_bytes()) == (2, before)
+    run = identity_of(desk.plan).removeprefix("sha256:")[:8]
+    assert f"is the plan of an unfinished run, {run}, and is not overwritten\n" in refused.stderr
+    assert f"\nkafkakit --profile p reassign abort --run {run}\n" in refused.stderr
+    assert desk.run("abort", "--yes").code == 0
+    assert desk.home.run("--profile", "p", *words, "--out-path", str(desk.path.parent)).code == 0
+    assert desk.path.read_bytes() != before
+
+
+def test_a_plan_that_was_not_kept_is_said_and_its_run_can_be_closed(desk: Desk) -> None:
+    run = stopped_and_overwritten(desk)
+    (kept,) = desk.home.state.rglob("plans/*/*.json")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.write_bytes(kept.read_bytes().replace(b'"t"', b'"u"'))
+    refused = desk.run_without_plan("resume", "--yes")
+    assert (refused.code, f"error: the plan of run {run} " in refused.stderr) == (2, True)
+    desk.write(desk.plan)
+    assert desk.run_without_plan("resume", "--yes").code == 0
 
 
 def test_the_hint_after_a_dead_broker_says_to_start_it(desk: Desk) -> None:

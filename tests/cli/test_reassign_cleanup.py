@@ -52,7 +52,7 @@ class Desk:
                 raise KeyboardInterrupt
 
         self.clock.on_sleep.append(press)
-        assert self.run("apply", str(self.path), "--yes", "--throttle", "5MB").code == 130
+        assert self.run("apply", str(self.path), "--yes", "--join", "--throttle", "5MB").code == 130
         assert self.configs() != self.before
 
     def configs(self) -> dict[str, dict[str, str]]:
@@ -76,7 +76,7 @@ def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) ->
     ran = desk.run("cleanup", "--yes")
     assert (ran.code, desk.cluster.calls) == (0, [])
     assert ran.stdout == (
-        "cluster fake-cluster: no throttle of a run on this host is set\n"
+        "cluster fake-cluster (profile p): no throttle of a run on this host is set\n"
         "left alone, not set by runs of this host:\n"
         "  broker 1 rate for sending: 777 B/s\n"
         "  topic t list of destinations: 1 entry\n"
@@ -134,7 +134,7 @@ def test_what_others_changed_since_is_left_alone_and_told(desk: Desk) -> None:
     assert "topic t list of sources: all replicas (*)" in ran.stdout
     assert desk.cluster.brokers[3].configs == {FOLLOWER_RATE: "123"}
     assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "1:7", LEADER_LIST: "*"}
-    assert desk.run("cleanup", "--yes").stdout.startswith("cluster fake-cluster: no throttle of a run")
+    assert desk.run("cleanup", "--yes").stdout.startswith("cluster fake-cluster (profile p): no throttle of a run")
 
 
 def test_a_dead_broker_is_owed_until_it_is_back(desk: Desk) -> None:

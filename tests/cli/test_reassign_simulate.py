@@ -65,7 +65,8 @@ def test_the_schedule_swaps_two_full_brokers_where_naive_orders_fill_their_disks
 def test_throttles_are_compared_in_a_table_and_drawn(roomy: Desk) -> None:
     ran = roomy.run("--throttle", "1MB", "--throttle", "4MB", "--throttle", "none")
     assert ran.code == 0, ran.stderr
-    head, *rows = ran.stdout.split("\n\n")[0].splitlines()
+    cluster, head, *rows = ran.stdout.split("\n\n")[0].splitlines()
+    assert cluster == "cluster fake-cluster"
     assert head.split() == ["ORDER", "THROTTLE", "TAKES", "ETA", "BOUND", "COPIED", "FULLEST-DIR", "ENDS"]
     assert [row.split()[1] for row in rows] == ["1", "4", "none"]
     assert all(row.split()[-1] == "done" for row in rows)

@@ -70,7 +70,7 @@ def test_nothing_moves(desk: Desk) -> None:
     listed, looked = desk.run("list"), desk.run("status")
     assert (listed.code, listed.stdout, listed.stderr) == (0, "", "")
     assert looked.stdout == (
-        "cluster fake-cluster: 0 moves running\n"
+        "cluster fake-cluster (profile p): 0 moves running\n"
         "throttles: none set\n"
         "partitions: 2, 0 under-replicated, 0 under min ISR, 0 offline\n"
     )
@@ -83,11 +83,13 @@ def test_a_move_of_somebody_else_is_seen_with_its_rate(desk: Desk) -> None:
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
     looked = desk.run("status", "--window", "20s")
     assert looked.stdout.splitlines()[:2] == [
-        "cluster fake-cluster: 1 move running, 19.1 MiB of 95.4 MiB copied, 1 MB/s over 20s, 1m 20s left for these",
+        "cluster fake-cluster (profile p): 1 move running, 19.1 MiB of 95.4 MiB copied, 1 MB/s over 20s, "
+        "1m 20s left for these",
         "  t-0: to [3,2], adding [3], 19.1 MiB of 95.4 MiB, 1 MB/s, 1m 20s left",
     ]
     assert "slowest: t-0 on broker 3, 76.3 MiB behind, 1m 20s left" in looked.stdout
     assert desk.run("list").stdout == (
+        "cluster fake-cluster (profile p)\n"
         "TOPIC  PARTITION  TARGET  ADDING  REMOVING  COPIED    OF        RUN\n"
         "t              0  3,2          3         1  19.1 MiB  95.4 MiB  foreign\n"
     )
@@ -112,10 +114,10 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert run["promised_seconds"] == pytest.approx(233, rel=0.01)  # brokers reach 86 % of a throttle
     assert run["promised_eta_seconds"] < run["promised_seconds"]
     assert run["doing"] == (
-        f"not finished, and no process is running; resume with: kafkakit --profile p reassign resume {desk.path}"
+        f"not finished, and no process is running; resume with: kafkakit --profile p reassign resume --run {run['id']}"
     )
     text = desk.run("status", "--window", "10s").stdout
-    assert f"run: apply of {desk.path}: 1 move in flight; not finished" in text
+    assert f"run {run['id']}: apply of {desk.path}: 1 move in flight; not finished" in text
     assert "left, 3m " in text
     assert "promised" in text
     assert "t-1: to [3,1], adding [3]" in text
@@ -127,8 +129,11 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     ]
     assert desk.run("list", "--ours", "-o", "tsv").stdout.count("\n") == 1
     desk.path.unlink()
+    assert " to copy yet; " in desk.run("status", "--window", "10s").stdout
+    (kept,) = desk.home.state.rglob("plans/*/*.json")
+    kept.unlink()
     gone = desk.run("status", "--window", "10s")
-    assert "the plan file is not there, so what is left is not known" in gone.stdout
+    assert "its plan is not there, so what is left is not known" in gone.stdout
 
 
 def test_a_broken_journal_does_not_hide_the_cluster(desk: Desk) -> None:
@@ -147,7 +152,7 @@ def test_a_watch_tells_each_look_and_ends_with_the_last_move(desk: Desk) -> None
     desk.cluster.fail_next("reassignments", TryLaterError("no answer"), times=2)
     watched = desk.run("status", "--watch", "--interval", "10s")
     assert watched.code == 0
-    assert watched.stdout.splitlines()[0] == "cluster fake-cluster: 0 moves running"
+    assert watched.stdout.splitlines()[0] == "cluster fake-cluster (profile p): 0 moves running"
     lines = watched.stderr.splitlines()
     assert lines[0] == "warning: reading the cluster: no answer; trying again"
     assert len(lines) == 11
@@ -248,7 +253,7 @@ def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
     )
     assert " ".join(move["copies"][0]) == "broker state copied_bytes total_bytes bytes_per_s reason"
     assert " ".join(run) == (
-        "plan direction journal doing working paused moves left_bytes bytes_per_s eta_seconds promised_eta_seconds "
+        "id plan direction journal doing working paused moves left_bytes bytes_per_s eta_seconds promised_eta_seconds "
         "promised_seconds promised_at"
     )
     assert " ".join(status["slowest"]) == "topic partition broker missing_bytes eta_seconds"

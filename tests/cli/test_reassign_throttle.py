@@ -112,6 +112,7 @@ def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -
     ran = desk.run("throttle", "9MB", "--throttle-broker", "3:in=2MB")
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout.startswith(
+        "cluster fake-cluster (profile p)\n"
         f"throttle: 9 MB/s per broker; broker 3: in 2 MB/s\nset for 1 moves in flight of apply of {desk.path}\n"
     )
     assert rates_set(desk) == {
@@ -123,7 +124,7 @@ def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -
     assert named.code == 0
     assert rates_set(desk)[1] == {LEADER_RATE: "1000000"}
     assert rates_set(desk)[3] == {FOLLOWER_RATE: "2000000"}
-    assert desk.run("throttle", "none").stdout.startswith("throttle lifted\n")
+    assert desk.run("throttle", "none").stdout.startswith("cluster fake-cluster (profile p)\nthrottle lifted\n")
     assert desk.configs() == desk.before
     assert desk.cluster.reassignments()
     assert desk.run("throttle", "4MB").code == 0

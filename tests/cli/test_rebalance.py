@@ -166,7 +166,7 @@ def test_the_report_of_a_rebalance_is_kafka_kits(home: Home) -> None:
     """
     ran = plan(home, "rebalance", "--brokers", "-1", "--plan", "p.json")
     assert ran.code == 0
-    assert ran.stdout.startswith(REBALANCED)
+    assert ran.stdout.startswith(f"cluster c1\n{REBALANCED}")
     assert "note: without more bytes or copies, spread more evenly (leaders per broker 1 to 4 -> 1 to 3)" in ran.stdout
     assert ran.stdout.splitlines()[-2:] == ["  next:", "kafkakit reassign apply p.json"]
     assert ran.stderr.splitlines()[0] == "planning"

@@ -418,6 +418,7 @@ def test_explain_the_oldest_and_any_other_offset(desk: Desk) -> None:
     desk.seed(pill())
     ran = desk.run("explain", "pay")
     assert ran.stdout == (
+        "cluster fake-cluster (profile p)\n"
         "group pay, orders-0, offset 60: pending\n"
         "\n"
         "  Offset 60 is pending: it is the oldest record that is not done, and others after it are done.\n"
@@ -475,7 +476,7 @@ def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
     desk.groups.add_group("shared", kind=GroupType.SHARE)
     ran = desk.run("limits")
     assert ran.stdout.splitlines()[0] == (
-        "cluster fake-cluster: offset.metadata.max.bytes is 4,096 characters on all brokers that report it"
+        "cluster fake-cluster (profile p): offset.metadata.max.bytes is 4,096 characters on all brokers that report it"
     )
     rows = desk.run("limits", "-o", "tsv").stdout.splitlines()
     assert [row.split("\t")[0] for row in rows] == ["full", "pay", "empty"]

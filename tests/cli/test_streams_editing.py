@@ -54,7 +54,7 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
     plan = re.search(r"--expect ([0-9a-f]{12})\n", ran.stdout)
     assert plan is not None
     assert ran.stdout == (
-        "skip for group pay on cluster fake-cluster\n"
+        "skip for group pay on cluster fake-cluster (profile p)\n"
         "  offsets 60\n"
         "\n"
         "orders-0\n"
@@ -105,7 +105,7 @@ def test_a_person_is_shown_the_plan_and_asked(desk: Desk, monkeypatch: pytest.Mo
     assert no.code == 1
     assert "not delivered any more: 60" in no.stderr
     assert "Write this to cluster fake-cluster?" in no.stderr
-    assert no.stdout == "skip for group pay: not confirmed, nothing was changed\n"
+    assert no.stdout == "cluster fake-cluster (profile p)\nskip for group pay: not confirmed, nothing was changed\n"
     assert desk.groups.commits == []
     yes = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60", "--apply",
                         stdin="yes\n")  # fmt: skip

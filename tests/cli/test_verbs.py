@@ -54,7 +54,7 @@ def test_drain_plans_reports_and_names_the_next_command(home: Home) -> None:
     ran = run(home, WORLD, "drain", "--brokers", "1", "--plan", "my plan.json", "--report", "r.html")
     assert ran.code == 0
     assert ran.stderr == "planning\n"
-    assert ran.stdout.startswith("Drain brokers 1\n  topics: orders, pay.ments\n")
+    assert ran.stdout.startswith("cluster c1\nDrain brokers 1\n  topics: orders, pay.ments\n")
     assert "orders p0: [1 3] -> [3 2] replaced broker" in ran.stdout
     assert "3 replicas to copy; lower bound 3 replicas, gap 0 (optimal)" in ran.stdout
     assert "kafkakit reassign apply 'my plan.json'" in ran.stdout.splitlines()
@@ -117,7 +117,7 @@ def test_set_replication_up_and_down(home: Home) -> None:
     assert [m["after"] for m in plan_of(home)["moves"]] == [[1], [3], [1]]
     ran = run(home, WORLD, "set-replication", "3", "--topics", "orders", "--plan", "p.json", "--min-rack-ids", "2")
     assert ran.code == 0
-    assert ran.stdout.startswith("Set the replication factor to 3\n")
+    assert ran.stdout.startswith("cluster c1\nSet the replication factor to 3\n")
     assert [len(m["after"]) for m in plan_of(home)["moves"]] == [3, 3, 3]
     ran = run(home, WORLD, "set-replication", "3", "--topics", "orders")
     assert ran.code == 4

@@ -109,6 +109,7 @@ class FakeCluster:
     """A Kafka cluster in memory; see the module's text.
 
     `fenced_visible` False behaves like Kafka 3.9, where a dead broker vanishes from the broker list.
+    `operations` and `topic_rights` are what the caller may do, None as from a cluster that does not tell.
     `calls` records every mutating call as (name, argument) before it takes effect.
     """
 
@@ -136,6 +137,9 @@ class FakeCluster:
         self.closed = False
         self._failures: dict[str, list[tuple[BaseException, bool]]] = {}
         self._item_failures: dict[tuple[str, object], list[ItemError]] = {}
+        self.voters: frozenset[int] | None = None
+        self.operations: frozenset[str] | None = None
+        self.topic_rights: dict[str, frozenset[str] | None] = {}
         self._topics_made = 0
         for broker, rack in racks.items():
             self.add_broker(broker, rack)
@@ -232,7 +236,26 @@ class FakeCluster:
             brokers=tuple(self._broker(b) for b in self._listed()),
             controller_id=live[0] if live else None,
             kafka_version="fake",
+            operations=self.operations,
         )
+
+    def quorum_voters(self) -> frozenset[int] | None:
+        self._read("quorum_voters")
+        return self.voters
+
+    def unregister_broker(self, broker: int) -> ItemError | None:
+        def effect() -> ItemResult:
+            if broker in self.brokers and self.brokers[broker].alive:
+                raise AssertionError("a live broker is not to be unregistered")
+            self.brokers.pop(broker, None)
+            return self._injected("unregister_broker", broker)
+
+        return self._mutate("unregister_broker", broker, effect)
+
+    def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
+        self._read("topic_operations")
+        names = self.topics if topics is None else set(topics) & set(self.topics)
+        return {name: self.topic_rights.get(name) for name in names}
 
     def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
         self._read("snapshot")

@@ -71,6 +71,7 @@ class Home:
             "XDG_CONFIG_HOME": str(self.config_dir.parent),
             "XDG_STATE_HOME": str(self.state_dir.parent),
             "XDG_CACHE_HOME": str(self.cache.parent),
+            "KAFKAKIT_LOCK_DIR": str(self.folder / "locks"),
             "NO_COLOR": "1",
         }
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -102,7 +103,7 @@ def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
         until(lambda: all(A not in found for found in replicas(admin, "drained").values()))
         becomes(lambda: throttles(admin, "drained"), {})
         again = kit(brokers, "drain", str(A), *QUICK)
-        assert (again.returncode, again.stdout.splitlines()[0]) == (0, f"nothing to do: drain of broker {A}")
+        assert (again.returncode, again.stdout.splitlines()[1]) == (0, f"nothing to do: drain of broker {A}")
         with kit_running(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", "2MB", *QUICK) as process:
             until(admin.reassignments)
             process.kill()
@@ -134,6 +135,41 @@ def test_replace_a_dead_broker_and_rejoin_waits_for_it(brokers: SandboxCluster, 
         brokers.restart(B)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    assert out.splitlines()[0] == f"done: rejoin of broker {B}"
+    assert out.splitlines()[1] == f"done: rejoin of broker {B}"
     becomes(lambda: leaders(admin, "kept"), {0: B, 1: C})
     becomes(lambda: leaders(admin, "replaced")[1], B)
+
+
+def test_a_stopped_broker_is_taken_off_the_list_and_left_out_of_plans_until_then(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    def planned() -> subprocess.CompletedProcess[str]:
+        words = ["--profile", brokers.name, "topicmappr", "place", "soon", "--partitions", "8", "--replication", "1"]
+        command = [sys.executable, "-m", "kafkakit", *words, "-o", "json"]
+        return subprocess.run(
+            command, cwd=tmp_path, env=brokers.env, capture_output=True, text=True, timeout=400, check=False
+        )
+
+    assert kit(brokers, "rejoin", str(D), *QUICK).returncode == 0, "a test before may have replaced it"
+    make_topic(brokers, admin, "leaving", {0: (D, B)}, MB)
+    assert str(D) in planned().stdout
+    done = kit(brokers, "decommission", str(D), *QUICK, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["unregistered"] == []
+    becomes(lambda: set(replicas(admin, "leaving")[0]), {A, B})
+    without = planned()
+    assert str(D) not in without.stdout
+    assert f"broker {D} is left out unless it is named: decommission of " in without.stderr
+    brokers.kill(D)
+    until(lambda: D not in alive(admin))
+    gone = kit(brokers, "decommission", str(D), *QUICK, "-o", "json")
+    assert gone.returncode == 0, gone.stderr
+    assert json.loads(gone.stdout)["unregistered"] == [D]
+    until(lambda: D not in {b.id for b in admin.cluster().brokers})
+    assert admin.unregister_broker(D) is None, "what is off the list already counts as done"
+    assert "nothing to do" in kit(brokers, "decommission", str(D), *QUICK).stdout
+    brokers.restart(D)
+    until(lambda: D in alive(admin))
+    back = planned()
+    assert "is left out" not in back.stderr
+    assert str(D) in back.stdout

@@ -1,13 +1,21 @@
 """Doctor, profile check and topic completion against real brokers, plain and secured."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.sandbox.lifecycle import loaded
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.unit.doctor.test_doctor import make_certificate
 
@@ -53,6 +61,41 @@ def test_a_plain_cluster_is_healthy_and_a_wrong_protocol_is_told(cluster: Sandbo
     assert (code, failed(checks)) == (1, ["cluster id"])
 
 
+@contextmanager
+def hung(cluster: SandboxCluster, broker: int) -> Iterator[None]:
+    process = next(r.process for r in loaded(cluster.store).nodes if r.node.id == broker)
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+def test_a_broker_that_hangs_fails_the_doctor_and_holds_no_command_beyond_its_time_limit(
+    cluster: SandboxCluster,
+) -> None:
+    broker = cluster.broker_ids[1]
+    with hung(cluster, broker):
+        code, checks = doctor(cluster)
+        assert (code, failed(checks)) == (1, [f"broker {broker}"]), checks
+        assert checks[f"broker {broker}"]["found"].endswith("does not answer: it hangs")
+        for words in ("topicmappr check", "streams lag check"):
+            started_s = time.monotonic()
+            ran = run(cluster, *words.split(), "--profile", cluster.name, "--timeout", "4s")
+            assert ran.returncode in (0, 1, 75), ran.stderr
+            assert time.monotonic() - started_s <= 4 + 1 + 1.5  # a loaded machine starts slowly
+    with closing(cluster.open_admin()) as admin:
+        until_s = time.monotonic() + 60
+        while time.monotonic() < until_s and not _all_in_sync(admin.snapshot(now=datetime.now(UTC), sizes=False)):
+            time.sleep(0.2)
+
+
+def _all_in_sync(snapshot: ClusterSnapshot) -> bool:
+    partitions = [p for topic in snapshot.topics for p in topic.partitions]
+    return all(b.is_alive for b in snapshot.brokers) and all(set(p.isr or ()) == set(p.replicas) for p in partitions)
+
+
 def test_profile_check_knows_the_cluster(cluster: SandboxCluster) -> None:
     ran = run(cluster, "profile", "check", cluster.name, "-o", "json")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -74,7 +117,7 @@ def test_topics_are_completed_from_the_live_cluster(cluster: SandboxCluster) -> 
         for _ in range(60):
             requested = run(cluster, env=env)
             assert requested.stderr == ""
-            if requested.stdout:
+            if requested.stdout.strip():
                 break
         assert requested.stdout.split() == ["complete-me-1", "complete-me-2"]
     finally:

@@ -1,6 +1,7 @@
 """Carrying plans out on real brokers, with the faults that happen to real ones."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -202,6 +203,25 @@ def test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(
     assert not_applied.stdout.splitlines()[0].split("\t")[:3] == ["exact", "0", "not-started"]
     becomes(lambda: throttles(admin, "exact"), before)
     set_config(admin, ResourceKind.BROKER, str(A), LEADER_RATE, None)
+
+
+def test_a_map_of_kafkas_own_tool_is_carried_out_and_taken_back(
+    brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    make_topic(brokers, admin, "mapped", {0: (A, B), 1: (B, A)}, 4 * MB)
+    rows = [("mapped", 0, (C, B)), ("mapped", 1, (D, C))]
+    entries = [{"topic": t, "partition": p, "replicas": to, "log_dirs": ["any"] * 2} for t, p, to in rows]
+    (tmp_path / "map.json").write_text(json.dumps({"version": 1, "partitions": entries}))
+    applied = kit(brokers, "apply", str(tmp_path / "map.json"), "--yes", "--throttle", "3MB")
+    assert applied.returncode == 0, applied.stderr
+    assert "2 move replicas" in applied.stderr
+    becomes(lambda: replicas(admin, "mapped"), {0: (C, B), 1: (D, C)})
+    back = next(line for line in applied.stderr.splitlines() if "to take it back: " in line)
+    words = shlex.split(back.split("reassign rollback ", 1)[1])
+    undone = kit(brokers, "rollback", *words, "--yes")
+    assert undone.returncode == 0, undone.stderr
+    becomes(lambda: replicas(admin, "mapped"), {0: (A, B), 1: (B, A)})
+    becomes(lambda: throttles(admin, "mapped"), {})
 
 
 def test_other_and_changed_clusters_are_refused(brokers: SandboxCluster, admin: ClusterAdmin, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def _check_order(lines: list[dict[str, Any]]) -> None:
 
 def _check_runs(lines: list[dict[str, Any]]) -> None:
     """Runs begin with a start, promise within it, send nothing while paused, and their tokens only grow."""
-    token, running, paused, forward = 0, False, False, False
+    token, running, paused, forward, lost = 0, False, False, False, False
     for line in lines:
         data, what = line["data"], line["what"]
         if what == "start":
@@ -74,9 +74,13 @@ def _check_runs(lines: list[dict[str, Any]]) -> None:
             if data.get("token") is not None:
                 assert data["token"] >= token, f"line {line['seq']}: a run with an older token than the one before it"
                 token = data["token"]
+        elif what == "salvaged":
+            lost = True
+            assert data["problem"]
         elif what == "end":
-            assert running, f"line {line['seq']} ends a run that was not begun"
-            assert data["verdict"] in ("complete", "incomplete")
+            closed = data["verdict"] == "closed"
+            assert running or lost or closed, f"line {line['seq']} ends a run that was not begun"
+            assert closed or data["verdict"] in ("complete", "incomplete")
             running = False
         elif what == "schedule":
             assert running
@@ -100,7 +104,7 @@ def _throttles_left(lines: list[dict[str, Any]]) -> set[Key]:
     book = _Book()
     intents = {line["seq"]: line for line in lines if line["kind"] == "intent"}
     for line in lines:
-        if line["kind"] == "intent" and line["what"] == "throttle":
+        if line["what"] == "salvaged" or (line["kind"] == "intent" and line["what"] == "throttle"):
             for change in line["data"]["changes"]:
                 book.set(_key(change), change)
         elif line["kind"] == "intent" and line["what"] == "restore":

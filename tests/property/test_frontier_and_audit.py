@@ -9,11 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafkakit.core.broker_list import BrokerList
-from kafkakit.core.documents import encode_partition_map
-from kafkakit.core.errors import InputError, KafkakitError
+from kafkakit.core.documents import decode_plan, encode_partition_map, encode_plan, is_partition_map
+from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
+from kafkakit.core.plan_rules import check_plan
 from kafkakit.topicmappr.decide.audit.decision import audit_map
+from kafkakit.topicmappr.decide.audit.map_plan import IMPOSSIBLE, plan_of_map
 from kafkakit.topicmappr.decide.audit.reading import read_map
 from kafkakit.topicmappr.decide.audit.request import AuditRequest
 from kafkakit.topicmappr.decide.frontier.decision import decide_frontier, frontier_points
@@ -139,3 +141,35 @@ def test_any_map_is_judged(snapshot: ClusterSnapshot, rows: list[Any], version: 
 def test_what_is_no_map_is_refused_and_nothing_else_happens(data: bytes) -> None:
     with suppress(InputError):
         read_map(data, "map")
+
+
+@settings(RUNS, max_examples=80)
+@given(sized(max_partitions=4), st.data())
+def test_a_map_that_is_not_refused_becomes_a_sound_plan_to_its_lists(
+    snapshot: ClusterSnapshot, data: st.DataObject
+) -> None:
+    now = {(t, p.partition): p.replicas for t, p in snapshot.partitions()}
+    brokers = st.sampled_from([*(b.id for b in snapshot.brokers), 99])
+    wanted = data.draw(st.dictionaries(st.sampled_from([*now, ("orders", 50)]),
+                                       st.lists(brokers, min_size=1, max_size=3, unique=True)))  # fmt: skip
+    rows = [{"topic": t, "partition": p, "replicas": new} for (t, p), new in wanted.items()]
+    file = json.dumps({"version": 1, "partitions": rows}).encode()
+    reading = read_map(file, "map")
+    audit = audit_map(snapshot, reading, AuditRequest(compared=False))
+    assert audit.by_bytes is audit.by_count is None
+    broken = {f.rule for f in audit.findings}
+    try:
+        plan = plan_of_map(snapshot, reading, audit, {}, allow_findings=True)
+    except TryLaterError:
+        assert snapshot.reassignments
+        return
+    except RefusedError:
+        assert broken & IMPOSSIBLE
+        return
+    assert is_partition_map(file)
+    assert wanted.keys() <= now.keys()
+    check_plan(decode_plan(encode_plan(plan), "plan"), "plan")
+    lists = {(e.topic, e.partition): e.replicas for e in plan.scope}
+    lists |= {(e.topic, e.partition): e.replicas for e in plan.reassignment.partitions}
+    assert lists == {key: tuple(new) for key, new in wanted.items()}
+    assert all(now[e.topic, e.partition] == e.replicas for e in plan.rollback.partitions)

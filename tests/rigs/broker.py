@@ -10,6 +10,7 @@ from kafkakit.broker.act.elections import Elections, Pace
 from kafkakit.broker.act.move_off import MoveOff
 from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.act.rejoin import Rejoin
+from kafkakit.broker.act.unregister import Unregister
 from kafkakit.broker.decide.operation import Kind, Leg, Operation
 from kafkakit.broker.decide.plans import OperationGoal
 from kafkakit.broker.decide.request import MoveRequest, RejoinRequest
@@ -26,7 +27,7 @@ from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import Killed, MemoryFile, Recorder
 
-MUTATING = ("reassign", "cancel", "alter_configs", "elect_preferred_leaders", "move_log_dirs")
+MUTATING = ("reassign", "cancel", "alter_configs", "elect_preferred_leaders", "move_log_dirs", "unregister_broker")
 MB = 1_000_000
 
 
@@ -139,12 +140,12 @@ class Bench:
         self.questions.append(question)
         return self.answers.pop(0) if self.answers else True
 
-    def elections(self, pace: Pace | None = None) -> Elections:
-        @contextmanager
-        def claim() -> Iterator[ClusterAccess]:
-            yield ClusterAccess(cluster_id="c", admin=self.admin, clock=self.clock, token=1)
+    @contextmanager
+    def claim(self) -> Iterator[ClusterAccess]:
+        yield ClusterAccess(cluster_id="c", admin=self.admin, clock=self.clock, token=1)
 
-        return Elections(claim, self.reporter, pace or Pace(), 90.0)
+    def elections(self, pace: Pace | None = None) -> Elections:
+        return Elections(self.claim, self.reporter, pace or Pace(), 90.0)
 
     def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
         goal = {f: options.pop(f) for f in ("onto", "receiving", "placement", "min_rack_ids") if f in options}
@@ -158,7 +159,11 @@ class Bench:
             bootstrap="host:9092",
             **options,
         )
-        return MoveOff(self.admin, self.clock, self.reporter, self.records, self, self.elections(), request).run()
+        unregister = Unregister(self.claim, self.reporter, 90.0)
+        moving = MoveOff(
+            self.admin, self.clock, self.reporter, self.records, self, self.elections(), request, unregister=unregister
+        )
+        return moving.run()
 
     def drain(self, *brokers: int, **options: Any) -> BrokerOutcome:
         return self.move(Kind.DRAIN, *brokers, **options)

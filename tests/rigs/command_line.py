@@ -57,6 +57,7 @@ class Home:
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "XDG_STATE_HOME": str(self.folder / "state"),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "KAFKAKIT_LOCK_DIR": str(self.folder / "locks"),
             **(extra or {}),
         }
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +22,7 @@ from kafkakit.core.cluster_facts import (
     PartitionState,
     ResourceKind,
 )
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 
 NAMES_PER_REQUEST = 500
@@ -90,6 +92,10 @@ class KafkaAdmin:
     def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
         """See `ports.ClusterAdmin`."""
         return read.states_of(self._metadata(topics))
+
+    def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
+        """See `ports.ClusterAdmin`."""
+        return read.topic_operations_of(self._metadata(topics, operations=True))
 
     def log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
@@ -182,7 +188,21 @@ class KafkaAdmin:
         answer = response.responses[0]
         return error_of(answer.error_code, getattr(answer, "error_message", None))
 
-    def _metadata(self, topics: Collection[str] | None) -> list[Any]:
+    def quorum_voters(self) -> frozenset[int] | None:
+        """See `ports.ClusterAdmin`."""
+        with suppress(OperationFailedError):  # this Kafka has no such request
+            return write.voters_of(self._session.request("describe quorum", write.quorum_request()))
+        return None
+
+    def unregister_broker(self, broker: int) -> ItemResult:
+        """See `ports.ClusterAdmin`."""
+        from kafkakit.adapters.kafka.unregister_message import UnregisterBroker
+
+        response = self._session.request("unregister broker", UnregisterBroker(broker_id=broker))
+        error = error_of(response.error_code, response.error_message)
+        return None if error is not None and error.name == write.NOT_REGISTERED else error
+
+    def _metadata(self, topics: Collection[str] | None, *, operations: bool = False) -> list[Any]:
         from kafka.protocol.metadata import MetadataRequest
 
         batches: list[list[str] | None] = [None]
@@ -192,7 +212,9 @@ class KafkaAdmin:
         found: list[Any] = []
         for batch in batches:
             wanted = None if batch is None else [MetadataRequest.MetadataRequestTopic(name=n) for n in batch]
-            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            request = MetadataRequest(
+                topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=operations
+            )
             found += self._session.request("describe topics", request).topics
         return [t for t in found if t.error_code != UNKNOWN_TOPIC]
 

@@ -90,6 +90,13 @@ def states_of(topics: Iterable[Any]) -> dict[TopicPartition, PartitionState]:
     return dict(sorted(found.items()))
 
 
+def topic_operations_of(topics: Iterable[Any]) -> dict[str, frozenset[str] | None]:
+    """The caller's rights on each of Metadata's topics; none on one that is hidden from it."""
+    return {
+        t.name: frozenset() if t.error_code == TOPIC_DENIED else operations_of(t.authorized_operations) for t in topics
+    }
+
+
 def topic_id_of(topic: Any) -> str | None:
     """The topic's id in text form, None on brokers that have none."""
     topic_id = getattr(topic, "topic_id", None)

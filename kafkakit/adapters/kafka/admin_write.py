@@ -16,6 +16,7 @@ OPERATION_CODE = {ConfigOp.SET: 0, ConfigOp.DELETE: 1, ConfigOp.APPEND: 2, Confi
 NO_MOVE = "NoReassignmentInProgressError"
 ALREADY_LEADS = "ElectionNotNeededError"
 ALREADY_PLACED = "ReplicaNotAvailableError"
+NOT_REGISTERED = "BrokerIdNotRegisteredError"
 UNANSWERED = ItemError(name="UnknownError", message="the answer does not mention this item", retriable=True)
 
 ItemResult = ItemError | None
@@ -187,6 +188,21 @@ def delete_request(name: str, timeout_ms: int) -> Any:
     from kafka.protocol.admin import DeleteTopicsRequest as Request
 
     return Request(topics=[Request.DeleteTopicState(name=name)], timeout_ms=timeout_ms)
+
+
+def quorum_request() -> Any:
+    """DescribeQuorum of the one partition that KRaft has."""
+    from kafka.protocol.admin import DescribeQuorumRequest as Request
+
+    partition = Request.TopicData.PartitionData(partition_index=0)
+    return Request(topics=[Request.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
+
+
+def voters_of(response: Any) -> frozenset[int] | None:
+    """The voters' node ids; None where the broker has no quorum to tell of."""
+    if response.error_code:
+        return None
+    return frozenset(v.replica_id for t in response.topics for p in t.partitions for v in p.current_voters) or None
 
 
 def _in_order(

@@ -12,6 +12,12 @@ from kafkakit.core.errors import TryLaterError
 REFUSED_LIMIT_S = 2.0
 ROUND_PAUSE_S = 0.25
 CHECK_HINT = "check address, protocol, credentials"
+TLS_HINTS = {
+    "CERTIFICATE_VERIFY_FAILED": "here the dates and names of the broker's certificate, and security.tls.ca_file",
+    "_ALERT_": "here security.tls.cert_file and key_file, which the broker refuses",
+    "EOF occurred in violation of protocol": "here security.tls.cert_file and key_file, if the broker wants them",
+}
+_NOISE = re.compile(r" \((?:_ssl\.c:\d+|backoff [\d.]+ secs)\)")
 
 
 class _LastWords(logging.Handler):
@@ -26,7 +32,7 @@ class _LastWords(logging.Handler):
             text = re.sub(r"\s+", " ", record.getMessage())
             if "Unable to bootstrap" in text:  # the sum of what went before, and says less
                 return
-            self.reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", text)[:160]
+            self.reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", _NOISE.sub("", text))[:160]
 
 
 def connect(bootstrap_servers: str, security: Security, request_timeout_s: float, bootstrap_timeout_s: float) -> Any:
@@ -52,7 +58,6 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
             if refused:
                 reason = f"{server}: {refused}"
                 continue
-            limit_s = bootstrap_timeout_s
             try:
                 return _new_client(server, security, request_timeout_s, min(left, max(2.0, bootstrap_timeout_s / 3)))
             except (KafkaError, OSError, ValueError) as error:
@@ -61,10 +66,16 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
                     reason = f"{server}: the broker ended the login, as it does for a wrong user name or password"
                 if not isinstance(error, KafkaError) or "SaslAuthenticationFailed" in reason:
                     raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
+                if _tls_hint(reason) is None:  # waiting mends no certificate
+                    limit_s = bootstrap_timeout_s
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
             break
         time.sleep(ROUND_PAUSE_S)
-    raise TryLaterError(f"cannot connect to {bootstrap_servers}: {reason}", hint=CHECK_HINT)
+    raise TryLaterError(f"cannot connect to {bootstrap_servers}: {reason}", hint=_tls_hint(reason) or CHECK_HINT)
+
+
+def _tls_hint(reason: str) -> str | None:
+    return next((f"{CHECK_HINT}; {hint}" for sign, hint in TLS_HINTS.items() if sign in reason), None)
 
 
 def _new_client(server: str, security: Security, request_timeout_s: float, timeout_s: float) -> Any:

@@ -130,7 +130,13 @@ class _ConfluentProducer:
         self._client.poll(0)
 
     def flush(self, timeout_s: float) -> int:
-        return int(self._client.flush(timeout_s))
+        from confluent_kafka import KafkaException
+
+        try:
+            return int(self._client.flush(timeout_s))
+        except (KafkaException, SystemError) as error:  # a fatal error: the right to write is missing, say
+            fatal = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
+            raise OperationFailedError(f"cannot write: {_reason(fatal)}") from None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -175,6 +181,8 @@ class _ConfluentConsumer:
                 found.append(_record(message))
             elif trouble.code() == KafkaError._PARTITION_EOF:
                 self._ended.add(TopicPartition(message.topic(), message.partition()))
+            elif trouble.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                continue  # the name of the group is librdkafka's need; no group is used
             elif trouble.fatal() or not trouble.retriable():
                 raise OperationFailedError(f"cannot read: {trouble.str()}")
         return found

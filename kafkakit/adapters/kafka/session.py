@@ -51,14 +51,19 @@ class KafkaSession:
         """Send to a broker that answers, or with `errors` (codes in a response) to the controller.
 
         Retries on a new client while the fault looks passing; `repeat` False only where the request
-        cannot have been sent. Raises `TryLaterError` when nothing helps; `what` names the request.
+        cannot have been sent. All attempts together end after twice `request_timeout_s`. Raises `TryLaterError` when
+        nothing helps; `what` names the request.
         """
         fault: Exception | None = None
+        end_s = time.monotonic() + 2 * self.request_timeout_s
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(BACKOFF_S[attempt - 1])
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
+                break
             try:
-                response = self._send(request, errors is not None)
+                response = self._send(request, errors is not None, min(left_s, self.request_timeout_s))
                 codes = errors(response) if errors else set()
                 if NOT_CONTROLLER not in codes:
                     return response
@@ -85,14 +90,14 @@ class KafkaSession:
             answers |= self._fan_out(stale)
         return answers
 
-    def _send(self, request: Any, to_controller: bool) -> Any:
+    def _send(self, request: Any, to_controller: bool, timeout_s: float) -> Any:
         client = self._connected()
         target = self._controller if to_controller and self._controller is not None else self._home
-        return client._manager.run(self._sending, client._manager, request, target)
+        return client._manager.run(self._sending, client._manager, request, target, timeout_s * 1000)
 
-    async def _sending(self, manager: Any, request: Any, broker: int | None) -> Any:
-        future = manager.send(request, node_id=broker, request_timeout_ms=self.request_timeout_s * 1000)
-        return await manager.wait_for(future, self.request_timeout_s * 1000)
+    async def _sending(self, manager: Any, request: Any, broker: int | None, timeout_ms: float) -> Any:
+        future = manager.send(request, node_id=broker, request_timeout_ms=timeout_ms)
+        return await manager.wait_for(future, timeout_ms)
 
     def _fan_out(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         client = self._connected()
@@ -124,7 +129,8 @@ class KafkaSession:
     def _find_controller(self) -> None:
         from kafka.protocol.metadata import MetadataRequest
 
-        found = self._send(MetadataRequest(topics=[], allow_auto_topic_creation=False), False).controller_id
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        found = self._send(request, False, self.request_timeout_s).controller_id
         self._controller = found if found is not None and found >= 0 else None
 
     def _connected(self) -> Any:

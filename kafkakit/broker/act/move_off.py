@@ -7,12 +7,22 @@ the next; whatever is not begun yet is planned again from the cluster as it is.
 from dataclasses import replace
 
 from kafkakit.broker.act.elections import Elections
+from kafkakit.broker.act.leaving import without_leaving
 from kafkakit.broker.act.operation_files import Records
+from kafkakit.broker.act.unregister import Unregister
 from kafkakit.broker.decide.holdings import Holdings, holdings_of
 from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Operation, Stage
 from kafkakit.broker.decide.plans import Decided, decide_operation
 from kafkakit.broker.decide.request import MoveRequest, PlanRunner
-from kafkakit.broker.decide.safety import SETTING_KEYS, Safety, judge_safety, voters_among
+from kafkakit.broker.decide.safety import (
+    ROLES,
+    SETTING_KEYS,
+    Safety,
+    judge_safety,
+    to_unregister,
+    voters_among,
+    with_votes,
+)
 from kafkakit.broker.show import BrokerOutcome, Planned
 from kafkakit.core.cycle_collector import without_collector
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError
@@ -44,9 +54,11 @@ class MoveOff:
         elections: Elections,
         request: MoveRequest,
         watch: Watch | None = None,
+        unregister: Unregister | None = None,
     ) -> None:
         self._admin, self._clock, self._reporter, self._records = admin, clock, reporter, records
         self._plans, self._elections, self._request, self._watch = plans, elections, request, watch
+        self._unregister = unregister
         self._retrier = Retrier(clock, reporter, request.retry_limit_s)
         self._brokers = request.goal.brokers
         self._sum = BrokerOutcome(command=request.kind.value, verdict="")
@@ -70,6 +82,7 @@ class MoveOff:
         return self._go_on(found)
 
     def _go_on(self, found: Operation) -> BrokerOutcome:
+        found = replace(found, rejoined=())  # from here on it is emptied again
         place = found.next_leg
         if place is None:
             self._reporter.say(f"all plans of {self._records.path_of(found)} are carried out; checking the result")
@@ -111,14 +124,19 @@ class MoveOff:
         snapshot = self._read(sizes=True)
         known = snapshot.broker_by_id()
         before = record or earlier
-        if before is not None and before.next_leg is None and not any(b in known for b in self._brokers):
+        gone = before is not None and before.next_leg is None and not any(b in known for b in self._brokers)
+        if before is not None and gone and (not self._unregisters or set(self._brokers) <= {*before.rejoined}):
             return self._told("nothing to do", before, holdings=holdings_of(snapshot, self._brokers))
+        program = self._request.again.partition(" broker ")[0]
+        seen = without_leaving(snapshot, self._records, self._reporter, program, subject=self._brokers)
         with self._reporter.progress("planning"), without_collector():
-            decided = decide_operation(snapshot, self._request.goal, self._watch)
+            decided = decide_operation(seen, self._request.goal, self._watch)
         if decided is None:
             if record is not None:
                 return self._verify(record)
-            over = earlier if earlier is not None and earlier.stage is Stage.DONE else None
+            over = earlier if earlier is not None and earlier.stage is Stage.DONE and not earlier.rejoined else None
+            if over is None and not self._request.dry_run:  # planners leave the broker out from now on
+                over = self._records.save(replace(self._begin(snapshot), stage=Stage.VERIFYING))
             return self._verified("nothing to do", over, holdings_of(snapshot, self._brokers), snapshot)
         self._show(decided, snapshot)
         self._sum = replace(self._sum, planned=_planned(decided))
@@ -130,13 +148,18 @@ class MoveOff:
             return self._told("planned", record, holdings=holdings_of(snapshot, self._brokers))
         if not self._confirmed():
             return self._told("declined", record, holdings=holdings_of(snapshot, self._brokers))
-        goal = self._request.goal
-        base = record or self._records.begin(
-            self._request.kind, snapshot.cluster_id, self._brokers, goal.onto, dict(goal.words)
-        )
+        base = record or self._begin(snapshot)
         plans = [(LegKind.LEADERS, decided.leaders)] if decided.leaders else []
         chosen = [(kind, p) for kind, p in (*plans, (LegKind.COPIES, decided.copies)) if _works(p)]
         return self._carry(self._records.add(base.without_open(), chosen))
+
+    @property
+    def _unregisters(self) -> bool:
+        return self._unregister is not None and self._request.kind is Kind.DECOMMISSION
+
+    def _begin(self, snapshot: ClusterSnapshot) -> Operation:
+        goal = self._request.goal
+        return self._records.begin(self._request.kind, snapshot.cluster_id, self._brokers, goal.onto, dict(goal.words))
 
     def _show(self, decided: Decided, snapshot: ClusterSnapshot) -> None:
         """Say what is planned; raises when the brokers cannot be emptied by it."""
@@ -221,7 +244,12 @@ class MoveOff:
         safety = Safety()
         if self._request.kind is Kind.DECOMMISSION:
             settings = self._settings(snapshot)
-            safety = judge_safety(snapshot, self._brokers, holdings, settings, self._request.bootstrap)
+            safety = judge_safety(
+                snapshot, self._brokers, holdings, settings, self._request.bootstrap, self._request.again
+            )
+            stopped = to_unregister(snapshot, self._brokers, settings)
+            if stopped and self._unregisters and not (problems or safety.problems or self._request.dry_run):
+                return self._forget(stopped, record, holdings, safety)
         if problems:
             verdict = "incomplete"
         elif safety.problems:
@@ -236,13 +264,32 @@ class MoveOff:
             safety=safety if not (holdings.held or holdings.led) else Safety(),
         )
 
+    def _forget(
+        self, stopped: list[int], record: Operation | None, holdings: Holdings, safety: Safety
+    ) -> BrokerOutcome:
+        """Take the stopped brokers off the cluster's list, as the last step."""
+        if not self._request.confirm(f"Unregister broker {some(stopped)}, which is empty and stopped?"):
+            return self._told("declined", record, holdings=holdings, safety=safety)
+        problems = self._unregister.forget(stopped) if self._unregister is not None else ()
+        if not problems:
+            self._sum = replace(self._sum, unregistered=tuple(stopped))
+            if record is not None:
+                back = tuple(sorted({*record.rejoined, *stopped}))
+                record = self._records.save(replace(record, stage=Stage.DONE, rejoined=back))
+        left = Safety(cautions=safety.cautions, steps=() if set(stopped) == {*self._brokers} else safety.steps)
+        return self._told(
+            "incomplete" if problems else "done", record, holdings=holdings, problems=problems, safety=left
+        )
+
     def _settings(self, snapshot: ClusterSnapshot) -> dict[int, dict[str, str]]:
         """Roles of the brokers that go, and one more broker's defaults: those are the same everywhere, or should be."""
         alive = sorted(b.id for b in snapshot.brokers if b.is_alive)
         staying = [b for b in alive if b not in self._brokers][:1]
         goal = [*(b for b in alive if b in self._brokers), *staying]
         found = self._retrier.call("reading settings", lambda: self._admin.broker_settings(goal, SETTING_KEYS))
-        return {b: dict(values) for b, values in found.items()}
+        silent = [b for b in self._brokers if not found.get(b, {}).get(ROLES)]
+        voters = self._retrier.call("reading the quorum", self._admin.quorum_voters) if silent else None
+        return with_votes(found, silent, voters)
 
     def _confirmed(self) -> bool:
         goal = self._request.goal

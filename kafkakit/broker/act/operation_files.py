@@ -15,6 +15,7 @@ from kafkakit.broker.decide.operation import (
     Stage,
     base_name,
     decode_operation,
+    emptied_by,
     encode_operation,
 )
 from kafkakit.core.cluster_id import cluster_id_problem
@@ -74,6 +75,17 @@ class Records:
                 hint=f"name its file; those of this host are in {self._folder}",
             )
         return max(found, key=lambda o: (o.updated_at, o.number, o.name))
+
+    def emptied(self) -> dict[int, Operation]:
+        """Each broker that an operation of this host empties, or emptied, and that was not taken back in since."""
+        return emptied_by(self._sound())
+
+    def note_rejoined(self, brokers: Collection[int]) -> tuple[int, ...]:
+        """Plans may use the brokers again; returns those that were left out until now."""
+        back = {b: o for b, o in self.emptied().items() if b in brokers}
+        for operation in {o.name: o for o in back.values()}.values():
+            self.save(replace(operation, rejoined=tuple(sorted({*operation.rejoined, *back} & {*operation.brokers}))))
+        return tuple(sorted(back))
 
     def _sound(self) -> Iterator[Operation]:
         """Every record that makes sense, by name."""

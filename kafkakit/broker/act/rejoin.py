@@ -52,6 +52,8 @@ class Rejoin:
             raise UsageError(f"broker {some(strangers)} is not in this cluster", hint="check the id")
         back = record is not None and record.stage is not Stage.UNDONE
         if not (back or now.absent or now.lagging or now.due):
+            if not self._request.dry_run:
+                self._take_in()
             return self._told("nothing to do", now)
         self._announce(now, record if back else None)
         if self._request.dry_run:
@@ -67,10 +69,16 @@ class Rejoin:
         problems = self._elections.give(held.due)
         if not problems:
             self._sum = replace(self._sum, leaders_passed=len(held.due))
+        self._take_in()
         last = self._look()
         if not problems and last.due:
             problems = (f"preferred leaderships on other brokers again: {some(last.due)}",)
         return self._told("incomplete" if problems else "done", last, problems)
+
+    def _take_in(self) -> None:
+        """Have planners use the brokers again."""
+        if back := self._records.note_rejoined(self._request.brokers):
+            self._reporter.say(f"broker {some(back)} is no longer left out of plans")
 
     def _require_fitting(self, record: Operation) -> None:
         live = self._retrier.call("reading the cluster", self._admin.cluster).cluster_id

@@ -68,6 +68,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     )
     pace = options.pace
     consent.require_possible(cli)
+    cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
@@ -76,8 +77,8 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         record = records.to_restore(options.restore, ids)
         if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
-        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id)
+        template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
         )

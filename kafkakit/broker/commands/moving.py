@@ -55,11 +55,11 @@ def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions,
 
 @with_option_groups
 def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
-    """Drain brokers, report whether they may be stopped for good, and print the last steps.
+    """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
 
     Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
-    Cautions name what the cluster cannot do without them. Stopping and unregistering is left to the operator: the
-    commands of Kafka's own tools are printed. Resumes like `drain`.
+    Cautions name what the cluster cannot do without them. Planning commands leave the brokers out from the start on.
+    Once their processes are stopped, the same command again takes them off the cluster's list. Resumes like `drain`.
 
     Examples:
 
@@ -79,6 +79,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from kafkakit.broker.act.move_off import MoveOff
     from kafkakit.broker.act.operation_files import open_records, operation_lock
     from kafkakit.broker.act.plan_runner import ReassignRunner
+    from kafkakit.broker.act.unregister import Unregister
     from kafkakit.broker.decide.operation import Kind, Operation, base_name
     from kafkakit.broker.decide.request import MoveRequest
     from kafkakit.broker.show import outcome_report
@@ -94,6 +95,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     listed = goal.words["brokers"]
     again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
     back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
+    cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
         records = open_records(state_dir, cluster_id, write_file, session.clock)
@@ -117,11 +119,14 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             replan=options.replan,
             ignore_warns=getattr(options, "ignore_warns", False),
         )
-        template = run_request(cli, "-", cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id)
+        template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
         elections = Elections(partial(access, f"broker {kind}"), cli.output, Pace(), request.retry_limit_s)
-        outcome = MoveOff(session.admin, session.clock, cli.output, records, runner, elections, request).run()
+        unregister = Unregister(partial(access, "broker decommission"), cli.output, request.retry_limit_s)
+        outcome = MoveOff(
+            session.admin, session.clock, cli.output, records, runner, elections, request, unregister=unregister
+        ).run()
     finish(cli, outcome_report(outcome))

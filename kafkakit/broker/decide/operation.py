@@ -5,7 +5,7 @@ written before a plan is begun and after it ended, so that a command after a cra
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,6 +14,7 @@ from hashlib import sha256
 from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
+from kafkakit.core.model import BrokerState, ClusterSnapshot
 
 OPERATION_KIND = "broker-operation"
 LIMIT_BYTES = 1 << 20
@@ -71,7 +72,8 @@ class Leg:
 class Operation:
     """One drain, replacement or decommission; `onto` is the broker that replaces, `legs` are its plans in order.
 
-    `number` tells operations of the same kind on the same brokers apart. `words` are the options as given.
+    `number` tells operations of the same kind on the same brokers apart. `words` are the options as given. Brokers that
+    are `rejoined` were taken back in, or off the cluster's list, since.
     """
 
     kind: Kind
@@ -83,6 +85,7 @@ class Operation:
     stage: Stage
     onto: int | None = None
     legs: tuple[Leg, ...] = ()
+    rejoined: tuple[int, ...] = ()
     words: Mapping[str, str]
 
     @property
@@ -123,6 +126,42 @@ class Operation:
         """The record with every plan that is not over dropped."""
         legs = (replace(leg, state=LegState.DROPPED) if leg.state is LegState.OPEN else leg for leg in self.legs)
         return replace(self, legs=tuple(legs))
+
+
+def emptied_by(operations: Iterable[Operation]) -> dict[int, Operation]:
+    """Each broker that is being emptied, or was, with the operation that did it; those taken back in are absent."""
+    found: dict[int, Operation] = {}
+    for operation in sorted(operations, key=lambda o: (o.created_at, o.number, o.name)):
+        undone = operation.stage in (Stage.UNDOING, Stage.UNDONE)
+        for broker in operation.brokers:
+            if undone or broker in operation.rejoined:
+                found.pop(broker, None)
+            else:
+                found[broker] = operation
+    return found
+
+
+def mark_leaving(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation]) -> ClusterSnapshot:
+    """The cluster with its live brokers among the emptied ones as draining; planners leave those out."""
+    brokers = tuple(
+        replace(b, state=BrokerState.DRAINING) if b.id in emptied and b.is_alive else b for b in snapshot.brokers
+    )
+    return replace(snapshot, brokers=brokers)
+
+
+def leaving_words(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation], program: str) -> tuple[str, ...]:
+    """Why brokers are left out of a plan, one line each."""
+    return tuple(
+        f"broker {broker} is left out unless it is named: {_since(emptied.get(broker), snapshot)}; "
+        f"to take it back in: {program} broker rejoin {broker}"
+        for broker in sorted(snapshot.leaving)
+    )
+
+
+def _since(operation: Operation | None, snapshot: ClusterSnapshot) -> str:
+    if operation is None:
+        return f"{snapshot.source} has it as draining"
+    return f"{operation.kind} of {operation.created_at:%Y-%m-%d %H:%M}Z ({operation.stage})"
 
 
 def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:

@@ -1,7 +1,4 @@
-"""May a broker be stopped for good? What speaks against it, what to think of, and the last steps by hand.
-
-Unregistering is left to Kafka's own tool: the admin port has no such request.
-"""
+"""May a broker be stopped for good? What speaks against it, what to think of, and the last steps by hand."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,6 +18,9 @@ FACTORS = (
 )
 SETTING_KEYS = (ROLES, ZOOKEEPER, *FACTORS)
 
+IN_BOTH = "broker,controller"
+"""The roles of a node that is a broker and a controller."""
+
 Settings = Mapping[int, Mapping[str, str]]
 
 
@@ -37,12 +37,17 @@ class Safety:
 
 
 def judge_safety(
-    snapshot: ClusterSnapshot, brokers: Collection[int], holdings: Holdings, settings: Settings, bootstrap: str
+    snapshot: ClusterSnapshot,
+    brokers: Collection[int],
+    holdings: Holdings,
+    settings: Settings,
+    bootstrap: str,
+    again: str,
 ) -> Safety:
     """Judge whether the brokers may be stopped for good.
 
     `settings` are the values in force of the brokers that answered, for `SETTING_KEYS`. A broker that is down tells no
-    role: then the steps ask for a look at the quorum.
+    role: then the steps ask for a look at the quorum. `again` is the command that unregisters stopped brokers.
     """
     ids = sorted(brokers)
     voters = voters_among(settings, ids)
@@ -60,13 +65,33 @@ def judge_safety(
     return Safety(
         problems=tuple(problems),
         cautions=_cautions(snapshot, ids, settings),
-        steps=_steps(snapshot, ids, voters, settings, bootstrap),
+        steps=_steps(snapshot, ids, voters, settings, bootstrap, again),
     )
 
 
 def voters_among(settings: Settings, brokers: Collection[int]) -> list[int]:
     """Those of the brokers that say they are controllers (KRaft's combined mode)."""
     return [b for b in sorted(brokers) if "controller" in settings.get(b, {}).get(ROLES, "")]
+
+
+def with_votes(
+    settings: Settings, brokers: Collection[int], voters: Collection[int] | None
+) -> dict[int, dict[str, str]]:
+    """The settings with the roles of silent brokers, as far as the quorum's voters show them (None: no quorum told)."""
+    told = {b: dict(values) for b, values in settings.items()}
+    if voters is None:
+        return told
+    for broker in brokers:
+        known = told.setdefault(broker, {})
+        known[ROLES] = known.get(ROLES) or (IN_BOTH if broker in voters else "broker")
+    return told
+
+
+def to_unregister(snapshot: ClusterSnapshot, brokers: Collection[int], settings: Settings) -> list[int]:
+    """The brokers that are stopped, and known to be no controllers: KRaft may forget them."""
+    known = snapshot.broker_by_id()
+    stopped = [b for b in sorted(brokers) if b not in known or not known[b].is_alive]
+    return [b for b in stopped if settings.get(b, {}).get(ROLES) == "broker"]
 
 
 def _on(keys: tuple[TopicPartition, ...], one: str, many: str, brokers: list[int]) -> str:
@@ -92,7 +117,7 @@ def _cautions(snapshot: ClusterSnapshot, leaving: list[int], settings: Settings)
 
 
 def _steps(
-    snapshot: ClusterSnapshot, ids: list[int], voters: list[int], settings: Settings, bootstrap: str
+    snapshot: ClusterSnapshot, ids: list[int], voters: list[int], settings: Settings, bootstrap: str, again: str
 ) -> tuple[str, ...]:
     known = snapshot.broker_by_id()
     at = f"--bootstrap-server {quote(bootstrap)}"
@@ -109,6 +134,13 @@ def _steps(
         steps.append(f"Stop the process of broker {where} and keep it from starting again.")
     if in_zookeeper:
         return tuple(steps)
-    steps.append("Then take it off the cluster's list, with Kafka's own tool:")
+    if running:
+        steps += [
+            "Then take it off the cluster's list; this does so once it is stopped:",
+            again,
+            "Or Kafka's own tool:",
+        ]
+    else:
+        steps.append("Then take it off the cluster's list, with Kafka's own tool:")
     steps += [f"bin/kafka-cluster.sh unregister {at} --id {b}" for b in ids]
     return tuple(steps)

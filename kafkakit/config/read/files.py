@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkakit.config.merge import Entry, Layer, Rank
+from kafkakit.config.keys import KEY_BY_NAME
+from kafkakit.config.merge import Entry, Layer, Rank, from_one_source
+from kafkakit.config.read.file_rights import refuse_unsafe, warn_if_readable_by_all
 from kafkakit.config.read.folders import Folders
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, UsageError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 CONFIG_LIMIT_BYTES = 1 << 20
 SYSTEM_CONFIG = Path("/etc/kafkakit/config.yaml")
 PROJECT_NAME = "kafkakit.yaml"
+USER_FILE = "config.yaml"
 CURRENT_PROFILE = "current-profile"
 
 
@@ -49,16 +52,17 @@ class ConfigFiles:
     """All configuration files of this invocation, strongest first; each is read once, when needed."""
 
     sources: tuple[Source, ...]
+    user_file: Path
     warn: Callable[[str], None]
     _read: dict[Path, ConfigFile] = field(default_factory=dict)
 
     def read(self, source: Source) -> ConfigFile:
-        """Parse one file; its warnings are given once."""
+        """Parse one file; its warnings are given once. `InputError` for one that another user owns or can write."""
         from kafkakit.adapters.files import read_input
         from kafkakit.config.yaml_text import parse_config, parse_profile
 
         if source.path not in self._read:
-            data = read_input(source.path, CONFIG_LIMIT_BYTES)
+            data = read_input(source.path, CONFIG_LIMIT_BYTES, check=partial(refuse_unsafe, source.path))
             name = source.profile_of_file
             parsed = (
                 parse_config(data, str(source.path)) if name is None else parse_profile(data, str(source.path), name)
@@ -83,42 +87,76 @@ class ConfigFiles:
             if source.rank is rank and source.profile_of_file is None:
                 located = self.read(source).default_profile
                 if located is not None and located.value:
+                    self._require_trust(source, located, "the default profile")
                     return Choice(name=located.value, origin=f"{source.label}:{located.line}")
         return Choice(name=None)
 
-    def layers(self, profile: str) -> list[Layer]:
-        """What each file holds of a profile; `UsageError` when none has it."""
+    def layers(self, choice: Choice) -> list[Layer]:
+        """What each file holds of a profile, its connection from one kind of file alone; `UsageError` when none has it.
+
+        `InputError` for a project file that sets a key of the connection in a folder that is not trusted.
+        """
         from kafkakit.config.keys import did_you_mean
 
-        found = [
-            _layer(source, parsed.profiles[profile])
-            for source in self.sources
-            if source.profile_of_file in (None, profile) and profile in (parsed := self.read(source)).profiles
-        ]
+        profile, found = choice.name or "", list[Layer]()
+        for source in self.sources:
+            if source.profile_of_file in (None, profile) and profile in (parsed := self.read(source)).profiles:
+                for name, located in parsed.profiles[profile].items():
+                    if KEY_BY_NAME[name].is_connection:
+                        self._require_trust(source, located, name)
+                found.append(_layer(source, parsed.profiles[profile]))
         if not found:
             known = self.profile_names()
+            is_default = not choice.origin.startswith(("flag ", "argument"))
+            named = f"it is named by {choice.origin}; profile use NAME or --none changes it; " if is_default else ""
             raise UsageError(
                 f"there is no profile {profile[:100]!r}{did_you_mean(profile, known)}",
-                hint="kafkakit profile list names the profiles",
+                hint=f"{named}kafkakit profile list names the profiles",
             )
-        return found
+        kept, left_out = from_one_source(found)
+        if left_out:
+            used = next(e for layer in kept for name, e in layer.entries.items() if KEY_BY_NAME[name].is_connection)
+            self.warn(
+                f"profile {profile} takes its address and credentials from one file, {used.origin}; not used: "
+                f"{', '.join(entry.origin for entry in left_out)}"
+            )
+        return kept
+
+    def _require_trust(self, source: Source, located: Located, what: str) -> None:
+        """Raise `InputError` where a project file, which a checkout may bring along, decides on the connection."""
+        if source.rank is not Rank.PROJECT:
+            return
+        folder = source.path.parent.resolve()
+        user = Source(path=self.user_file, rank=Rank.USER)
+        trusted = self.read(user).trusted_folders if _exists(self.user_file) else ()
+        if not any(Path(path).expanduser().resolve() == folder for path in trusted):
+            raise InputError(
+                f"{source.path}:{located.line}",
+                f"sets {what}, which a project file may do only in a folder that you trust",
+                hint=f"add trusted_folders: [{folder}] to {self.user_file}, or name the file with --config",
+            )
 
 
 def find_sources(folders: Folders, explicit: Path | None, system: Path = SYSTEM_CONFIG) -> tuple[Source, ...]:
     """The files that exist, strongest first; an explicit file takes the place of those that are looked for."""
     found: list[Source] = []
     if explicit is not None:
-        found.append(Source(path=explicit, rank=Rank.PROJECT))
+        found.append(Source(path=explicit, rank=Rank.CONFIG))
     else:
         project = file_above(Path.cwd(), PROJECT_NAME)
         if project is not None:
             found.append(Source(path=project, rank=Rank.PROJECT))
-        if _exists(folders.config / "config.yaml"):
-            found.append(Source(path=folders.config / "config.yaml", rank=Rank.USER))
+        if _exists(folders.config / USER_FILE):
+            found.append(Source(path=folders.config / USER_FILE, rank=Rank.USER))
     found += _profile_files(folders.config / "profiles.d")
     if explicit is None and _exists(system):
         found.append(Source(path=system, rank=Rank.SYSTEM))
     return tuple(found)
+
+
+def open_files(folders: Folders, explicit: Path | None, warn: Callable[[str], None]) -> ConfigFiles:
+    """The configuration files of this invocation, none read yet."""
+    return ConfigFiles(find_sources(folders, explicit), folders.config / USER_FILE, warn)
 
 
 def read_current_profile(folders: Folders) -> Choice:
@@ -151,7 +189,8 @@ def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) 
     from kafkakit.config.java_properties import parse_properties
 
     source = str(path)
-    translated = translate_properties(parse_properties(read_input(path, CONFIG_LIMIT_BYTES), source), source)
+    data = read_input(path, CONFIG_LIMIT_BYTES, check=partial(refuse_unsafe, path, any_owner=True))
+    translated = translate_properties(parse_properties(data, source), source)
     for warning in translated.warnings:
         warn(warning)
     if any(isinstance(value, Secret) for value, _ in translated.values.values()):
@@ -165,18 +204,8 @@ def read_properties_layer(path: Path, origin: str, warn: Callable[[str], None]) 
     )
 
 
-def warn_if_readable_by_all(path: Path, warn: Callable[[str], None]) -> None:
-    """Warn about a secret's file whose mode lets every user of the machine read it."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return
-    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
-        warn(f"{path} holds a secret and every user can read it (mode {mode & 0o777:o}); chmod 600 it")
-
-
 def _layer(source: Source, values: Mapping[str, Located]) -> Layer:
-    from kafkakit.config.keys import KEY_BY_NAME, Kind
+    from kafkakit.config.keys import Kind
 
     entries: dict[str, Entry] = {}
     for name, located in values.items():

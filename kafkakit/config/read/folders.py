@@ -8,12 +8,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Absolute folders; none of them needs to exist."""
+    """Absolute folders; none of them needs to exist. `locks` None: the host's own folder for locks of all users."""
 
     config: Path
     state: Path
     cache: Path
     runtime: Path
+    locks: Path | None = None
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
@@ -31,6 +32,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
         state=state,
         cache=_xdg(environment, "XDG_CACHE_HOME", home / ".cache"),
         runtime=runtime,
+        locks=_first(environment, "KAFKAKIT_LOCK_DIR"),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafkakit.config.keys import is_profile_name
 from kafkakit.config.merge import Entry, is_true
-from kafkakit.config.read.files import warn_if_readable_by_all
+from kafkakit.config.read.file_rights import warn_if_readable_by_all
 from kafkakit.config.security import Secret
 from kafkakit.core.errors import InputError, UsageError
 

@@ -17,17 +17,17 @@ from kafkakit.config.keys import (
     Kind,
     nearest,
 )
-from kafkakit.config.merge import Entry, Layer, Rank, defaults, is_true, merge, parse_overrides
+from kafkakit.config.merge import Entry, Rank, defaults, is_true, merge
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.files import (
     Choice,
     ConfigFiles,
-    find_sources,
+    open_files,
     read_current_profile,
-    read_properties_layer,
     write_current_profile,
 )
 from kafkakit.config.read.folders import Folders, find_folders
+from kafkakit.config.read.invocation import invocation_layers, names_address
 from kafkakit.config.read.secrets import SecretReader
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security, problems_of
 from kafkakit.core.durations import parse_duration
@@ -178,7 +178,8 @@ class Profiles:
 
     def current(self) -> Choice:
         """The profile in use."""
-        return choose_profile(self.given, self.files, self.folders)
+        layers = invocation_layers(self.given, read_environment(), self.files.warn)
+        return choose_profile(self.given, self.files, self.folders, has_address=names_address(layers))
 
     def use(self, name: str | None) -> Path:
         """Note the profile to use from now on; gives the file that holds the note."""
@@ -188,21 +189,24 @@ class Profiles:
 def open_profiles(given: Given, warn: Callable[[str], None]) -> Profiles:
     """Find the configuration files of this invocation; they are read when needed."""
     folders = find_folders(read_environment())
-    return Profiles(given=given, folders=folders, files=ConfigFiles(find_sources(folders, given.config), warn))
+    return Profiles(given=given, folders=folders, files=open_files(folders, given.config, warn))
 
 
-def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice:
-    """The profile to use, or none.
+def choose_profile(given: Given, files: ConfigFiles, folders: Folders, *, has_address: bool) -> Choice:
+    """The profile to use, or none; an address that is given takes the place of a default profile as a whole.
 
-    The flag or its variable come first, then the project's file, the note of `profile use`, the
-    user's file and the system's.
+    The flag or its variable come first, then the file of `--config` or a trusted project's, the note of
+    `profile use`, the user's file and the system's.
     """
     if given.without_profile:
         return Choice(name=None)
     if given.profile:
         origin = "env KAFKAKIT_PROFILE" if given.profile_origin == "env" else given.profile_origin
         return Choice(name=given.profile, origin=origin)
+    if has_address:
+        return Choice(name=None)
     for choice in (
+        files.default_profile(Rank.CONFIG),
         files.default_profile(Rank.PROJECT),
         read_current_profile(folders),
         files.default_profile(Rank.USER),
@@ -216,42 +220,21 @@ def choose_profile(given: Given, files: ConfigFiles, folders: Folders) -> Choice
 def load_settings(
     given: Given, environment: Mapping[str, str], *, warn: Callable[[str], None], input_allowed: bool
 ) -> Settings:
-    """Read and merge everything: flag, `-X`, `--command-config`, environment, project, user, system, default.
+    """Read and merge everything: flag, `-X`, `--command-config`, environment, files, default.
+
+    Of the files, `--config` comes first, then project, user and system.
 
     Raises `UsageError` and `InputError` with the origin of what is wrong; unknown keys in files and
     unknown variables are warned about.
     """
     folders = find_folders(environment)
-    files = ConfigFiles(find_sources(folders, given.config), warn)
-    choice = choose_profile(given, files, folders)
-    layers = [
-        _layer(Rank.FLAG, {name: (value, origin) for name, (value, origin) in given.flags.items()}),
-        _layer(Rank.OVERRIDE, {name: (value, f"-X {name}") for name, value in parse_overrides(given.overrides)}),
-        _environment_layer(environment),
-        *(files.layers(choice.name) if choice.name is not None else ()),
-        defaults(),
-    ]
-    if given.command_config is not None:
-        layers.append(read_properties_layer(given.command_config, "--command-config", warn))
+    files = open_files(folders, given.config, warn)
+    layers = invocation_layers(given, environment, warn)
+    choice = choose_profile(given, files, folders, has_address=names_address(layers))
+    layers += [*(files.layers(choice) if choice.name is not None else ()), defaults()]
     _warn_about_unknown_variables(environment, warn)
     secrets = SecretReader(environment=environment, warn=warn, input_allowed=input_allowed)
     return Settings(entries=merge(layers), choice=choice, folders=folders, secrets=secrets)
-
-
-def _layer(rank: Rank, values: Mapping[str, tuple[str, str]]) -> Layer:
-    entries = {name: Entry(value=value, origin=origin, rank=rank) for name, (value, origin) in values.items()}
-    return Layer(rank=rank, entries=entries)
-
-
-def _environment_layer(environment: Mapping[str, str]) -> Layer:
-    entries: dict[str, Entry] = {}
-    for key in KEYS:
-        for variable in key.env:
-            value = environment.get(variable, "")
-            if value and key.name not in entries:
-                shown = Secret(value) if key.kind is Kind.SECRET else value
-                entries[key.name] = Entry(value=shown, origin=f"env {variable}", rank=Rank.ENVIRONMENT)
-    return Layer(rank=Rank.ENVIRONMENT, entries=entries)
 
 
 def _warn_about_unknown_variables(environment: Mapping[str, str], warn: Callable[[str], None]) -> None:

@@ -26,6 +26,10 @@ class LineFile(Protocol):
         """Drop everything after the first `size` bytes (a torn line)."""
         ...
 
+    def set_aside(self) -> None:
+        """Keep a copy of the file as it is, before a damaged end is cut off."""
+        ...
+
 
 class DiskFile:
     """Journal lines in a file of mode 0600; the folder is made with the first line."""
@@ -74,6 +78,32 @@ class DiskFile:
                     os.fsync(file.fileno())
         except OSError as error:
             raise OperationFailedError(f"the journal {self.name} cannot be written: {error.strerror}") from None
+
+    def set_aside(self) -> None:
+        """Copy it to `NAME.damaged`; raises `OperationFailedError`."""
+        write_whole(_copy_name(self.path), self.read())
+
+
+def _copy_name(path: Path) -> Path:
+    taken = len(list(path.parent.glob(f"{path.name}.damaged*")))
+    return path.with_name(f"{path.name}.damaged{taken or ''}")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file of mode 0600 as a whole, on disk when this returns; raises `OperationFailedError`."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        _make_folder(path.parent)
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OperationFailedError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _write_all(fd: int, data: bytes) -> None:

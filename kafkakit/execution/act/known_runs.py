@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
-from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan
 from kafkakit.core.errors import InputError
-from kafkakit.core.plan import Plan, identity_of
+from kafkakit.execution.act.kept_plans import plan_of
 from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.status.looks import KnownRun
 
@@ -26,16 +25,15 @@ class KnownRuns:
             try:
                 stamp = _stamp(file.path)
                 earlier = self._known.get(file.name)
-                if earlier is not None and earlier[0] == stamp:
-                    found.append(earlier[1])
-                    continue
-                state = read_run_state(file)
+                state = earlier[1].state if earlier is not None and earlier[0] == stamp else read_run_state(file)
             except InputError as error:
                 damaged.append(error.message)
                 continue
             plan = earlier[1].plan if earlier is not None else None
             if plan is None and state.unsettled:
-                plan = _plan_of(state.plan_path, state.fingerprint)
+                plan = plan_of(file.path, state)
+            if state.salvaged:
+                damaged.append(state.salvaged)
             run = KnownRun(journal=file.name, state=state, plan=plan)
             self._known[file.name] = (stamp, run)
             found.append(run)
@@ -49,14 +47,3 @@ def _stamp(path: Path) -> tuple[int, int]:
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     return found.st_mtime_ns, found.st_size
-
-
-def _plan_of(path: str, identity: str) -> Plan | None:
-    """The plan, while its file is there and still the one that the journal is of."""
-    try:
-        if path in ("", "-") or os.stat(path).st_size > PLAN_LIMIT_BYTES:
-            return None
-        plan = decode_plan(Path(path).read_bytes(), path)
-    except (OSError, InputError):
-        return None
-    return plan if identity_of(plan) == identity else None

@@ -101,3 +101,8 @@ class GuardedAdmin(AdminReads):
         """See `ports.ClusterAdmin`; guarded."""
         self._guard()
         return self._inner.delete_topic(name)
+
+    def unregister_broker(self, broker: int) -> ItemError | None:
+        """See `ports.ClusterAdmin`; guarded."""
+        self._guard()
+        return self._inner.unregister_broker(broker)

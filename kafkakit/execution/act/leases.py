@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kafkakit.core.durations import format_duration
-from kafkakit.core.errors import ConflictError, KafkakitError, LeaseLostError, TryLaterError
+from kafkakit.core.errors import ConflictError, KafkakitError, LeaseHeldError, LeaseLostError, TryLaterError
 from kafkakit.core.lease import (
     DEFAULT_TTL_S,
     Holder,
@@ -80,7 +80,7 @@ class Lease:
                     if self._take(token, expected, ttl_s):
                         return token
                 case Refuse(holder):
-                    raise TryLaterError(
+                    raise LeaseHeldError(
                         held_words(self._what, holder), hint="wait for it to end, or stop it there with Ctrl-C"
                     )
                 case Wait() as wait:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.journal_lines import Grammar, Line, RecordKind, decode_lines, encode_line, line_hash, replay_lines
+from kafkakit.core.journal_lines import Grammar, Line, RecordKind, encode_line, line_hash, read_lines
 from kafkakit.execution.act.journal_file import LineFile
 from kafkakit.ports.clock import Clock
 
@@ -16,7 +16,9 @@ S = TypeVar("S")
 class LineJournal(Generic[W, S]):
     """The lines of one journal; `state` is always what the lines so far mean (`fold`, from `start` on).
 
-    Raises `InputError` for a damaged file, `OperationFailedError` when a line cannot be written.
+    `damage` says what is wrong with a file of which only the beginning is used; the next line is written behind that,
+    and the damaged file is kept under another name. Raises `InputError` for a damaged file that is not salvaged,
+    `OperationFailedError` when a line cannot be written.
     """
 
     def __init__(
@@ -24,15 +26,15 @@ class LineJournal(Generic[W, S]):
     ) -> None:
         self._file, self._clock, self._grammar, self._fold, self._start = file, clock, grammar, fold, start
         self.name = file.name
-        self.state = start
+        self.state, self.damage = start, ""
         self._seq, self._prev, self._size, self._is_torn = 0, "", 0, False
         self.reload()
 
     def reload(self) -> None:
         """Read the file again: after an interrupt, what is on disk counts and not what was being done."""
         data = self._file.read()
-        text = decode_lines(data, self.name, self._grammar)
-        self.state = replay_lines(text.records, self.name, self._start, self._fold, self._grammar.damaged_hint)
+        text, self.state = read_lines(data, self.name, self._start, self._fold, self._grammar)
+        self.damage = text.damage
         self._seq, self._prev, self._size = len(text.records), text.last_hash, text.whole_bytes
         self._is_torn = self._size != len(data)
 
@@ -50,6 +52,9 @@ class LineJournal(Generic[W, S]):
         self._write(RecordKind.CHECK, what, data)
 
     def _write(self, kind: RecordKind, what: W, data: Mapping[str, Any], of: int | None = None) -> int:
+        if self.damage:
+            self._file.set_aside()
+            self.damage = ""
         if self._is_torn:
             self._file.cut(self._size)
             self._is_torn = False

@@ -8,8 +8,9 @@ from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.errors import LeaseLostError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
+from kafkakit.core.rights import Duty
 from kafkakit.execution.decide.goals import Goal
-from kafkakit.execution.decide.precheck import Live, listed
+from kafkakit.execution.decide.precheck import Live, listed, require_rights
 from kafkakit.execution.decide.progress import Decision, Look, Watch, source_bytes, sources_told
 from kafkakit.execution.decide.run_state import RoundState
 from kafkakit.ports.admin import ClusterAdmin
@@ -81,6 +82,11 @@ class ClusterReader:
             )
 
         return self._retrier.call("reading the cluster", read)
+
+    def require_rights(self, duty: Duty, live: Live, topics: Collection[str] = ()) -> None:
+        """Raise `RefusedError` unless the caller may do its duty, on each of these topics too; one request for 500."""
+        told = self._retrier.call("reading rights", lambda: self._admin.topic_operations(topics)) if topics else {}
+        require_rights(duty, live, told)
 
     def dirs(self, goals: Sequence[Goal], live: Live) -> Mapping[int, BrokerLogDirs]:
         """Log dirs of the brokers that the goals' data passes through, as far as they are alive."""

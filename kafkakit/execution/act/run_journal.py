@@ -1,16 +1,18 @@
 """The journal of a plan's runs, and where journals and locks of a cluster are kept."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.journal_lines import RecordKind
+from kafkakit.core.journal_lines import RecordKind, read_lines
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
 from kafkakit.execution.act.line_journal import LineJournal
-from kafkakit.execution.decide.journal import GRAMMAR, What, decode_journal
-from kafkakit.execution.decide.journal_state import RunState, fold, replay
+from kafkakit.execution.decide.journal import GRAMMAR, What
+from kafkakit.execution.decide.journal_state import RunState, fold
+from kafkakit.execution.decide.recovery import Recovered
 from kafkakit.ports.clock import Clock
 
 
@@ -24,41 +26,86 @@ class RunJournal(LineJournal[What, RunState]):
     def reload(self) -> None:
         """Read the file again; raises `InputError` for the journal of another plan."""
         super().reload()
+        if self.damage:
+            cluster_id, fingerprint = self._identity.values()  # the line that tells them may be lost
+            self.state = replace(
+                self.state,
+                salvaged=self.damage,
+                unsettled=True,
+                cluster_id=self.state.cluster_id or cluster_id,
+                fingerprint=self.state.fingerprint or fingerprint,
+            )
         if not self.is_empty and (self.state.cluster_id, self.state.fingerprint) != tuple(self._identity.values()):
             raise InputError(self.name, "is the journal of another plan", hint="move the file away")
+
+    @property
+    def is_lost(self) -> bool:
+        """True when lines are missing, or all of them: the cluster may then have more of this plan's runs."""
+        return not self.state.runs or bool(self.state.salvaged)
+
+    def adopt(self, found: Recovered, plan_path: str) -> None:
+        """Record what was found on the cluster of a run whose lines are missing."""
+        problem = self.state.salvaged or ("the journal is lost" if not self.state.runs else "its last lines are lost")
+        self.check(What.SALVAGED, {"problem": problem, "plan_path": plan_path, **found.as_data()})
 
     def effect(self, of: int, data: Mapping[str, Any]) -> None:
         """Record that the intent was carried out, with the per-item answers in `data`."""
         self._write(RecordKind.EFFECT, self.state.open_intents[of].what, data, of)
 
     def _write(self, kind: RecordKind, what: What, data: Mapping[str, Any], of: int | None = None) -> int:
+        damage = self.damage
         if self.is_empty and what is not What.OPEN:
             self.check(What.OPEN, self._identity)
+        if damage and what not in (What.OPEN, What.SALVAGED):
+            self.check(What.SALVAGED, {"problem": damage, **Recovered().as_data()})
         return super()._write(kind, what, data, of)
 
 
 def plan_journal(plan: Plan, state_dir: Path, clock: Clock) -> tuple[RunJournal, tuple[DiskFile, ...]]:
     """The journal of a plan on this host, and those of other plans for the same cluster."""
     identity = identity_of(plan)
-    file = DiskFile(journal_path(state_dir, plan.cluster_id, identity))
+    file = plan_journal_file(plan, state_dir)
     others = tuple(f for f in journal_files(state_dir, plan.cluster_id) if f.path != file.path)
     return RunJournal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity), others
 
 
-def existing_journal(file: LineFile, clock: Clock) -> RunJournal:
-    """The journal of whichever plan `file` is of; raises `InputError` for a damaged one."""
-    state = read_run_state(file)
-    return RunJournal(file, clock, cluster_id=state.cluster_id, fingerprint=state.fingerprint)
+def plan_journal_file(plan: Plan, state_dir: Path) -> DiskFile:
+    """Where the journal of a plan's runs is kept."""
+    return DiskFile(journal_path(state_dir, plan.cluster_id, identity_of(plan)))
 
 
 def read_run_state(file: LineFile) -> RunState:
-    """What the journal in `file` means; raises `InputError` for a damaged one."""
-    return replay(decode_journal(file.read(), file.name).records, file.name)
+    """What the journal in `file` means; one that is damaged is `salvaged`, as far as its sound beginning goes."""
+    text, state = read_lines(file.read(), file.name, RunState(), fold, GRAMMAR)
+    if not text.damage:
+        return state
+    *_, cluster_id, name = ("", "", *file.name.split("/"))  # the first line is among those that are lost, perhaps
+    return replace(
+        state,
+        salvaged=text.damage,
+        unsettled=True,
+        cluster_id=state.cluster_id or cluster_id,
+        fingerprint=state.fingerprint or f"sha256:{name.removesuffix('.journal')}",
+    )
 
 
 def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
     """The file that a plan's journal is kept in; the cluster id was checked, `identity` is `plan.identity_of`."""
-    return state_dir / "journals" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.journal"
+    return state_dir / "journals" / cluster_id / f"{_stem(identity)}.journal"
+
+
+def _stem(identity: str) -> str:
+    return identity.removeprefix("sha256:")[:20]
+
+
+def plan_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
+    """The file that the plan of a run is kept in."""
+    return state_dir / "plans" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.json"
+
+
+def is_journal_of(file: LineFile, plan: Plan) -> bool:
+    """True when the file is where the plan's journal is kept."""
+    return isinstance(file, DiskFile) and file.path.stem == _stem(identity_of(plan))
 
 
 def lock_path(state_dir: Path, cluster_id: str) -> Path:

@@ -78,6 +78,13 @@ class Throttles:
         self._inside |= set(brokers)
         self._insist(inside_rates(brokers, rates), live)
 
+    def foreign_rates(self, wanted: Collection[ConfigKey], known: Collection[ConfigKey]) -> tuple[str, ...]:
+        """Which of the wanted rates another process has set already, in words; `known` ones are not meant."""
+        asked = [k for k in sorted(wanted) if k not in known and k not in self._journal.state.rates]
+        now = self._configs.brokers({k.name for k in asked}) if asked else {}
+        found = {k: now.get(k.name, {}).get(k.key) for k in asked}
+        return tuple(f"{k.key} on broker {k.name} is {value}" for k, value in found.items() if value is not None)
+
     def room(self, goals: Sequence[Goal], rates: Rates) -> Room:
         """Which goals' entries fit into their topics' lists now; one request for each 500 topics."""
         return self._lists.room(goals, rates)

@@ -24,6 +24,7 @@ class What(StrEnum):
     CONTINUE = "continue"
     RATES = "rates"
     RELEASED = "released"
+    SALVAGED = "salvaged"
     OWED = "owed"
     END = "end"
 
@@ -31,8 +32,8 @@ class What(StrEnum):
 Record: TypeAlias = Line[What]
 JournalText: TypeAlias = LinesText[What]
 
-DAMAGED_HINT = "the journal was changed; check throttles with `kafkakit reassign status`, then move the file away"
-GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT)
+DAMAGED_HINT = "what its runs left is removed by: kafkakit reassign cleanup --plan PLAN"
+GRAMMAR = Grammar(header=HEADER, words=What, damaged_hint=DAMAGED_HINT, salvaged=True)
 
 
 def decode_journal(data: bytes, source: str) -> JournalText:

@@ -16,6 +16,10 @@ from kafkakit.execution.decide.layered_mapping import Layers
 from kafkakit.execution.decide.rates import rates_from_data
 from kafkakit.execution.decide.schedule.work import Rates
 
+CLOSED = "closed"
+ENDED = ("complete", CLOSED)
+"""Verdicts after which a run has nothing left to do; `closed` was given by an operator."""
+
 
 class ConfigKey(NamedTuple):
     """One configuration key of one broker or topic."""
@@ -39,13 +43,18 @@ class RateHold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a run said before its first byte: times in seconds from `made_at`, bytes to copy, requests to send."""
+    """What a run said before its first byte: times in seconds from `made_at`, bytes to copy, requests to send.
+
+    `least_s` and `most_s` are given where the basis was too thin for one time.
+    """
 
     made_at: datetime
     promised_s: float
     bound_s: float
     total_bytes: int
     steps: int
+    least_s: float | None = None
+    most_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +66,17 @@ class RunState:
     partition, `trail` all lists sent since the plan was last wholly at one end, `dirs_sent` the log dirs likewise.
     `unsettled` says that the last run did not end, or not complete. `wanted` are the throttles that the last run was
     asked for, as changed while it ran (None: no throttle). `token` is the last run's fencing token (None: made
-    without a lease), `promise` what it said before its first byte, `paused` that it starts nothing new.
+    without a lease), `promise` what it said before its first byte, `link_bytes_per_s` what the busiest broker reached
+    in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
+    which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first of the runs
+    that belong together (None: not recorded).
     """
 
     cluster_id: str = ""
     fingerprint: str = ""
     plan_path: str = ""
     runs: int = 0
+    began_at: datetime | None = None
     direction: str = ""
     rate: int | None = None
     wanted: Rates | None = None
@@ -74,16 +87,34 @@ class RunState:
     dirs_sent: Layers[TopicPartitionReplica, tuple[str, ...]] = field(default_factory=Layers)
     token: int | None = None
     promise: Promise | None = None
+    link_bytes_per_s: float | None = None
     paused: bool = False
     cancelled: bool = False
     unsettled: bool = False
+    salvaged: str = ""
+    baseline: Mapping[ConfigKey, str] | None = None
     verdict: str = ""
     open_intents: Mapping[int, Record] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str:
+        """What the plan's runs are called on the command line: the beginning of the plan's identity."""
+        return run_id_of(self.fingerprint)
+
+    @property
+    def name(self) -> str:
+        """The last run for people."""
+        return f"run {self.run_id} ({self.direction or 'run'} of {self.plan_path})"
 
     @property
     def throttled(self) -> bool:
         """True when something of ours may still be set on the cluster."""
         return bool(self.rates or self.entries)
+
+
+def run_id_of(identity: str) -> str:
+    """The id of a plan's runs, from `plan.identity_of`."""
+    return identity.removeprefix("sha256:")[:8]
 
 
 def replay(records: Iterable[Record], source: str) -> RunState:
@@ -164,6 +195,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
         return replace(
             state,
             runs=state.runs + 1,
+            began_at=record.time,
+            baseline=_baseline(data) if "baseline" in data else state.baseline,
             direction=data["direction"],
             plan_path=data["plan_path"],
             rate=data["rate"],
@@ -177,6 +210,15 @@ def _take_check(state: RunState, record: Record) -> RunState:
             trail=state.trail if state.unsettled else Layers(),
             dirs_sent=state.dirs_sent if state.unsettled else Layers(),
         )
+    if record.what is What.SALVAGED:
+        lost = _take_intent(state, replace(record, what=What.THROTTLE))
+        return replace(
+            _take_intent(lost, replace(record, what=What.REASSIGN)),
+            salvaged=data["problem"],
+            unsettled=True,
+            plan_path=state.plan_path or data.get("plan_path", ""),
+            wanted=state.wanted or _wanted(data),
+        )
     if record.what is What.SCHEDULE:
         promise = Promise(
             made_at=record.time,
@@ -184,6 +226,8 @@ def _take_check(state: RunState, record: Record) -> RunState:
             bound_s=float(data["bound_s"]),
             total_bytes=int(data["total_bytes"]),
             steps=int(data["steps"]),
+            least_s=data.get("least_s"),
+            most_s=data.get("most_s"),
         )
         # A run that continues in a second round still has to keep what it said first.
         return replace(state, promise=state.promise or promise)
@@ -199,8 +243,19 @@ def _take_check(state: RunState, record: Record) -> RunState:
             entries={k: v for k, v in state.entries.items() if k not in keys},
         )
     if record.what is What.END:
-        return replace(state, unsettled=data["verdict"] != "complete", verdict=data["verdict"])
+        ended = data["verdict"] in ENDED
+        return replace(
+            state,
+            unsettled=not ended,
+            verdict=data["verdict"],
+            salvaged="" if ended else state.salvaged,
+            link_bytes_per_s=data.get("link_bytes_per_s", state.link_bytes_per_s),
+        )
     return state
+
+
+def _baseline(data: Mapping[str, Any]) -> dict[ConfigKey, str]:
+    return {ConfigKey(ResourceKind(k), str(name), str(key)): str(v) for k, name, key, v in data["baseline"]}
 
 
 def _wanted(data: Mapping[str, Any]) -> Rates | None:

@@ -42,13 +42,20 @@ class Commands:
         throttle = self.throttle_options if direction is Direction.ROLLBACK else ()
         return self.line(direction.value, "--yes", *own, *throttle, *options)
 
+    def cleanup(self) -> str:
+        """The line that removes throttles of the plan, whether or not its journal is whole."""
+        named = self.plan if self.plan.startswith("--run ") else f"--plan {self.plan}"
+        return f"{self.program} reassign cleanup {named} --yes"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
 
-    `wait_for_others`: wait for other processes that move planned partitions, instead of refusing. `ingest_sample_s`
-    is how long is measured what logs take in (0: not at all).
+    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
+    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
+    take in (0: not at all). `note_stop_words` is told what to say, and the hint, when the process is stopped too
+    suddenly for the run to look: from the first effect on, None once it is over.
     """
 
     commands: Commands
@@ -58,11 +65,13 @@ class Request:
     rates: RateRequest = field(default_factory=RateRequest)
     limits: Limits = field(default_factory=Limits)
     wait_for_others: bool = False
+    join: bool = False
     ingest_sample_s: float = 0.0
     allow_drift: bool = False
     dry_run: bool = False
     stall_timeout_s: float = 300.0
     retry_limit_s: float = 90.0
+    note_stop_words: Callable[[tuple[str, str] | None], None] = lambda words: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

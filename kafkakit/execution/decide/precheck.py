@@ -1,6 +1,6 @@
 """Plan against live cluster: where each move stands, and whether anything else changed since the plan."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,6 +8,7 @@ from kafkakit.core.cluster_facts import PartitionState
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import Broker, Reassignment, TopicPartition
 from kafkakit.core.plan import Move, Plan, PlanBroker, ScopeEntry
+from kafkakit.core.rights import Duty, Resource, lacking, lacking_on_topics
 
 SHOWN = 5
 
@@ -130,13 +131,18 @@ def require_same_cluster(plan: Plan, live_id: str, pinned: str | None) -> None:
         )
 
 
-def require_rights(live: Live, *, throttled: bool) -> None:
-    """Raise `RefusedError` when the cluster says that the caller may not change what a run changes."""
-    needed = {"alter"} | ({"alter_configs"} if throttled else set())
-    missing = sorted(needed - live.operations) if live.operations is not None else []
-    if missing:
+def require_rights(duty: Duty, live: Live, topics: Mapping[str, Collection[str] | None] | None = None) -> None:
+    """Raise `RefusedError` when the cluster says that the caller may not do its duty.
+
+    `topics` are the caller's rights on the topics that it is about, where it needs any beyond reading them.
+    """
+    found = [f"{operation} on the cluster" for operation in lacking(duty.rights[Resource.CLUSTER], live.operations)]
+    on_topics = lacking_on_topics(duty.rights[Resource.TOPICS], topics or {})
+    found += [f"{operation} on topics: {listed(names)}" for operation, names in on_topics.items()]
+    if found:
         raise RefusedError(
-            f"no right to {' and '.join(missing)} on the cluster", hint="grant the ACLs to the principal in use"
+            f"no right to {' and to '.join(found)}",
+            hint="grant it to the user in use; docs/acl.md lists the rights of each command",
         )
 
 
@@ -156,6 +162,29 @@ def require_applicable(assessment: Assessment, live: Live, *, allow_drift: bool)
         raise RefusedError(
             f"the plan adds copies on broker {names}, which is not alive",
             hint="bring it back, or make a new plan without it; a started run can be undone with `reassign rollback`",
+        )
+
+
+def strangers(plan: Plan, live: Live) -> tuple[TopicPartition, ...]:
+    """The partitions that move now although the plan does not move them."""
+    return tuple(sorted(live.running.keys() - {m.key for m in plan.moves}))
+
+
+def require_alone(moving: Sequence[TopicPartition], rates: Sequence[str], cleanup: str) -> None:
+    """Raise `RefusedError` when other partitions move, or replication rates are set, that are not of this run.
+
+    `rates` in words; `cleanup` is the command that removes rates which a run left behind.
+    """
+    if moving:
+        raise RefusedError(
+            f"{len(moving)} moves that are not of this run are in flight: {listed([str(k) for k in moving])}",
+            hint="wait for them with --wait-for-others, or carry on beside them with --join",
+        )
+    if rates:
+        raise RefusedError(
+            f"{len(rates)} replication rates are set that are not of this run: {listed(list(rates))}",
+            hint="another process may be moving replicas: wait for its end, or pass --join to set rates over these; "
+            f"where a run left them: {cleanup}",
         )
 
 

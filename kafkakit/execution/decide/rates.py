@@ -153,6 +153,11 @@ def lifting_options(rates: Rates) -> tuple[str, ...]:
     return tuple(option for option, given in found if given)
 
 
+def without_rates(command: str) -> str:
+    """A command line without options that set throttles."""
+    return re.sub(r" --throttle(?:-broker|-dirs)?[ =](?:'[^']*'|[^ ])+", "", command)
+
+
 def require_known(request: RateRequest, brokers: Iterable[int]) -> None:
     """Raise `UsageError` for a rate of a broker that the cluster does not have: most likely a typing error."""
     unknown = sorted({*request.into_of, *request.out_of} - set(brokers))

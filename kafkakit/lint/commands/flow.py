@@ -78,7 +78,9 @@ def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
-        return (read_live(session.admin, inputs.cluster_name, session.clock.now()),)
+        live = read_live(session.admin, inputs.cluster_name, session.clock.now())
+        cli.cluster_id = session.cluster_id
+        return (live,)
 
 
 def rule_docs_report(ctx: typer.Context, docs: RuleDocs, inputs: LintInputs) -> Report:

@@ -19,6 +19,7 @@ def lint_report(done: LintDone, form: str, version: str) -> Report:
         columns=COLUMNS,
         rows=lint_rows(result),
         code=exit_code_of(result.findings, done.fail_on),
+        is_document=form != "text",
     )
 
 

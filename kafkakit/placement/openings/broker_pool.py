@@ -12,7 +12,7 @@ class BrokerPool:
     """The brokers of a snapshot; `replicas` and `leaders` count all topics, also those a request leaves out.
 
     `open` are the live brokers that may take new copies, `closed` the live ones whose every log dir is
-    cordoned or broken.
+    cordoned or broken, `leaving` the live ones that an operation empties: they take copies only where they are named.
     """
 
     racks: Mapping[int, str | None]
@@ -21,6 +21,7 @@ class BrokerPool:
     closed: frozenset[int]
     replicas: Mapping[int, int]
     leaders: Mapping[int, int]
+    leaving: frozenset[int]
 
     def named(self, broker: int) -> bool:
         """True when the cluster knows the broker, alive or not."""
@@ -38,7 +39,8 @@ def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and _is_closed(b))
     racks = {b.id: b.group for b in snapshot.brokers}
-    return BrokerPool(racks, live, live - closed, closed, replicas, leaders)
+    leaving = snapshot.leaving
+    return BrokerPool(racks, live, live - closed - leaving, closed, replicas, leaders, leaving)
 
 
 def _is_closed(broker: Broker) -> bool:

@@ -1,17 +1,22 @@
 """`reassign cleanup`: look at what runs left, and take exactly that away, each change journaled before it is made."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.rights import CLEANUP
+from kafkakit.execution.act.journal_file import DiskFile, LineFile
+from kafkakit.execution.act.kept_plans import existing_journal, plan_of
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import existing_journal, read_run_state
+from kafkakit.execution.act.run_journal import RunJournal, is_journal_of, read_run_state
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal_state import RunState
+from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal_state import CLOSED, RunState
 from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.recovery import recover, with_recovered
 from kafkakit.execution.decide.throttle import INSIDE_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -22,10 +27,14 @@ from kafkakit.reassign.show.cleanup import Cleaned, plan_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupRequest:
-    """How to clean; `confirm` is asked once what is to be done was shown, None only shows it."""
+    """How to clean; `confirm` is asked once what is to be done was shown, None only shows it.
+
+    What runs of `plan` left is recognised on the cluster even if their journal is lost.
+    """
 
     confirm: Callable[[], bool] | None
     unthrottle_running: bool = False
+    plan: Plan | None = None
     retry_limit_s: float = 90.0
 
 
@@ -37,11 +46,18 @@ def clean(
     The caller holds the cluster's lease, and `admin` and `clock` keep it (see `store_guard.py`).
     """
     retrier = Retrier(clock, reporter, request.retry_limit_s)
-    before = _look(admin, clock, files, retrier)
+    before = _look(admin, clock, files, retrier, request.plan)
     chosen = before.work if request.unthrottle_running else before.free
     if not before.work:
         if request.confirm is not None:  # journals may forget what is gone from the cluster anyway
-            _lift(admin, clock, [f for f in files if f.name in {r.journal for r in before.runs}], reporter, retrier)
+            _lift(
+                admin,
+                clock,
+                [f for f in files if f.name in {r.journal for r in before.runs}],
+                reporter,
+                retrier,
+                before,
+            )
         return Cleaned(before=before, verdict="clean")
     if request.confirm is None or not chosen:
         return Cleaned(before=before, verdict="planned" if chosen else "kept", left=_kept(before, chosen))
@@ -50,25 +66,46 @@ def clean(
     if not request.confirm():
         return Cleaned(before=before, verdict="declined")
     # The answer may have taken a while: what moves now decides.
-    now = _look(admin, clock, files, retrier)
+    now = _look(admin, clock, files, retrier, request.plan)
     chosen = now.work if request.unthrottle_running else now.free
     names = {r.journal for r in chosen}
-    owed = _lift(admin, clock, [f for f in files if f.name in names], reporter, retrier)
+    owed = _lift(admin, clock, [f for f in files if f.name in names], reporter, retrier, now)
     kept = _kept(now, chosen)
     return Cleaned(before=now, verdict="incomplete" if owed or kept else "cleaned", left=(*owed, *kept))
 
 
 def _lift(
-    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], reporter: Reporter, retrier: Retrier
+    admin: ClusterAdmin,
+    clock: Clock,
+    files: Sequence[LineFile],
+    reporter: Reporter,
+    retrier: Retrier,
+    found: Leftover,
 ) -> tuple[str, ...]:
     """Lift what is left of each journal; returns what could not be."""
     if not files:
         return ()
-    live = ClusterReader(admin, clock, retrier).live(())
+    reader = ClusterReader(admin, clock, retrier)
+    live = reader.live(())
+    journals = [_journal_of(file, clock, found) for file in files]
+    entries = [e for j in journals for e in j.state.entries] + [e for r in found.recovered.values() for e in r.entries]
+    if entries or any(journal.state.throttled for journal in journals):
+        reader.require_rights(CLEANUP, live, {key.name for key in entries})
     owed: list[str] = []
-    for file in files:
-        owed += Throttles(admin, clock, existing_journal(file, clock), reporter, retrier).lift(live)
+    for file, journal in zip(files, journals, strict=True):
+        if (lost := found.recovered.get(file.name)) is not None:
+            journal.adopt(lost, journal.state.plan_path)
+        owed += Throttles(admin, clock, journal, reporter, retrier).lift(live)
+        if not journal.state.runs and not journal.state.throttled:  # no run of it is known: nothing can be resumed
+            journal.check(What.END, {"verdict": CLOSED, "problems": [], "owed": []})
     return tuple(owed)
+
+
+def _journal_of(file: LineFile, clock: Clock, found: Leftover) -> RunJournal:
+    plan = found.plans.get(file.name)
+    if plan is None:
+        return existing_journal(file, clock)
+    return RunJournal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity_of(plan))
 
 
 def _kept(found: Leftover, chosen: Sequence[object]) -> tuple[str, ...]:
@@ -79,15 +116,27 @@ def _kept(found: Leftover, chosen: Sequence[object]) -> tuple[str, ...]:
     )
 
 
-def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier: Retrier) -> Leftover:
+def _look(
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier: Retrier, named: Plan | None
+) -> Leftover:
     """One look at journals and cluster."""
     states: dict[str, RunState] = {}
+    plans: dict[str, Plan] = {}
     damaged: list[str] = []
     for file in files:
         try:
-            states[file.name] = read_run_state(file)
+            states[file.name] = state = read_run_state(file)
         except InputError as error:
             damaged.append(error.message)
+            continue
+        plan = named if named is not None and is_journal_of(file, named) else None
+        cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
+        if plan is None and (state.salvaged or cut) and isinstance(file, DiskFile):
+            plan = plan_of(file.path, state)
+        if plan is not None:
+            plans[file.name] = plan
+        elif state.salvaged:
+            damaged.append(state.salvaged)
 
     def read() -> Leftover:
         snapshot = admin.snapshot(now=clock.now(), sizes=False)
@@ -103,6 +152,15 @@ def _look(admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier:
         dirs = admin.log_dirs(sorted(inside)) if inside else {}
         topics = {t.name: t.configs for t in snapshot.topics}
         changing = {b: len(answer.futures) for b, answer in dirs.items()}
-        return find_leftovers(states, live, brokers, topics, changing, damaged)
+        # What stood before the runs counts as another's, unless an operator names the plan.
+        known = {n: replace(states[n], baseline=None) if p is named else states[n] for n, p in plans.items()}
+        lost = {
+            n: recover(p, live, known[n], brokers, topics, named=p is named or bool(states[n].salvaged))
+            for n, p in plans.items()
+        }
+        lost = {n: found for n, found in lost.items() if found.throttled}
+        merged = {n: with_recovered(s, lost[n]) if n in lost else s for n, s in states.items()}
+        found = find_leftovers(merged, live, brokers, topics, changing, damaged)
+        return replace(found, recovered=lost, plans=plans)
 
     return retrier.call("reading the cluster", read)

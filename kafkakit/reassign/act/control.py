@@ -5,18 +5,28 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kafkakit.core.durations import format_duration
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.plan import Plan
-from kafkakit.execution.act.cluster_access import OpenAccess, access_or_busy
+from kafkakit.core.quantities import counted
+from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
 from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.journal_file import LineFile
+from kafkakit.execution.act.kept_plans import existing_journal
 from kafkakit.execution.act.lease_reader import held_lease
-from kafkakit.execution.act.run_journal import RunJournal, journal_files, plan_journal, read_run_state
+from kafkakit.execution.act.log_dir_moves import LogDirs
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.run_journal import RunJournal, plan_journal
 from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal_state import CLOSED
 from kafkakit.execution.decide.outcome import Commands
+from kafkakit.execution.decide.runs import moves_sent
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
-from kafkakit.reassign.decide.control import RequestResult, plan_meant
+from kafkakit.ports.reporter import Reporter
+from kafkakit.reassign.decide.control import RequestResult
+
+CLOSE_PATIENCE_S = 90.0
 
 
 class RunRequester:
@@ -38,14 +48,10 @@ class RunRequester:
         """The requests for the run on a cluster."""
         return ControlRequests(self._store(), self.clock, cluster_id)
 
-    def plan_at_work(self, cluster_id: str, verb: str) -> str:
-        """The plan file of the active run, else of the only unfinished one; `UsageError` when there is none."""
+    def token(self, cluster_id: str) -> int | None:
+        """The fencing token of the active run on a cluster, None when none is active."""
         lease = self.lease(cluster_id)
-        states = [read_run_state(f) for f in journal_files(self.state_dir, cluster_id)]
-        plan, why = plan_meant(states, None if lease is None else lease.token)
-        if plan is None:
-            raise UsageError(why, hint=f"name the plan file: kafkakit reassign {verb} PLAN")
-        return plan
+        return None if lease is None else lease.token
 
     def request(
         self, plan: Plan, busy: TryLaterError, *, paused: bool | None = None, abort: bool | None = None
@@ -124,3 +130,26 @@ def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> Requ
         words = "paused: no run is active; moves that are on the cluster continue"
         return RequestResult(words=words, next_commands=(commands.line("continue"),))
     return RequestResult(words="no longer paused; no run is active", next_commands=(commands.line("resume", "--yes"),))
+
+
+def close_run(file: LineFile, access: ClusterAccess, reporter: Reporter, command: str) -> RequestResult:
+    """Record that a run is not to be finished; `command` is the command line up to the verb, for hints.
+
+    Raises `RefusedError` when it is finished, has moves in flight, or throttles that are set.
+    """
+    journal = existing_journal(file, access.clock)
+    state = journal.state
+    if not state.unsettled:
+        raise RefusedError("the run is not unfinished, there is nothing to close")
+    retrier = Retrier(access.clock, reporter, CLOSE_PATIENCE_S)
+    live = ClusterReader(access.admin, access.clock, retrier).live(())
+    inside = LogDirs(access.admin, journal, reporter, retrier).on_the_way(state.dirs_sent, live)
+    if moving := len(moves_sent(state, live)) + len(inside):
+        raise RefusedError(
+            f"{counted(moving, 'move')} of {state.name} still run on the cluster",
+            hint=f"end them first:\n{command} abort --run {state.run_id}\n{command} rollback --run {state.run_id}",
+        )
+    if state.throttled:
+        raise RefusedError(f"throttles of {state.name} are still set", hint=f"remove them first: {command} cleanup")
+    journal.check(What.END, {"verdict": CLOSED, "problems": [], "owed": []})
+    return RequestResult(words=f"closed: {state.name}; lists that it changed stay as they are")

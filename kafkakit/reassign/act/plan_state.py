@@ -7,7 +7,8 @@ from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.goals import Goal, apply_goals, rollback_goals
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_work
 from kafkakit.execution.decide.outcome import Direction
-from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, assess, listed
+from kafkakit.execution.decide.precheck import Assessment, Live, MoveState, assess, listed, strangers
+from kafkakit.execution.decide.recovery import Recovered
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter
 
@@ -16,11 +17,12 @@ LOOKS = 4
 
 
 class PlanReader:
-    """Looks at one plan's partitions."""
+    """Looks at one plan's partitions; `recovered` is what was found of a run whose journal is not whole."""
 
     def __init__(self, plan: Plan, clock: Clock, reader: ClusterReader, dirs: LogDirs, journal: RunJournal) -> None:
         self._plan, self._clock, self._reader, self._dirs, self._journal = plan, clock, reader, dirs, journal
         self._topics = {e.topic for e in plan.scope}
+        self.recovered = Recovered()
 
     def live(self) -> Live:
         """The cluster with all topics of the plan."""
@@ -28,8 +30,10 @@ class PlanReader:
 
     def assess(self, live: Live) -> Assessment:
         """Where each move stands."""
-        state = self._journal.state
-        return assess(self._plan, live, trail=state.trail, cancelled_by_us=state.cancelled and bool(state.submitted))
+        state, lost = self._journal.state, self.recovered
+        trail = state.trail if not lost.lists else {**state.trail, **{k: (v,) for k, v in lost.lists.items()}}
+        cancelled = (state.cancelled and bool(state.submitted)) or bool(state.salvaged) or lost.throttled
+        return assess(self._plan, live, trail=trail, cancelled_by_us=cancelled)
 
     def look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
         """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
@@ -55,12 +59,13 @@ class PlanReader:
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
     def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
-        """Wait until no other process moves planned partitions; returns the last look."""
+        """Wait until no other process moves partitions; returns the last look."""
         announced = False
-        while others := assessment.having(MoveState.DIVERTED):
+        while others := (*(s.move.key for s in assessment.having(MoveState.DIVERTED)), *strangers(self._plan, live)):
             if not announced:
-                names = listed([str(s.move.key) for s in others])
-                reporter.warn(f"another process moves planned partitions, waiting for the end of it: {names}")
+                names = listed([str(key) for key in others])
+                what = "planned partitions" if assessment.having(MoveState.DIVERTED) else "partitions"
+                reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
                 announced = True
             self._clock.sleep(OTHERS_LOOK_S)
             live, assessment = self.look()

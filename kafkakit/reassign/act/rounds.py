@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import counted
+from kafkakit.core.quantities import counted, rate_option
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.log_dir_moves import DirWork
@@ -16,8 +16,15 @@ from kafkakit.execution.decide.progress import DEAD_GRACE_S, sources_told, witho
 from kafkakit.execution.decide.rates import is_unlimited, require_known
 from kafkakit.execution.decide.run_state import Context, begin
 from kafkakit.execution.decide.schedule.catch_up import catch_up
+from kafkakit.execution.decide.schedule.forecast import (
+    forecast_of,
+    is_free,
+    measured_link,
+    speeds_of,
+    suggested_throttle,
+)
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
-from kafkakit.execution.decide.schedule.words import schedule_lines
+from kafkakit.execution.decide.schedule.words import format_span, schedule_lines
 from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds
 from kafkakit.reassign.act.parts import RunParts
 from kafkakit.reassign.act.schedule_inputs import ScheduleInputs
@@ -46,11 +53,13 @@ class RoundSchedule:
 class RoundScheduler:
     """Makes schedules, announces them, and carries them out in rounds."""
 
-    def __init__(self, parts: RunParts, window: Window) -> None:
+    def __init__(self, parts: RunParts, window: Window, link_bytes_per_s: float | None) -> None:
         self._plan, self._clock, self._journal, self._window = parts.plan, parts.clock, parts.journal, window
         self._plan_reader, self._reporter, self._request = parts.plan_reader, parts.reporter, parts.request
         self._inputs = ScheduleInputs(parts.admin, parts.clock, parts.retrier)
         self._speeds: Speeds | None = None
+        self._link_bytes_per_s = parts.journal.state.link_bytes_per_s or link_bytes_per_s
+        self.measured_bytes_per_s: float | None = None
         self._shown: RoundSchedule | None = None
         self._shown_at_s = 0.0
 
@@ -63,13 +72,15 @@ class RoundScheduler:
         planned = {b for move in self._plan.moves for b in (*move.before, *move.after)}
         require_known(self._request.rates, planned.union(live.brokers))
         round_schedule = self._plot(goals, inside, live, rates, sample_s=self._request.ingest_sample_s)
-        for line in schedule_lines(round_schedule.schedule, shown=SHOWN_STEPS):
+        forecast = forecast_of(round_schedule.schedule, rates, self._speeds or Speeds())
+        for line in schedule_lines(round_schedule.schedule, forecast, shown=SHOWN_STEPS):
             self._reporter.say(line)
         if not self._request.ingest_sample_s:
             self._reporter.say("what the logs take in meanwhile was not measured, and counts as nothing")
         if not round_schedule.is_partial:
             _require_possible(round_schedule)
         self._require_catch_up(round_schedule)
+        self._suggest_throttle(round_schedule)
         self._shown, self._shown_at_s = round_schedule, self._clock.monotonic()
         return round_schedule
 
@@ -85,6 +96,18 @@ class RoundScheduler:
                 reasons=reasons if len(reasons) > 1 else (),
                 hint=f"the smallest rate that works for all brokers: --throttle {answer.smallest}",
             )
+
+    def _suggest_throttle(self, round_schedule: RoundSchedule) -> None:
+        """Warn of copies that nothing limits, unless the operator asked for that."""
+        if self._request.rates.given or not is_free(round_schedule.schedule.steps, round_schedule.rates):
+            return
+        speeds, found = self._speeds or Speeds(), round_schedule.schedule.bottleneck
+        rate = suggested_throttle(round_schedule.scene.tasks, self._request.limits, speeds)
+        takes = "" if found is None else f", about {format_span(found.bytes / (rate * speeds.efficiency))}"
+        self._reporter.warn(
+            "no throttle: copies take network and disks from clients; for example "
+            f"--throttle {rate_option(rate)}{takes}; --throttle none says that this is meant"
+        )
 
     def rounds(self, direction: Direction, rates: Rates, skip: Collection[TopicPartition] = ()) -> None:
         """Carry out what is left, and look again: for the rest of what a cut run had half done, and for new sources.
@@ -135,7 +158,9 @@ class RoundScheduler:
         scene = self._inputs.scene(goals, inside, live, sample_s=sample_s)
         if self._speeds is None:
             brokers = {b for g in goals for b in g.adding if live.is_alive(b)}
-            self._speeds = Speeds(efficiency=share_of(self._inputs.settings(brokers, SHARE_KEYS)))
+            self._speeds = speeds_of(
+                share_of(self._inputs.settings(brokers, SHARE_KEYS)), scene.disks, self._link_bytes_per_s
+            )
         schedule = self._schedule(scene, live, rates)
         freed = free_choice(scene, schedule.stuck)
         if freed is not scene:
@@ -161,6 +186,8 @@ class RoundScheduler:
 
     def _carry(self, round_schedule: RoundSchedule, label: str) -> None:
         schedule = round_schedule.schedule
+        forecast = forecast_of(schedule, round_schedule.rates, self._speeds or Speeds())
+        between = {"least_s": round(forecast.least_s, 3), "most_s": round(forecast.most_s, 3)}
         self._journal.check(
             What.SCHEDULE,
             {
@@ -169,7 +196,8 @@ class RoundScheduler:
                 "total_bytes": round_schedule.scene.total_bytes,
                 "steps": len(schedule.steps),
                 "detours": len(schedule.detours),
-            },
+            }
+            | (between if forecast.is_interval else {}),
         )
         context = Context(
             limits=self._request.limits,
@@ -177,7 +205,10 @@ class RoundScheduler:
             ours=self._ours(schedule),
             rates=None if is_unlimited(round_schedule.rates) else round_schedule.rates,
         )
+        started_s = self._clock.monotonic()
         self._window.carry(begin(schedule, round_schedule.goals, round_schedule.scene.disks), context, label)
+        now = self._window.rates or Rates()  # which may have been changed meanwhile
+        self.measured_bytes_per_s = measured_link(schedule, now, self._clock.monotonic() - started_s)
 
     def _ours(self, schedule: Schedule) -> dict[TopicPartition, set[tuple[int, ...]]]:
         """Every list that this plan has asked for, or may ask for, by partition."""

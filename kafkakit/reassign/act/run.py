@@ -4,6 +4,9 @@ Everything decided here comes from the pure modules; everything done to the clus
 before it is done, so that a run cut at any point can be resumed or undone.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kafkakit.core.errors import (
@@ -15,11 +18,14 @@ from kafkakit.core.errors import (
     TryLaterError,
 )
 from kafkakit.core.plan import Plan
+from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
+from kafkakit.execution.act.kept_plans import is_begun, keep_plan
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
+from kafkakit.execution.act.recovery import find_lost, read_baseline, unaccounted
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import RunJournal, plan_journal
 from kafkakit.execution.decide.goals import Goal, rollback_goals
@@ -33,13 +39,16 @@ from kafkakit.execution.decide.precheck import (
     Live,
     MoveState,
     listed,
+    require_alone,
     require_applicable,
-    require_rights,
     require_same_cluster,
+    strangers,
 )
 from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
 from kafkakit.execution.decide.rates import is_unlimited, rates_to_data
+from kafkakit.execution.decide.recovery import UNACCOUNTED, Recovered, lost_words, unaccounted_words
 from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings, to_elect
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
@@ -51,6 +60,7 @@ from kafkakit.reassign.act.window import AbortRequestedError, Window
 from kafkakit.reassign.show.run import render_changes, stop_words
 
 STOP_PATIENCE_S = 3.0
+UNSEEN = "moves may still run on the cluster and throttles may be set"
 _UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
 _DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
 
@@ -63,11 +73,15 @@ def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: 
     if access.control is not None:
         store = ControlRequests(access.control, access.clock, access.cluster_id)
         requests = ReceivedRequests(store, access.token, reporter)
-    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests)
+    keeping = (partial(keep_plan, plan, state_dir), is_begun(plan, state_dir))
+    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keeping)
 
 
 class Run:
-    """One run of one plan in one direction; made for a single call."""
+    """One run of one plan in one direction; made for a single call.
+
+    `keeping` keeps the plan, and tells whether a run of it was begun before, even though its journal may be lost.
+    """
 
     def __init__(
         self,
@@ -79,18 +93,20 @@ class Run:
         request: Request,
         leftovers: Leftovers,
         requests: ReceivedRequests | None = None,
+        keeping: tuple[Callable[[], None], bool] = (lambda: None, False),
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
         self._journal, self._reporter, self._request = journal, reporter, request
-        self._leftovers = leftovers
+        self._leftovers, (self._keep_plan, self._is_begun) = leftovers, keeping
         self._requests = requests or ReceivedRequests(None, None, reporter)
         parts = RunParts(plan, admin, clock, journal, reporter, request)
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
-        self._problems = parts.problems
+        self._problems, self._retrier, self._reader = parts.problems, parts.retrier, parts.reader
         self._window = Window(parts, self._requests)
-        self._scheduler = RoundScheduler(parts, self._window)
+        self._scheduler = RoundScheduler(parts, self._window, self._leftovers.link_bytes_per_s)
         self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
+        self._was_lost = False  # the journal did not tell all that the plan's runs did
         self._direction = Direction.APPLY  # becomes an abort when a control request asks for that
 
     def carry_out(self, verb: str) -> Outcome:
@@ -101,12 +117,13 @@ class Run:
         """Carry the plan out; raises `RefusedError` before anything is changed, `InterruptedRunError` on a stop."""
         self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.APPLY)
-        if not goals and not inside and not to_elect(assessment) and not self._journal.state.throttled:
+        if not goals and not inside and not to_elect(assessment) and not self._throttled:
             short = lacking(assessment)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._reporter.warn(line)
             self._settle_journal(Direction.APPLY)
+            self._owed = self._unaccounted()
             return self._outcome(Direction.APPLY, "already applied", live, assessment)
         return self._begin(Direction.APPLY, live, assessment, goals, inside)
 
@@ -116,23 +133,32 @@ class Run:
             self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.ROLLBACK)
         _, stuck = rollback_goals(assessment, live)
-        if not goals and not inside and not stuck and not self._journal.state.throttled:
+        if not goals and not inside and not stuck and not self._throttled:
+            self._leftovers.require_none_in_flight(live, Direction.ROLLBACK, self._request.retry_limit_s)
             self._settle_journal(Direction.ROLLBACK)
+            self._owed = self._unaccounted()
             return self._outcome(Direction.ROLLBACK, "nothing to roll back", live, assessment)
         return self._begin(Direction.ROLLBACK, live, assessment, goals, inside)
 
     def resume(self) -> Outcome:
         """Resume the run that was begun last, in its direction; raises `RefusedError` when there is none."""
-        state = self._journal.state
+        state, commands = self._journal.state, self._request.commands
+        if not state.runs and state.salvaged:
+            lines = [commands.run(d) for d in (Direction.APPLY, Direction.ROLLBACK, Direction.ABORT)]
+            raise RefusedError(
+                f"what the run was doing is not known: {state.salvaged}",
+                hint="\n".join(("carry the plan out, undo it, or end it:", *lines)),
+            )
         if not state.runs:
             raise RefusedError(
-                "no run of this plan was begun here", hint=f"begin one: {self._request.commands.line('apply')}"
+                "no run of this plan was begun here",
+                hint=self._leftovers.unfinished("resume") or f"begin one: {self._request.commands.line('apply')}",
             )
         if state.unsettled and state.direction == Direction.ABORT:
             raise RefusedError(
                 "the last run was an abort",
-                hint=f"finish it: {self._request.commands.run(Direction.ABORT)}; "
-                f"or carry the plan out after all: {self._request.commands.run(Direction.APPLY)}",
+                hint="finish it, or carry the plan out after all:\n"
+                f"{self._request.commands.run(Direction.ABORT)}\n{self._request.commands.run(Direction.APPLY)}",
             )
         if state.unsettled and state.direction == Direction.ROLLBACK:
             return self.rollback()
@@ -142,8 +168,11 @@ class Run:
         """Cancel what is in flight, put the order of the cancelled lists back, and take the throttles away."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        live, assessment = self._recover(live, assessment)
         running = in_flight(assessment)
-        if not running and not self._journal.state.throttled and not self._journal.state.unsettled:
+        if not running and not self._throttled and not self._journal.state.unsettled:
+            self._owed = self._unaccounted()
+            self._leftovers.require_none_in_flight(live, Direction.ABORT, self._request.retry_limit_s)
             return self._outcome(Direction.ABORT, "nothing to abort", live, assessment)
         return self._begin(Direction.ABORT, live, assessment, (), ())
 
@@ -151,6 +180,7 @@ class Run:
         """Look, refuse what must not be done, and give what is left to do."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
+        live, assessment = self._recover(live, assessment)
         if direction is Direction.APPLY:
             if self._request.wait_for_others:
                 live, assessment = self._plan_reader.after_others(self._reporter, live, assessment)
@@ -162,6 +192,39 @@ class Run:
                 hint="undo the others with --allow-drift, which leaves these alone",
             )
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
+
+    @property
+    def _throttled(self) -> bool:
+        """True when throttles of the plan's runs may be set."""
+        return self._journal.state.throttled or self._plan_reader.recovered.throttled
+
+    def _recover(self, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
+        """Where the journal is not whole, look on the cluster for what the plan's runs did, and judge with that."""
+        state = self._journal.state
+        is_lost = bool(state.salvaged) or (not state.runs and self._is_begun)
+        fresh = not state.runs and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
+        if not is_lost and (fresh or (state.runs and state.baseline is None)):
+            return live, assessment  # nothing tells of a run: entries that are there are not of one
+        found = find_lost(self._admin, self._clock, self._retrier, self._plan, live, state, is_lost=is_lost)
+        self._was_lost = is_lost or not state.runs or found.throttled
+        self._plan_reader.recovered = found
+        return live, self._plan_reader.assess(live)
+
+    def _adopt(self) -> None:
+        found = self._plan_reader.recovered
+        if self._journal.state.salvaged or found.throttled or found.lists:
+            self._journal.adopt(found, self._request.plan_path)
+            self._plan_reader.recovered = Recovered()
+
+    def _unaccounted(self) -> tuple[str, ...]:
+        """Throttles on the plan's replicas that are not the journal's: owed when that is not whole, else others'."""
+        state = self._journal.state if self._was_lost else replace(self._journal.state, baseline=None)
+        words = unaccounted_words(unaccounted(self._admin, self._retrier, self._plan, state))
+        if self._was_lost:
+            return words
+        for line in words:
+            self._reporter.warn(f"{line}; if they are of a lost run: {self._request.commands.cleanup()}")
+        return ()
 
     def _require_not_paused(self) -> None:
         state = self._journal.state
@@ -191,14 +254,19 @@ class Run:
         if not self._request.confirm():
             return self._outcome(direction, "declined", live, assessment)
         if direction is Direction.APPLY:  # the answer may have taken a while
-            live, assessment, _, _ = self._decide(direction)
+            live, assessment, goals, inside = self._decide(direction)
+            self._require_alone(live, goals, inside, rates)
         started, self._direction = self._clock.monotonic(), direction
+        self._note_stop_words(direction)
         try:
+            self._adopt()
             self._leftovers.lift(live, self._request.retry_limit_s)
-            self._journal.check(What.START, self._start_data(direction, rates))
+            self._journal.check(What.START, self._start_data(direction, rates) | self._baseline(live, rates))
+            self._keep_plan()
             verdict = self._carry(direction, rates)
             direction = self._direction
             live, assessment = self._finish(direction)
+            self._request.note_stop_words(None)
         except KeyboardInterrupt:
             raise self._interrupted(self._direction) from None
         except LeaseLostError as error:
@@ -229,8 +297,16 @@ class Run:
         rates: Rates,
     ) -> None:
         """Say what is going to be done, in which order and how long it takes; refuse what cannot be done."""
-        require_rights(live, throttled=not is_unlimited(rates) or self._journal.state.throttled)
+        held = [*self._journal.state.entries, *self._plan_reader.recovered.entries]
+        if is_unlimited(rates) and not self._throttled:
+            self._reader.require_rights(MOVE, live)
+        else:
+            self._reader.require_rights(THROTTLED, live, {g.key.topic for g in goals} | {k.name for k in held})
         self._leftovers.require_idle(live, self._request.retry_limit_s)
+        if direction is Direction.APPLY:
+            self._require_alone(live, goals, inside, rates)
+        for line in lost_words(self._journal.state, self._plan_reader.recovered):
+            self._reporter.warn(line)
         for line in render_changes(self._plan, goals, direction, rates=rates, live=live):
             self._reporter.say(line)
         if inside:
@@ -240,6 +316,16 @@ class Run:
             self._reporter.warn(f"no live source, nothing can be copied: {sources_told(sourceless)}")
         if goals or inside:
             self._scheduler.announce(tuple(g for g in goals if g.key not in sourceless), inside, live, rates)
+
+    def _require_alone(self, live: Live, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], rates: Rates) -> None:
+        """Refuse to begin beside others, unless that is wanted."""
+        if self._request.join:
+            return
+        wanted = wanted_rates(goals, rates) | inside_rates({w.replica.broker for w in inside}, rates)
+        others = self._leftovers.rates(live, self._request.retry_limit_s) if wanted else ()
+        found = self._throttles.foreign_rates(wanted, {*others, *self._plan_reader.recovered.rates})
+        program = self._request.commands.program
+        require_alone(strangers(self._plan, live), found, f"{program} reassign cleanup")
 
     def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
         same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None
@@ -251,10 +337,18 @@ class Run:
             "token": self._requests.token,
         }
 
+    def _baseline(self, live: Live, rates: Rates) -> dict[str, object]:
+        """For the first of runs that belong together: what others have set, so that it is never taken for the run's."""
+        if self._journal.state.unsettled:
+            return {}
+        throttled = not is_unlimited(rates)
+        return {"baseline": read_baseline(self._admin, self._retrier, self._plan, live, throttled=throttled)}
+
     def _rates(self) -> Rates:
         """The throttle of this run: what is asked for, laid over what an interrupted run has still set."""
         state = self._journal.state
-        return self._request.rates.over(state.wanted or Rates() if state.unsettled else Rates())
+        kept = state.wanted if state.unsettled else None
+        return self._request.rates.over(kept or self._plan_reader.recovered.wanted or Rates())
 
     def _carry(self, direction: Direction, rates: Rates) -> str:
         """Do it; a fault that ends the run early becomes a problem, and what was set is still cleaned up."""
@@ -276,6 +370,7 @@ class Run:
         """Somebody asked the run to end: from here on it is an abort."""
         self._reporter.warn(f"the {direction.value} is aborted on request")
         self._direction = Direction.ABORT
+        self._note_stop_words(Direction.ABORT)
         self._journal.check(What.START, self._start_data(Direction.ABORT, rates))
         try:
             self._undo.cancel_running(Direction.ABORT)
@@ -293,7 +388,7 @@ class Run:
     def _finish(self, direction: Direction) -> tuple[Live, Assessment]:
         """Lift what throttles are left, look at the result, and close the journal's run."""
         live, assessment = self._plan_reader.look()
-        self._owed = self._throttles.lift(live)
+        self._owed = (*self._throttles.lift(live), *self._unaccounted())
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
         while direction is not Direction.ABORT and not self._problems and (short := lacking(assessment, undone=undone)):
@@ -317,8 +412,17 @@ class Run:
             names = listed([f"{w.key} on broker {w.replica.broker}" for w in halfway_in])
             self._reporter.warn(f"left in a log dir between their old and new ones: {names}")
         verdict = "incomplete" if self._problems or between or halfway_in else "complete"
-        self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)})
+        measured = self._scheduler.measured_bytes_per_s
+        self._journal.check(
+            What.END,
+            {"verdict": verdict, "problems": self._problems, "owed": list(self._owed)}
+            | ({"link_bytes_per_s": round(measured)} if measured else {}),
+        )
         return live, assessment
+
+    def _note_stop_words(self, direction: Direction) -> None:
+        resume = self._request.commands.run(direction)
+        self._request.note_stop_words((f"stopped; {UNSEEN}", f"to resume: {resume}"))
 
     def _interrupted(self, direction: Direction) -> InterruptedRunError:
         """Say what still runs after a stop; throttles stay while moves run, or else they come off now."""
@@ -340,7 +444,7 @@ class Run:
         except (KafkakitError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, KafkakitError) else "stopped again before they were looked at"
             return InterruptedRunError(
-                f"stopped; moves may still run on the cluster and throttles may be set ({why})",
+                f"stopped; {UNSEEN} ({why})",
                 hint=f"to resume: {resume}",
             )
         planned = len(self._plan.moves) + len(self._plan.dir_moves)
@@ -361,7 +465,9 @@ class Run:
         problems = tuple(self._problems)
         commands = self._request.commands
         next_commands: tuple[str, ...] = ()
-        if direction is Direction.ABORT:
+        if any(o.startswith(UNACCOUNTED) for o in self._owed) and not problems:
+            next_commands = (commands.cleanup(),)
+        elif direction is Direction.ABORT:
             again = (commands.run(Direction.ABORT),) if problems or self._owed else ()
             next_commands = (*again, commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
         elif problems:

@@ -6,14 +6,17 @@ from contextlib import ExitStack
 from kafkakit.core.cluster_facts import ClusterInfo
 from kafkakit.core.durations import format_duration
 from kafkakit.core.errors import RefusedError, TryLaterError
+from kafkakit.core.journal_lines import read_lines
+from kafkakit.core.rights import THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess, OpenAccess, access_or_busy
 from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.kept_plans import existing_journal
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import existing_journal, journal_files, read_run_state
+from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.act.throttles import Throttles
-from kafkakit.execution.decide.journal import What, decode_journal
-from kafkakit.execution.decide.journal_state import replay
-from kafkakit.execution.decide.precheck import Live, require_rights
+from kafkakit.execution.decide.journal import GRAMMAR, What
+from kafkakit.execution.decide.journal_state import RunState, fold
+from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.rates import RateRequest, rates_to_data, require_known
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.ports.admin import ClusterAdmin
@@ -94,13 +97,14 @@ def _set_rates(
     """Change the throttle of moves that an interrupted run left in flight; its resume keeps the new rates."""
     admin, clock = access.admin, access.clock
     retrier = Retrier(clock, reporter, PATIENCE_S)
-    records = {name: decode_journal(file.read(), name).records for name, file in sorted(files.items())}
-    states = {name: replay(found, name) for name, found in records.items()}
+    read = {name: read_lines(file.read(), name, RunState(), fold, GRAMMAR) for name, file in sorted(files.items())}
+    states = {name: state for name, (_, state) in read.items()}
     topics = {t for s in states.values() for t in topics_of(s)}
-    live = ClusterReader(admin, clock, retrier).live(topics)
+    reader = ClusterReader(admin, clock, retrier)
+    live = reader.live(topics)
     require_known(request, live.brokers)
-    require_rights(live, throttled=True)
-    assigned = {name: assigned_dirs(found) for name, found in records.items()}
+    reader.require_rights(THROTTLED, live, topics)
+    assigned = {name: assigned_dirs(text.records) for name, (text, _) in read.items()}
     brokers = sorted({r.broker for w in assigned.values() for r in w if live.is_alive(r.broker)})
     dirs = retrier.call("reading log dirs", lambda: admin.log_dirs(brokers)) if brokers else {}
     changing = {name: changing_brokers(w, dirs) for name, w in assigned.items()}

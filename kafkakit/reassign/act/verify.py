@@ -5,24 +5,37 @@ from collections.abc import Mapping, Sequence
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.plan import Plan
 from kafkakit.execution.act.cluster_access import ClusterAccess
+from kafkakit.execution.act.recovery import find_lost, unaccounted
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.log_dir_moves import DirWork, dir_problems, dir_work, look_at_dirs
 from kafkakit.execution.decide.outcome import Direction, Outcome, Request
 from kafkakit.execution.decide.precheck import MoveState, assess, require_same_cluster
+from kafkakit.execution.decide.recovery import unaccounted_words
 from kafkakit.execution.decide.verdict import judge, lacking, shortcomings
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.reporter import Reporter
 
+PATIENCE_S = 20.0
 
-def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
+
+def verify(
+    plan: Plan,
+    access: ClusterAccess,
+    journal: RunJournal,
+    reporter: Reporter,
+    request: Request,
+    *,
+    is_begun: bool = False,
+) -> Outcome:
     """Judge every planned partition; when all are complete, take away throttles that a run of ours left.
 
-    An access without a token may not: another process works on the cluster, and its throttles are in use.
+    An access without a token may not: another process works on the cluster, and its throttles are in use. `is_begun`
+    says that a run of the plan was begun here, even though its journal may be lost.
     """
     admin, clock = access.admin, access.clock
-    retrier = Retrier(clock, reporter, request.retry_limit_s)
+    retrier = Retrier(clock, reporter, min(request.retry_limit_s, PATIENCE_S))
     reader = ClusterReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
     live = reader.live(topics)
@@ -38,6 +51,15 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
     inside = dir_work(plan, live)
     elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, retrier, inside)))
     owed: tuple[str, ...] = ()
+    fresh = not is_begun and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
+    state = journal.state
+    cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
+    is_lost = bool(state.salvaged) or (not state.runs and not fresh) or cut
+    if is_lost:
+        known = bool(state.salvaged) or (not state.runs and is_begun)
+        lost = find_lost(admin, clock, retrier, plan, live, state, is_lost=known)
+        if lost.throttled and access.token is not None and not short and not elsewhere:
+            journal.adopt(lost, request.plan_path)
     if journal.state.throttled:
         if short or elsewhere or access.token is None:
             owed = ("a run of this plan has throttles set",)
@@ -47,6 +69,11 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
                 reporter.say("throttles that an earlier run left were removed")
     commands = request.commands
     next_commands: tuple[str, ...] = (commands.line("verify"),) if owed else ()
+    words = unaccounted_words(unaccounted(admin, retrier, plan, journal.state))
+    if words and is_lost:
+        owed, next_commands = (*owed, *words), (*next_commands, commands.cleanup())
+    for line in () if is_lost else words:
+        reporter.warn(f"{line}; if they are of a lost run: {commands.cleanup()}")
     if short or elsewhere:
         next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
     return Outcome(

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.plan_file import PlanFile
+from kafkakit.cli.plan_file import RunChoice
 from kafkakit.cli.run_options import ExecutionOptions
 from kafkakit.reassign.commands.cleanup import cleanup
-from kafkakit.reassign.commands.control import abort, continue_run, pause
+from kafkakit.reassign.commands.control import abort, close, continue_run, pause
 from kafkakit.reassign.commands.listing import list_moves
+from kafkakit.reassign.commands.options import AppliedPlan
 from kafkakit.reassign.commands.simulate import simulate
 from kafkakit.reassign.commands.status import status
 from kafkakit.reassign.commands.throttle import throttle
+
+if TYPE_CHECKING:
+    from kafkakit.cli.plan_file import NamedPlan
+    from kafkakit.reassign.act.from_map import MapPlan
+
+AllowFindings = Annotated[
+    bool,
+    typer.Option("--allow-findings", help="Carry out a map that breaks the rack rule or min.insync.replicas."),
+]
+
 
 app = new_group("Carry out a plan: apply, pause, status, verify, abort, rollback.")
 
 
 @app.command("apply", cls=CliCommand)
 @with_option_groups
-def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
+def apply(
+    ctx: typer.Context, chosen: AppliedPlan, options: ExecutionOptions, allow_findings: AllowFindings = False
+) -> None:
     """Carry out a plan, and verify that every replica arrived.
 
     The cluster is read again first: another cluster, or one that changed since the plan, is refused. Then the moves
@@ -28,18 +43,43 @@ def apply(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) ->
     The changes are shown and must be confirmed with a typed `yes`. It can be stopped at any time and run again: it
     resumes. A second run of a finished plan does nothing. Every change is journaled before it is made.
 
+    A reassignment map of any tool (Kafka's own, kafka-kit, Cruise Control) is audited first and becomes a plan: its
+    rollback leads to the replica lists of now. The plan is kept and named, for the other commands of this group.
+
     Examples:
 
     \b
     kafkakit --profile prod reassign apply p.json --dry-run
     kafkakit --profile prod reassign apply p.json --throttle 20MB
+    kafkakit --profile prod reassign apply map.json --throttle 20MB
     """
-    _run(ctx, "apply", plan_file, options)
+    from kafkakit.cli.plan_file import name_plan
+    from kafkakit.cli.session import open_session
+    from kafkakit.core.documents import PLAN_LIMIT_BYTES, is_partition_map
+    from kafkakit.core.errors import UsageError
+    from kafkakit.core.plan_rules import sound_plan
+    from kafkakit.reassign.act.from_map import take_map
+    from kafkakit.wiring import read_input
+
+    cli, plan_file = cli_context(ctx), chosen.plan_file
+    if plan_file is None or chosen.run:
+        if not chosen.run:
+            raise UsageError("which plan is to be carried out?", hint="name its file, or a run with --run ID")
+        _run(ctx, "apply", chosen, options)
+        return
+    data, source = read_input(plan_file, PLAN_LIMIT_BYTES), "stdin" if plan_file == "-" else plan_file
+    if not is_partition_map(data):
+        _run_named(ctx, "apply", name_plan(sound_plan(data, source), plan_file), options)
+        return
+    options.consent.require_possible(cli)
+    with open_session(cli, read_only=True) as session:
+        kept = take_map(data, source, session, cli.settings.state_dir, cli.output, allow_findings=allow_findings)
+    _run_named(ctx, "apply", name_plan(kept.plan, kept.path), options, kept)
 
 
 @app.command("resume", cls=CliCommand, short_help="Resume a run that was stopped or killed.")
 @with_option_groups
-def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
+def resume(ctx: typer.Context, chosen: RunChoice, options: ExecutionOptions) -> None:
     """Resume a run that was stopped or killed, in its direction, with its throttle.
 
     Refused when no run of the plan was started on this host, and when it is paused (use `reassign continue` then).
@@ -47,15 +87,15 @@ def resume(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -
     Examples:
 
     \b
-    kafkakit --profile prod reassign resume p.json
+    kafkakit --profile prod reassign resume
     kafkakit --profile prod reassign resume p.json --yes --throttle 50MB
     """
-    _run(ctx, "resume", plan_file, options)
+    _run(ctx, "resume", chosen, options)
 
 
 @app.command("rollback", cls=CliCommand, short_help="Undo a plan: put every replica list back as it was.")
 @with_option_groups
-def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions) -> None:
+def rollback(ctx: typer.Context, chosen: RunChoice, options: ExecutionOptions) -> None:
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
     Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is left as it
@@ -65,19 +105,21 @@ def rollback(ctx: typer.Context, plan_file: PlanFile, options: ExecutionOptions)
     Examples:
 
     \b
-    kafkakit --profile prod reassign rollback p.json
+    kafkakit --profile prod reassign rollback --run 1a2b3c4d
     kafkakit --profile prod reassign rollback p.json --yes --throttle 50MB
     """
-    _run(ctx, "rollback", plan_file, options)
+    _run(ctx, "rollback", chosen, options)
 
 
 app.command("abort", cls=CliCommand, short_help="Cancel the running moves of a plan; keep finished ones.")(abort)
 app.command("pause", cls=CliCommand, short_help="Pause a run: it starts no new moves.")(pause)
 app.command("continue", cls=CliCommand)(continue_run)
+app.command("close", cls=CliCommand, short_help="Close an unfinished run that has nothing on the cluster.")(close)
 
 
 @app.command("verify", cls=CliCommand, short_help="Check that all is in place, in order and in sync.")
-def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
+@with_option_groups
+def verify(ctx: typer.Context, chosen: RunChoice) -> None:
     """Check that every planned partition is in place, in order, and with all copies in sync.
 
     Exits with 0 if so and if no throttle of kafkakit is left, otherwise with 1. Throttles that a run could not
@@ -89,19 +131,22 @@ def verify(ctx: typer.Context, plan_file: PlanFile) -> None:
     kafkakit --profile prod reassign verify p.json
     kafkakit --profile prod reassign verify p.json -o tsv
     """
-    from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
-    from kafkakit.cli.session import finish, open_access
+    from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.execution.act.kept_plans import is_begun
     from kafkakit.execution.act.run_journal import plan_journal
     from kafkakit.reassign.act.verify import verify as run_verify
     from kafkakit.reassign.show.run import outcome_report
 
     cli = cli_context(ctx)
-    plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, ExecutionOptions())
+    with open_session(cli, read_only=True) as session:
+        named = chosen.read(cli, session, "verify")
+    plan = named.plan
+    request = run_request(cli, named, plan.cluster_id, ExecutionOptions())
     with open_access(cli, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
         journal, _ = plan_journal(plan, cli.settings.state_dir, access.clock)
-        outcome = run_verify(plan, access, journal, cli.output, request)
+        begun = is_begun(plan, cli.settings.state_dir)
+        outcome = run_verify(plan, access, journal, cli.output, request, is_begun=begun)
     finish(cli, outcome_report(outcome))
 
 
@@ -112,16 +157,29 @@ app.command("cleanup", cls=CliCommand, short_help="Remove throttles that runs on
 app.command("simulate", cls=CliCommand, short_help="Simulate a plan without changing the cluster.")(simulate)
 
 
-def _run(ctx: typer.Context, verb: str, plan_file: str, options: ExecutionOptions) -> None:
-    from kafkakit.cli.plan_file import read_plan
+def _run(ctx: typer.Context, verb: str, chosen: RunChoice, options: ExecutionOptions) -> None:
+    from kafkakit.cli.session import open_session
+
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        named = chosen.read(cli, session, verb)
+    _run_named(ctx, verb, named, options)
+
+
+def _run_named(
+    ctx: typer.Context, verb: str, named: NamedPlan, options: ExecutionOptions, kept: MapPlan | None = None
+) -> None:
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access
     from kafkakit.reassign.act.run import prepare_run
     from kafkakit.reassign.show.run import outcome_report
 
-    cli = cli_context(ctx)
-    plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, options)
-    with open_access(cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=options.consent.dry_run) as access:
+    cli, plan = cli_context(ctx), named.plan
+    request = run_request(cli, named, plan.cluster_id, options)
+    request = request if kept is None else kept.announced_by(request)
+    dry_run, without_lease = options.consent.dry_run, options.running.without_lease
+    with open_access(
+        cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=dry_run, without_lease=without_lease
+    ) as access:
         outcome = prepare_run(plan, request, access, cli.settings.state_dir, cli.output).carry_out(verb)
     finish(cli, outcome_report(outcome))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.plan_file import RunChoice, RunId
 
 
 def cleanup(
@@ -22,6 +23,14 @@ def cleanup(
             help="Also remove throttles that running moves still need; these then continue at full speed.",
         ),
     ] = False,
+    plan: Annotated[
+        str,
+        typer.Option(
+            metavar="PLAN",
+            help="Also remove throttles that name exactly this plan's replicas, even if its journal is lost.",
+        ),
+    ] = "",
+    run: RunId = "",
 ) -> None:
     """Remove throttles that runs on this host left behind, and nothing else.
 
@@ -31,14 +40,19 @@ def cleanup(
     `yes` or with --yes. Exits with 0 when no throttle of these runs is left, with 1 when one is, with 75 while
     another kafkakit process changes the cluster.
 
+    Where a journal is lost or damaged, name the plan: entries that name exactly its replicas are recognised, and rates
+    on its brokers are unset.
+
     Examples:
 
     \b
     kafkakit --profile prod reassign cleanup
     kafkakit --profile prod reassign cleanup --yes
+    kafkakit --profile prod reassign cleanup --plan p.json
     """
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.execution.act.run_journal import journal_files
+    from kafkakit.execution.act.run_journal import journal_files, plan_journal_file
+    from kafkakit.execution.decide.precheck import require_same_cluster
     from kafkakit.reassign.act.cleanup import CleanupRequest, clean
     from kafkakit.reassign.show.cleanup import cleanup_report
 
@@ -47,10 +61,16 @@ def cleanup(
     with open_session(cli, read_only=only_shows) as session:
         access = session.claim("reassign cleanup")
         journals = journal_files(cli.settings.state_dir, access.cluster_id)
+        named = RunChoice(plan_file=plan or None, run=run).read(cli, session, "cleanup").plan if plan or run else None
+        if named is not None:
+            require_same_cluster(named, access.cluster_id, cli.settings.cluster_id)
+            file = plan_journal_file(named, cli.settings.state_dir)
+            journals = (*(j for j in journals if j.path != file.path), file)
         question = f"Change cluster {access.cluster_id}?"
         request = CleanupRequest(
             confirm=None if only_shows else lambda: yes or cli.output.ask_typed(question),
             unthrottle_running=unthrottle_running,
+            plan=named,
         )
         cleaned = clean(access.admin, access.clock, journals, cli.output, request)
     finish(cli, cleanup_report(cleaned, cli.program, unthrottle_running=unthrottle_running))

@@ -6,12 +6,13 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.plan_file import PlanFile
+from kafkakit.cli.plan_file import RunChoice
 from kafkakit.cli.run_options import Consent
-from kafkakit.reassign.commands.options import MaybePlan, RunWait
+from kafkakit.reassign.commands.options import RunWait
 
 
-def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
+@with_option_groups
+def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m") -> None:
     """Pause a run: it starts no new moves; running ones continue, under their throttle.
 
     A running executor is requested to pause, and answers. If none is running, an unfinished run is marked: it stays
@@ -23,10 +24,11 @@ def pause(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m")
     kafkakit --profile prod reassign pause
     kafkakit --profile prod reassign pause p.json --wait 5m
     """
-    _set_paused(ctx, plan_file, wait, paused=True)
+    _set_paused(ctx, chosen, wait, paused=True)
 
 
-def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait = "1m") -> None:
+@with_option_groups
+def continue_run(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m") -> None:
     """Continue a paused run.
 
     A running executor continues at once. If none is running, the pause mark is removed, and `reassign resume`
@@ -38,11 +40,11 @@ def continue_run(ctx: typer.Context, plan_file: MaybePlan = None, wait: RunWait 
     kafkakit --profile prod reassign continue
     kafkakit --profile prod reassign continue p.json
     """
-    _set_paused(ctx, plan_file, wait, paused=False)
+    _set_paused(ctx, chosen, wait, paused=False)
 
 
 @with_option_groups
-def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWait = "5m") -> None:
+def abort(ctx: typer.Context, chosen: RunChoice, consent: Consent, wait: RunWait = "5m") -> None:
     """Abort a plan: cancel its running moves, keep finished ones, remove its throttles.
 
     Replica lists that a cancellation leaves in another order get their old order back; no data moves for that. A
@@ -57,7 +59,6 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
     """
     from functools import partial
 
-    from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import ExecutionOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
@@ -67,13 +68,14 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
 
     cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
-    plan = read_plan(plan_file)
-    request = run_request(cli, plan_file, plan.cluster_id, ExecutionOptions(consent=consent))
-    access = partial(open_access, cli, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
     with open_session(cli, read_only=True) as session:
         requester = RunRequester(
             lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
+        named = chosen.read(cli, session, "abort", lambda: requester.token(session.cluster_id))
+        plan = named.plan
+        request = run_request(cli, named, plan.cluster_id, ExecutionOptions(consent=consent))
+        access = partial(open_access, cli, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
         outcome = abort_plan(
             plan,
             request,
@@ -85,15 +87,39 @@ def abort(ctx: typer.Context, plan_file: PlanFile, consent: Consent, wait: RunWa
     finish(cli, outcome_report(outcome))
 
 
-def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused: bool) -> None:
+@with_option_groups
+def close(ctx: typer.Context, chosen: RunChoice) -> None:
+    """Close an unfinished run that is not to be finished: `reassign status` names it no more.
+
+    Changes nothing on the cluster, and is refused while moves of the run are in flight or its throttles are set. Its
+    plan may be applied again later, as a new run.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod reassign close
+    kafkakit --profile prod reassign close --run 1a2b3c4d
+    """
+    from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.reassign.act.control import close_run
+    from kafkakit.reassign.show.control import control_report
+
+    cli = cli_context(ctx)
+    with open_session(cli, read_only=True) as session:
+        file, state = chosen.journal(cli, session, "close")
+    with open_access(cli, "reassign close", cluster_id=state.cluster_id or None) as access:
+        result = close_run(file, access, cli.output, f"{cli.program} reassign")
+    finish(cli, control_report("close", state.plan_path, result, "closed"))
+
+
+def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: bool) -> None:
     from functools import partial
 
-    from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import ExecutionOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.control import RunRequester, set_paused
-    from kafkakit.reassign.show.control import pause_report
+    from kafkakit.reassign.show.control import control_report
 
     cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
@@ -102,9 +128,9 @@ def _set_paused(ctx: typer.Context, plan_file: str | None, wait: str, *, paused:
         requester = RunRequester(
             lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
-        path = plan_file or requester.plan_at_work(session.cluster_id, word)
-        plan = read_plan(path)
-        commands = run_request(cli, path, plan.cluster_id, ExecutionOptions()).commands
-        access = partial(open_access, cli, f"reassign {word}", cluster_id=plan.cluster_id)
-        result = set_paused(plan, commands, access, requester, paused=paused)
-    finish(cli, pause_report(path, result, paused=paused))
+        named = chosen.read(cli, session, word, lambda: requester.token(session.cluster_id))
+        cluster_id = named.plan.cluster_id
+        commands = run_request(cli, named, cluster_id, ExecutionOptions()).commands
+        access = partial(open_access, cli, f"reassign {word}", cluster_id=cluster_id)
+        result = set_paused(named.plan, commands, access, requester, paused=paused)
+    finish(cli, control_report(word, named.path, result, "paused" if paused else "continued"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.cli.plan_file import RunChoice
 from kafkakit.cli.run_options import ScheduleOptions
 
 if TYPE_CHECKING:
@@ -20,12 +21,18 @@ RunWait = Annotated[
     str,
     typer.Option("--wait", metavar="DURATION", help="How long to wait until the running executor answers and ends."),
 ]
-MaybePlan = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="PLAN", help="Plan file of the run; if not given, the active run, or the only unfinished one."
-    ),
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedPlan(RunChoice):
+    """A plan file, a map, or a run by its id."""
+
+    plan_file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PLAN", help="Plan file made with --plan, or a reassignment map as Kafka's JSON; - for stdin."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ def simulate(
     plan = read_plan(plan_file)
     with open_session(cli, read_only=True) as session:
         scene = build_scene(plan, observe(session, snapshot), request)
+    cli.cluster_id = plan.cluster_id
     check_faults(scene, request)
     cases = play_cases(scene, request, cli.output)
     finish(cli, simulate_report(cases, scene.notes, plain=cli.output.plain_stdout))

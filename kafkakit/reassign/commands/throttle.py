@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.plan_file import RunChoice, RunId
 from kafkakit.cli.run_options import ThrottleBroker, ThrottleDirs
 
 
@@ -22,6 +23,7 @@ def throttle(
     ],
     throttle_broker: ThrottleBroker = None,
     throttle_dirs: ThrottleDirs = None,
+    run: RunId = "",
     wait: Annotated[
         str, typer.Option("--wait", metavar="DURATION", help="How long the running executor may take to answer.")
     ] = "1m",
@@ -44,11 +46,9 @@ def throttle(
     """
     from functools import partial
 
-    from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.core.errors import UsageError
-    from kafkakit.execution.act.run_journal import plan_journal
     from kafkakit.execution.decide.rates import read_request
     from kafkakit.reassign.act.control import RunRequester
     from kafkakit.reassign.act.throttle import change_throttle
@@ -63,7 +63,8 @@ def throttle(
     wait_s = parse_duration(wait, "--wait")
     state_dir = cli.settings.state_dir
     with open_session(cli, read_only=True) as session:
-        named = plan_journal(read_plan(words[0]), state_dir, session.clock)[0].name if len(words) == 2 else None
+        chosen = RunChoice(plan_file=words[0] if len(words) == 2 else None, run=run)
+        named = chosen.journal(cli, session, "throttle")[0].name if len(words) == 2 or run else None
         result = change_throttle(
             request,
             partial(open_access, cli, "reassign throttle"),

@@ -4,13 +4,16 @@ Ours is what the journals say and the cluster still shows; everything else is le
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.plan import Plan
 from kafkakit.execution.decide.journal_state import ConfigKey, RateHold, RunState
 from kafkakit.execution.decide.precheck import Live
+from kafkakit.execution.decide.recovery import Recovered
+from kafkakit.execution.decide.runs import moves_sent
 from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS, WILDCARD, Configs, split_list
 
 
@@ -75,12 +78,18 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """One look: what is ours by run, what is not ours, and journals that cannot be read."""
+    """One look: what is ours by run, what is not ours, and journals that cannot be read.
+
+    `recovered` is what was recognised as left by runs whose journals are not whole, `plans` those that it was held
+    against, both by journal.
+    """
 
     cluster_id: str
     runs: tuple[LeftByRun, ...] = ()
     strangers: tuple[Stranger, ...] = ()
     damaged: tuple[str, ...] = ()
+    recovered: Mapping[str, Recovered] = field(default_factory=dict)
+    plans: Mapping[str, Plan] = field(default_factory=dict)
 
     @property
     def work(self) -> tuple[LeftByRun, ...]:
@@ -137,12 +146,6 @@ def _by_run(
             *(f"copies between log dirs of broker {b}" for b in sorted(inside) if changing_dirs.get(b)),
         ),
     )
-
-
-def moves_sent(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
-    """The running moves that a journal's runs sent."""
-    running = sorted(live.running.items())
-    return tuple(k for k, r in running if r.target in (state.submitted.get(k), *state.trail.get(k, ())))
 
 
 def moves_under(state: RunState, live: Live) -> tuple[TopicPartition, ...]:

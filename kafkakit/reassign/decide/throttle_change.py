@@ -12,8 +12,8 @@ from kafkakit.execution.decide.journal import Record, What
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.precheck import Live
 from kafkakit.execution.decide.rates import RateRequest
+from kafkakit.execution.decide.runs import moves_sent
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.reassign.decide.leftovers import moves_sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The result of a request to pause or to continue."""
+"""The result of a request to pause, to continue or to close."""
 
 from kafkakit.reassign.decide.control import RequestResult
 from kafkakit.report.report import Report
@@ -6,12 +6,17 @@ from kafkakit.report.report import Report
 COLUMNS = ("plan", "what", "run")
 
 
-def pause_report(plan_file: str, result: RequestResult, *, paused: bool) -> Report:
-    """What came of `reassign pause` or `continue`."""
+def control_report(verb: str, plan_file: str, result: RequestResult, done: str) -> Report:
+    """What came of `reassign pause`, `continue` or `close`; `done` is the word for it."""
     return Report(
-        command="reassign pause" if paused else "reassign continue",
-        data={"plan": plan_file, "paused": paused, "run": result.run, "next_commands": list(result.next_commands)},
+        command=f"reassign {verb}",
+        data={
+            "plan": plan_file,
+            "paused": done == "paused",
+            "run": result.run,
+            "next_commands": list(result.next_commands),
+        },
         text="\n".join([result.words, *(["next:", *result.next_commands] if result.next_commands else [])]) + "\n",
         columns=COLUMNS,
-        rows=((plan_file, "paused" if paused else "continued", result.run),),
+        rows=((plan_file, done, result.run),),
     )

@@ -9,7 +9,7 @@ from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.outcome import Commands, Direction, Outcome
 from kafkakit.execution.decide.precheck import Live, ids
-from kafkakit.execution.decide.rates import lifting_options, rate_words, rates_to_data
+from kafkakit.execution.decide.rates import lifting_options, rate_words, rates_to_data, without_rates
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.verdict import NOT_ALIVE, PartitionVerdict
 from kafkakit.report.blocks import attributes
@@ -121,26 +121,37 @@ def eta_error_percent(outcome: Outcome) -> float | None:
 
 
 def _foretold(outcome: Outcome) -> str:
-    error = eta_error_percent(outcome)
-    if outcome.promise is None or error is None:
+    error, promise = eta_error_percent(outcome), outcome.promise
+    if promise is None or error is None:
         return ""
-    return f" ({format_rough_time(outcome.promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
+    if promise.least_s is not None and promise.most_s is not None:
+        return f" ({format_rough_time(promise.least_s)} to {format_rough_time(promise.most_s)} were forecast)"
+    return f" ({format_rough_time(promise.promised_s)} were forecast, ETA error {error:+.1f} %)"
 
 
 def stop_words(direction: Direction, moving: int, planned: int, state: RunState, commands: Commands) -> tuple[str, str]:
-    """What to say when a run is stopped while moves are on their way: (message, hint with commands to paste)."""
+    """What to say when a run is stopped while moves are on their way: (message, hint with a command on each line)."""
     message = f"stopped; {moving} of {planned} moves still run on the cluster"
     resume, undo = commands.run(direction), commands.run(Direction.ROLLBACK)
     if not state.throttled:
-        return message, f"to resume: {resume}; undo: {undo}"
+        return message, _one_a_line({"to resume": resume, "to undo": undo})
     brokers = ", ".join(str(b) for b in sorted({int(k.name) for k in state.rates}))
     rate = f" of {rate_words(state.wanted).removesuffix(' per broker')}" if state.wanted else ""
     on = f" on brokers {brokers}" if brokers else ""
-    without = " ".join([resume, *(lifting_options(state.wanted) if state.wanted else ("--throttle none",))])
+    lifting = lifting_options(state.wanted) if state.wanted else ("--throttle none",)
+    without = " ".join([without_rates(resume), *lifting])
     return (
         f"{message}, the throttle{rate} stays set{on} until the run is resumed",
-        f"to resume: {resume}; without the throttle: {without}; undo: {undo}",
+        _one_a_line({"to resume": resume, "to resume without the throttle": without, "to undo": undo}),
     )
+
+
+def _one_a_line(commands: Mapping[str, str]) -> str:
+    """What each command is for, in their order, and then the commands, each on a line of its own; none twice."""
+    found: dict[str, str] = {}
+    for purpose, command in commands.items():
+        found.setdefault(command, purpose)
+    return "\n".join((f"{', '.join(found.values())}:", *found))
 
 
 def outcome_data(outcome: Outcome) -> dict[str, object]:
@@ -157,6 +168,8 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "throttle_bytes_per_s": _one_rate(outcome.rates),
         "throttle": None if outcome.rates is None else rates_to_data(outcome.rates),
         "promised_seconds": None if outcome.promise is None else outcome.promise.promised_s,
+        "promised_at_least_seconds": None if outcome.promise is None else outcome.promise.least_s,
+        "promised_at_most_seconds": None if outcome.promise is None else outcome.promise.most_s,
         "eta_error_percent": eta_error_percent(outcome),
         "throttles_left": list(outcome.owed),
         "problems": list(outcome.problems),

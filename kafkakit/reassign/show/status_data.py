@@ -104,6 +104,7 @@ def _inside_data(item: InsideView) -> dict[str, object]:
 def _run_data(run: RunView) -> dict[str, object]:
     promise = run.promise
     return {
+        "id": run.id,
         "plan": run.plan_path,
         **attributes(run, "direction journal doing working paused moves left_bytes"),
         "bytes_per_s": _rounded(run.bytes_per_s),

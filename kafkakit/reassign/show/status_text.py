@@ -26,6 +26,7 @@ def status_report(view: StatusView, *, as_metrics: bool) -> Report:
         text=render_metrics(view) if as_metrics else render_status(view),
         columns=COPY_COLUMNS,
         rows=status_rows(view),
+        is_document=as_metrics,
     )
 
 
@@ -117,11 +118,13 @@ def _head(view: StatusView) -> str:
 
 
 def _run_lines(run: RunView) -> list[str]:
-    lines = [f"run: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
+    lines = [f"run {run.id}: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
+    if run.close:
+        lines.append(f"  not to be finished: {run.close}")
     if run.left_bytes is not None:
         lines.append(f"  {format_bytes(run.left_bytes)} to copy yet; {_eta_words(run)}")
     elif run.promise is not None:
-        lines.append(f"  {_eta_words(run)}; the plan file is not there, so what is left is not known")
+        lines.append(f"  {_eta_words(run)}; its plan is not there, so what is left is not known")
     return lines
 
 
@@ -183,6 +186,8 @@ def _throttle_lines(view: StatusView) -> list[str]:
         lines.append(f"  broker {broker}: " + ", ".join(f"{_SIDES[k]} {_told(v)}" for k, v in sorted(values.items())))
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
+    if view.idle_throttles:
+        lines.append(f"  nothing moves under {view.idle_throttles}; remove what is ours: kafkakit reassign cleanup")
     return lines
 
 

@@ -1,5 +1,6 @@
 """Where a planning command reads from and writes to, as its options give it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,6 @@ class ClusterSource:
     zk_addr: str = "localhost:2181"
     zk_metrics_prefix: str = "topicmappr"
 
-    @property
-    def address(self) -> str:
-        """The address of the cluster in kafka-kit's own option; empty where there is none."""
-        return ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDestination:
@@ -34,11 +30,13 @@ class PlanDestination:
     ignore_warns: bool = False
     exit_code: bool = False
 
-    def check(self) -> None:
-        """Refuse a folder that does not exist before any work is done."""
+    def check(self, may_replace: Callable[[Path], None] = lambda path: None) -> None:
+        """Refuse a folder that does not exist, and a plan file that `may_replace` refuses, before any work is done."""
         for flag, path in (("--plan", self.plan), ("--report", self.report)):
             if path is not None and not path.absolute().parent.is_dir():
                 raise UsageError(f"{flag}: the folder {path.absolute().parent} does not exist", hint="create it first")
+        if self.plan is not None:
+            may_replace(self.plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +46,10 @@ class MapDestination(PlanDestination):
     out_path: str = ""
     out_file: str = ""
 
-    def check(self) -> None:
-        """Refuse folders that do not exist."""
+    def check(self, may_replace: Callable[[Path], None] = lambda path: None) -> None:
+        """Refuse folders that do not exist, and the same."""
         check_folder(self.out_path)
-        PlanDestination.check(self)
+        PlanDestination.check(self, may_replace)
 
 
 def check_folder(out_path: str) -> None:

@@ -1,6 +1,7 @@
 """The maps, plans and pages that planning writes."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kafkakit.core.documents import encode_plan
@@ -20,6 +21,7 @@ def save_plan(
     destination: PlanDestination,
     program: str,
     write: WriteFile,
+    profile: str | None = None,
     *,
     series: Iterable[PartitionMap] = (),
     count: int = 1,
@@ -28,6 +30,7 @@ def save_plan(
 ) -> SavedPlan | None:
     """Write the `count` maps of `series` where maps are wanted, the plan, and its page; None when warnings forbid it.
 
+    `profile` is the one in use, which the plan names beside its cluster.
     `changed` is what `--exit-code` goes by, when that is not whether the plan moves anything. `frontier` works out
     what other bands cost, for the page.
     """
@@ -36,7 +39,7 @@ def save_plan(
     maps = save_maps(series, destination, write, count=count) if isinstance(destination, MapDestination) else None
     path = str(destination.plan) if destination.plan else None
     if destination.plan is not None:
-        write(destination.plan, encode_plan(plan))
+        write(destination.plan, encode_plan(replace(plan, profile=profile)))
     following = apply_command(program, plan, path)
     if destination.report is not None:
         write(destination.report, report_page(plan, next_command=following, frontier=frontier()))

@@ -2,7 +2,6 @@
 
 import typer
 
-from kafkakit.cli.command_classes import CliCommand
 from kafkakit.cli.kafka_kit_commands import KafkaKitCommand, KafkaKitGroup
 from kafkakit.topicmappr.commands.balancing import add_brokers, rebalance, scale
 from kafkakit.topicmappr.commands.judging import audit, check, frontier
@@ -30,15 +29,15 @@ def _group() -> None:
 app.command("rebuild", cls=KafkaKitCommand)(rebuild)
 app.command("rebalance", cls=KafkaKitCommand)(rebalance)
 app.command("scale", cls=KafkaKitCommand)(scale)
-app.command("rebalance-dirs", cls=CliCommand)(rebalance_dirs)
-app.command("drain", cls=CliCommand)(drain)
-app.command("add-brokers", cls=CliCommand)(add_brokers)
-app.command("set-replication", cls=CliCommand)(set_replication)
-app.command("fix-racks", cls=CliCommand)(fix_racks)
-app.command("check", cls=CliCommand)(check)
-app.command("place", cls=CliCommand)(place)
-app.command("leaders", cls=CliCommand)(leaders)
-app.command("explain", cls=CliCommand)(explain)
-app.command("frontier", cls=CliCommand)(frontier)
-app.command("audit", cls=CliCommand)(audit)
-app.command("replan", cls=CliCommand)(replan)
+app.command("rebalance-dirs", cls=KafkaKitCommand)(rebalance_dirs)
+app.command("drain", cls=KafkaKitCommand)(drain)
+app.command("add-brokers", cls=KafkaKitCommand)(add_brokers)
+app.command("set-replication", cls=KafkaKitCommand)(set_replication)
+app.command("fix-racks", cls=KafkaKitCommand)(fix_racks)
+app.command("check", cls=KafkaKitCommand)(check)
+app.command("place", cls=KafkaKitCommand)(place)
+app.command("leaders", cls=KafkaKitCommand)(leaders)
+app.command("explain", cls=KafkaKitCommand)(explain)
+app.command("frontier", cls=KafkaKitCommand)(frontier)
+app.command("audit", cls=KafkaKitCommand)(audit)
+app.command("replan", cls=KafkaKitCommand)(replan)

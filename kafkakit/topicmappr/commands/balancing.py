@@ -115,7 +115,7 @@ def run_balance(
 
     cli, adding = cli_context(ctx), command == ADD_BROKERS
     request = requested.request(command, output)
-    output.check()
+    output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     seen = observed_storage(ctx, cluster)
     with watching(cli.output) as watch:
@@ -131,5 +131,5 @@ def run_balance(
     if decided.stopped and not (plan.moves or plan.dir_moves):
         raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
     maps = (plan.reassignment,) if plan.moves else ()
-    saved = save_plan(plan, output, cli.program, write_file, series=maps, frontier=other_bands)
+    saved = save_plan(plan, output, cli.program, write_file, cli.settings.profile, series=maps, frontier=other_bands)
     return finish(cli, rebalance_report(command, decided, request, saved, verbose=verbose))

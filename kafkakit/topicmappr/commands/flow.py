@@ -10,34 +10,52 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from kafkakit.cli.session import ClusterSession
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.topicmappr.act.observation import Observed
     from kafkakit.topicmappr.act.places import ClusterSource, PlanDestination
     from kafkakit.topicmappr.decide.planned_change import PlannedChange
 
 
-def observed(ctx: typer.Context, snapshot: "Path | None", address: str = "") -> "ClusterSnapshot":
-    """The cluster now, at `address` if that is given, or the snapshot file; the connection is closed again."""
+def observed(ctx: typer.Context, snapshot: "Path | None") -> "ClusterSnapshot":
+    """The cluster now or the snapshot file; the connection is closed again."""
     from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe
 
     cli = cli_context(ctx)
-    if address:
-        cli.use_bootstrap_server(address, "flag --kafka-addr")
+    if snapshot is None:
+        cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
-        return observe(session, snapshot)
+        return _left_out(ctx, session, observe(session, snapshot), is_live=snapshot is None)
 
 
 def observed_storage(ctx: typer.Context, source: "ClusterSource", *, sound_lists: bool = True) -> "Observed":
     """The cluster or file with sizes from where they are wanted; the connections are closed again."""
+    from dataclasses import replace
+
     from kafkakit.cli.session import open_session
     from kafkakit.topicmappr.act.observation import observe_storage
 
     cli = cli_context(ctx)
-    if source.address:
-        cli.use_bootstrap_server(source.address, "flag --kafka-addr")
+    if source.snapshot is None:
+        cli.refuse_default_profile_beside_zookeeper()
     with open_session(cli, read_only=True) as session:
-        return observe_storage(session, source, sound_lists=sound_lists)
+        seen = observe_storage(session, source, sound_lists=sound_lists)
+        return replace(seen, snapshot=_left_out(ctx, session, seen.snapshot, is_live=source.snapshot is None))
+
+
+def _left_out(
+    ctx: typer.Context, session: "ClusterSession", snapshot: "ClusterSnapshot", *, is_live: bool
+) -> "ClusterSnapshot":
+    """The cluster with the brokers marked that operations empty; a file is taken as it is. Output names its id."""
+    from kafkakit.broker.api_act import open_records, without_leaving
+    from kafkakit.wiring import write_file
+
+    cli, records = cli_context(ctx), None
+    cli.cluster_id = snapshot.cluster_id
+    if is_live:
+        records = open_records(cli.settings.state_dir, snapshot.cluster_id, write_file, session.clock)
+    return without_leaving(snapshot, records, cli.output, cli.program)
 
 
 def plan_request(
@@ -48,7 +66,7 @@ def plan_request(
     snapshot: "Path | None",
 ) -> int:
     """Read the cluster or the file, decide, and end with the report."""
-    output.check()
+    output.check(cli_context(ctx).require_replaceable)
     state = observed(ctx, snapshot)
     with cli_context(ctx).output.progress("planning"):
         change = decide(state)
@@ -63,4 +81,7 @@ def end_request(ctx: typer.Context, command: str, change: "PlannedChange", outpu
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
-    return finish(cli, change_report(command, change, save_plan(change.plan, output, cli.program, write_file)))
+    return finish(
+        cli,
+        change_report(command, change, save_plan(change.plan, output, cli.program, write_file, cli.settings.profile)),
+    )

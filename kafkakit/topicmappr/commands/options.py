@@ -242,8 +242,3 @@ class KafkaKitClusterOptions(ClusterOptions):
         str,
         typer.Option(envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere."),
     ] = ""
-
-    @property
-    def address(self) -> str:
-        """The address in `--kafka-addr`."""
-        return self.kafka_addr

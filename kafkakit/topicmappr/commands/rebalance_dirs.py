@@ -56,8 +56,11 @@ def rebalance_dirs(
         pinned=patterns_of(limits.pin),
         words=recorded_words("topicmappr rebalance-dirs", dirs, topics, limits, output),
     )
-    output.check()
+    output.check(cli.require_replaceable)
     seen = observed_storage(ctx, ClusterSource(snapshot=snapshot))
     with cli.output.progress("planning"):
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
-    return finish(cli, rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_file)))
+    return finish(
+        cli,
+        rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_file, cli.settings.profile)),
+    )

@@ -41,7 +41,7 @@ def rebuild(
 
     cli = cli_context(ctx)
     request = rebuild_request(requested, storage, metadata, output)
-    output.check()
+    output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.
     on_cluster = request.map is None or request.use_meta or cluster.snapshot or output.plan or output.report
@@ -50,7 +50,7 @@ def rebuild(
         with watching(cli.output) as watch:
             decided = decide_rebuild(seen.snapshot, request, seen.facts, watch)
     else:
-        state = observed(ctx, cluster.snapshot, cluster.address) if on_cluster else unobserved()
+        state = observed(ctx, cluster.snapshot) if on_cluster else unobserved()
         with cli.output.progress("planning"):
             decided = decide_rebuild(state, request)
     saved = save_plan(
@@ -58,6 +58,7 @@ def rebuild(
         output,
         cli.program,
         write_file,
+        cli.settings.profile,
         series=decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else (),
         count=decided.map_count(),
     )

@@ -67,12 +67,12 @@ def replan(
     from kafkakit.wiring import read_input, write_file
 
     cli = cli_context(ctx)
-    output.check()
+    output.check(cli.require_replaceable)
     widened = parse_percent(slack, "--slack", most=1000)
     decoded = read_plan(old_plan, read_input)
     seen = observed_storage(ctx, cluster)
     with cli.output.progress("planning"):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
-    saved = save_plan(found.plan, output, cli.program, write_file, changed=found.differs)
+    saved = save_plan(found.plan, output, cli.program, write_file, cli.settings.profile, changed=found.differs)
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)
     return finish(cli, replan_report(found, source, saved, apply_command(cli.program, found.plan, file)))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from kafkakit.core.lists_in_words import some
+from kafkakit.core.printable import printable
 from kafkakit.core.quantities import format_bytes
 from kafkakit.report.blocks import INDENT, attributes, optional_section
 from kafkakit.report.report import Report
@@ -27,12 +28,7 @@ def explain_report(found: Explanation) -> Report:
 
 def explanation_text(found: Explanation) -> str:
     """The explanation for people; brokers that are refused for one and the same reason stand on one line."""
-    return "".join(f"{_printable(line)}\n" for line in _lines(found))
-
-
-def _printable(line: str) -> str:
-    """The line without terminal controls: racks, paths and warnings of a plan file come from anywhere."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in line)
+    return "".join(f"{printable(line)}\n" for line in _lines(found))
 
 
 def _lines(found: Explanation) -> Iterator[str]:

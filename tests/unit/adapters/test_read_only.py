@@ -21,6 +21,8 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "reassignments": lambda a: a.reassignments(),
     "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
     "broker_configs": lambda a: a.broker_configs([1, 2]),
+    "topic_operations": lambda a: a.topic_operations(["t"]),
+    "quorum_voters": lambda a: a.quorum_voters(),
     "broker_settings": lambda a: a.broker_settings([1], ["replica.fetch.backoff.ms"]),
 }
 WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
@@ -31,6 +33,7 @@ WRITES: dict[str, Callable[[ClusterAdmin], object]] = {
     "move_log_dirs": lambda a: a.move_log_dirs({}),
     "create_topic": lambda a: a.create_topic("u", {0: (1,)}, {}),
     "delete_topic": lambda a: a.delete_topic("t"),
+    "unregister_broker": lambda a: a.unregister_broker(2),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from kafkakit.broker.decide.operation import Kind, LegKind, LegState, Stage
 from kafkakit.core.broker_list import BrokerList
+from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.choices import PlaceBy
@@ -316,6 +317,71 @@ def test_a_controller_is_empty_but_not_safe_to_stop_until_it_is_none(bench: Benc
     bench.cluster.brokers[1].configs["process.roles"] = "broker"
     assert bench.move(Kind.DECOMMISSION, 1).verdict == "done"
     assert len(bench.cluster.calls) == calls
+
+
+def test_a_stopped_broker_is_unregistered_in_the_end(bench: Bench) -> None:
+    bench.cluster.voters = frozenset({90})
+    first = bench.move(Kind.DECOMMISSION, 1)
+    assert (first.verdict, first.unregistered) == ("done", ())
+    bench.cluster.kill(1)
+    assert bench.move(Kind.DECOMMISSION, 1, dry_run=True).unregistered == ()
+    bench.answers = [False]
+    assert bench.move(Kind.DECOMMISSION, 1).verdict == "declined"
+    assert 1 in bench.cluster.brokers
+    second = bench.move(Kind.DECOMMISSION, 1)
+    assert (second.verdict, second.unregistered, second.steps) == ("done", (1,), ())
+    assert 1 not in bench.cluster.brokers
+    assert bench.questions[-1] == "Unregister broker 1, which is empty and stopped?"
+    assert bench.records.emptied() == {}
+    calls = len(bench.cluster.calls)
+    assert bench.move(Kind.DECOMMISSION, 1).verdict == "nothing to do"
+    assert len(bench.cluster.calls) == calls
+
+
+def test_a_broker_that_may_have_a_vote_or_is_refused_stays_on_the_list(bench: Bench) -> None:
+    assert bench.drain(1).verdict == "done"
+    bench.cluster.kill(1)
+    assert bench.move(Kind.DECOMMISSION, 1).unregistered == (), "no quorum tells, so its role is not known"
+    bench.cluster.voters = frozenset({1})
+    assert bench.move(Kind.DECOMMISSION, 1).verdict == "not safe to stop"
+    bench.cluster.voters = frozenset({90})
+    bench.cluster.fail_item("unregister_broker", 1, ItemError(name="NotThisTime"))
+    outcome = bench.move(Kind.DECOMMISSION, 1)
+    assert (outcome.verdict, outcome.problems) == ("incomplete", ("broker 1 is not unregistered: NotThisTime",))
+
+
+@pytest.mark.parametrize("kind", [Kind.DRAIN, Kind.DECOMMISSION])
+def test_an_operation_is_remembered_from_its_first_effect_until_the_broker_rejoins(bench: Bench, kind: Kind) -> None:
+    bench.fate.die_at = 6
+    with pytest.raises(Killed):
+        bench.move(kind, 1)
+    bench.revived()
+    assert set(bench.records.emptied()) == {1}
+    bench.move(Kind.DRAIN, 2, min_rack_ids=2)
+    assert set(bench.records.emptied()) == {1, 2}
+    assert any("broker 1 is left out unless it is named" in line for line in bench.reporter.warned)
+    bench.rejoin(1)
+    assert set(bench.records.emptied()) == {2}
+    bench.clock.sleep(1)
+    bench.move(kind, 1)
+    assert 1 in bench.records.emptied(), "it goes on after all"
+    bench.rejoin(1, record=bench.records.last_on((1,)))
+    bench.rejoin(2, record=bench.records.last_on((2,)))
+    assert bench.records.emptied() == {}
+
+
+def test_an_empty_broker_is_remembered_too_but_not_by_a_dry_run(bench: Bench) -> None:
+    bench.cluster.add_broker(9, "a")
+    bench.drain(9, dry_run=True)
+    assert bench.records.emptied() == {}
+    assert bench.drain(9).verdict == "nothing to do"
+    assert set(bench.records.emptied()) == {9}
+    bench.rejoin(9, dry_run=True)
+    assert set(bench.records.emptied()) == {9}
+    assert bench.rejoin(9).verdict == "nothing to do"
+    assert bench.records.emptied() == {}
+    bench.drain(9)
+    assert set(bench.records.emptied()) == {9}
 
 
 def test_another_unfinished_operation_on_the_broker_is_named(bench: Bench) -> None:

@@ -42,6 +42,7 @@ RECORD = Operation(
         Leg(kind=LegKind.LEADERS, plan="a.plan.json", identity="sha256:0", state=LegState.DONE),
         Leg(kind=LegKind.COPIES, plan="b.plan.json", identity="sha256:1"),
     ),
+    rejoined=(2,),
     words={"command": "broker drain"},
 )
 

@@ -89,6 +89,11 @@ def test_an_error_is_one_line_whatever_it_holds(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "error: first second\nhint: do this\n"
 
 
+def test_commands_in_a_hint_have_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().error("stopped", "to resume,\nto undo:\nkafkakit a b\nkafkakit c\nnot a line")
+    assert capsys.readouterr().err == "error: stopped\nhint: to resume, to undo:\nkafkakit a b\nkafkakit c not a line\n"
+
+
 def test_a_failure_after_the_result_does_not_make_two_documents(capsys: pytest.CaptureFixture[str]) -> None:
     output = Output(output_format=OutputFormat.JSON)
     output.result(RESULT)

@@ -29,10 +29,14 @@ def profile(address: str, name: str = "p") -> str:
     return f"profiles:\n  {name}:\n    bootstrap_server: {address}\n"
 
 
+def trust(*folders: Path) -> str:
+    return f"trusted_folders: [{', '.join(map(str, folders))}]\n"
+
+
 def test_each_source_beats_those_below_it(home: Home) -> None:
     key = "bootstrap_server"
     show: tuple[str, ...] = ("profile", "show", "p", "-o", "json")
-    user = home.write_config(profile("user:1"))
+    user = home.write_config(profile("user:1") + trust(home.work))
     assert shown(home.run(*show), key) == ("user:1", f"user {user}:3")
 
     home.work.mkdir(exist_ok=True)
@@ -83,6 +87,7 @@ def test_the_project_file_is_found_up_to_the_git_root_and_no_further(home: Home)
     deep.mkdir(parents=True)
     (home.work / "repo" / ".git").mkdir()
     (home.work / "kafkakit.yaml").write_text(profile("outside:1"))
+    home.write_config(trust(home.work, home.work / "repo", deep.parent))
 
     def run_in(folder: Path) -> Ran:
         return home.at(folder).run("profile", "show", "p", "-o", "json")
@@ -116,7 +121,7 @@ def test_the_profile_is_chosen_by_flag_env_project_note_user(home: Home) -> None
     names = ("flag", "env", "project", "noted", "user")
     for name in names:
         home.write_config(f"bootstrap_server: {name}:1\n", f"profiles.d/{name}.yaml")
-    home.write_config("profile: user\n")
+    home.write_config("profile: user\n" + trust(home.work))
 
     def current(*arguments: str, env: dict[str, str] | None = None) -> str:
         ran = home.run(*arguments, "profile", "show", "-o", "json", env=env)

@@ -15,15 +15,17 @@ from kafkakit.adapters.listener_probe import probe_listener
 from kafkakit.config.addresses import parse_addresses
 from kafkakit.config.listeners import Listener
 from kafkakit.config.security import Mechanism, Protocol, Secret, Security
-from kafkakit.core.cluster_facts import ClusterInfo
-from kafkakit.core.errors import ExitCode, TryLaterError, UsageError
+from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
+from kafkakit.core.errors import ExitCode, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState
 from kafkakit.core.versions import Versions
 from kafkakit.doctor.act import Configured, FactSources, collect_facts
 from kafkakit.doctor.decide import Check, Status, exit_code_of, judge
 from kafkakit.doctor.facts import DoctorFacts
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
+from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 
 VERSIONS = Versions(
@@ -46,6 +48,7 @@ HEALTHY = DoctorFacts(
         brokers=(Broker(id=1), Broker(id=2)),
         operations=frozenset({"describe", "describe_configs", "alter", "alter_configs", "create"}),
     ),
+    topic_operations={"t": frozenset({"describe", "describe_configs", "alter_configs"})},
     data_brokers=(1, 2),
 )
 
@@ -141,10 +144,22 @@ def test_where_address_and_protocol_fit_the_credentials_are_suspected() -> None:
 def test_missing_rights_are_named() -> None:
     assert HEALTHY.cluster is not None
     facts = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=frozenset({"describe"})))
-    assert faults(facts) == [("rights", "missing on the cluster: DESCRIBE_CONFIGS, ALTER, ALTER_CONFIGS")]
+    assert faults(facts) == [("rights", "missing on the cluster: ALTER, ALTER_CONFIGS, DESCRIBE_CONFIGS")]
+    hint = check_of(facts, "rights").hint or ""
+    assert "moves with a throttle" in hint
+    assert "snapshots" not in hint, "that needs DESCRIBE alone, which is there"
     silent = replace(HEALTHY, cluster=replace(HEALTHY.cluster, operations=None))
     assert check_of(silent, "rights").status is Status.WARN
     assert exit_code_of(judge(silent)) is ExitCode.DONE
+
+
+def test_missing_rights_on_topics_are_named() -> None:
+    whole = frozenset({"describe", "describe_configs", "alter_configs"})
+    seen = {"a": whole, "b": frozenset({"describe"}), "c": frozenset({"read", "describe_configs"})}
+    facts = replace(HEALTHY, topic_operations=seen)
+    words = "missing on topics: ALTER_CONFIGS on b, c; missing on topics: DESCRIBE_CONFIGS on b"
+    assert faults(facts) == [("rights", words)]
+    assert faults(replace(HEALTHY, topic_operations={"a": whole, "d": None})) == []
 
 
 def test_brokers_that_are_away_are_a_warning() -> None:
@@ -152,6 +167,28 @@ def test_brokers_that_are_away_are_a_warning() -> None:
     brokers = (Broker(id=1), Broker(id=2, state=BrokerState.FENCED))
     check = check_of(replace(HEALTHY, cluster=replace(HEALTHY.cluster, brokers=brokers)), "brokers")
     assert (check.status, check.detail) == (Status.WARN, "not alive: 2")
+
+
+def test_a_broker_that_hangs_is_a_failure_and_one_that_is_dead_is_named_once() -> None:
+    assert HEALTHY.cluster is not None
+    brokers = (Broker(id=1), Broker(id=2, state=BrokerState.FENCED))
+    answers = {1: PLAIN, 2: replace(PLAIN, speaks_kafka=False, host="b", port=2)}
+    hung = replace(HEALTHY, cluster=replace(HEALTHY.cluster, brokers=brokers), brokers=answers)
+    assert faults(hung) == [("broker 2", "takes connections at b:2 and does not answer: it hangs")]
+    assert exit_code_of(judge(hung)) is ExitCode.FAILED
+    dead = replace(hung, brokers={1: PLAIN, 2: replace(answers[2], refused="Connection refused")})
+    assert (faults(dead), exit_code_of(judge(dead))) == ([], ExitCode.DONE)
+    cut_off = replace(dead, cluster=HEALTHY.cluster)
+    assert faults(cut_off) == [("broker 2", "cannot be reached at b:2: Connection refused")]
+
+
+def test_every_broker_is_asked_at_its_advertised_address() -> None:
+    class Advertising(Cluster):
+        def cluster(self) -> ClusterInfo:
+            return replace(super().cluster(), brokers=(Broker(id=1, host="x", port=7), Broker(id=2)))
+
+    facts = collect_facts(sources(PLAIN, Advertising()))
+    assert facts.brokers == {1: replace(PLAIN, host="x", port=7)}
 
 
 def test_the_pinned_cluster_is_compared() -> None:
@@ -186,6 +223,12 @@ class Cluster:
     def cluster(self) -> ClusterInfo:
         assert HEALTHY.cluster is not None
         return HEALTHY.cluster
+
+    def dynamic_configs(self, kind: ResourceKind, names: list[str]) -> dict[str, dict[str, str]]:
+        return {}
+
+    def topic_operations(self) -> dict[str, frozenset[str] | None]:
+        return {"t": frozenset({"describe", "describe_configs", "alter_configs"})}
 
     def close(self) -> None:
         self.closed = True
@@ -359,7 +402,7 @@ def test_the_probe_sees_tls_and_whether_it_is_trusted(tmp_path: Path) -> None:
     assert (mutual.speaks_tls, mutual.wants_certificate, mutual.distrust) == (True, True, None)
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
+def make_certificate(folder: Path, *, address: str = "127.0.0.1", days: int = 36500) -> tuple[Path, Path]:
     x509 = pytest.importorskip("cryptography.x509")
     import datetime
     import ipaddress
@@ -377,8 +420,8 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(start)
-        .not_valid_after(start + datetime.timedelta(days=36500))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .not_valid_after(start + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
         .sign(key, hashes.SHA256())
     )
@@ -387,3 +430,18 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return folder / "cert.pem", folder / "key.pem"
+
+
+def test_throttles_without_moves_are_a_warning() -> None:
+    found = FakeCluster({1: "a", 2: "b"})
+    found.add_topic("t", {0: (1, 2)}, configs={FOLLOWER_LIST: "0:2"})
+    asking = replace(sources(PLAIN, Cluster()), open_admin=lambda: found)
+    assert collect_facts(asking).idle_throttles == ""  # entries without a rate limit nothing
+    found.brokers[2].configs[FOLLOWER_RATE] = "5000000"
+    facts = collect_facts(asking)
+    (check,) = (c for c in judge(facts) if c.name == "throttles")
+    assert (check.status, check.detail) == (Status.WARN, "without moves: rates of broker 2 and lists of topic t")
+    assert check.hint is not None
+    assert "reassign cleanup" in check.hint
+    found.fail_next("snapshot", OperationFailedError("not authorized"))
+    assert collect_facts(asking).idle_throttles == ""

@@ -9,6 +9,7 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigOp, LiveReplica, Re
 from kafkakit.core.errors import InputError, RefusedError
 from kafkakit.core.model import LogDir, Reassignment, TopicPartition
 from kafkakit.core.plan import Plan
+from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.decide.goals import Goal
 from kafkakit.execution.decide.journal import decode_journal
 from kafkakit.execution.decide.journal_state import ConfigKey, RateHold
@@ -113,10 +114,14 @@ def test_a_broker_that_vanished_from_the_list_is_named_only_where_it_matters() -
 
 def test_missing_rights_are_named_before_anything_is_done() -> None:
     _, live = plan_and_live()
-    require_rights(live, throttled=True)
+    require_rights(THROTTLED, live)
     with pytest.raises(RefusedError, match="no right to alter_configs"):
-        require_rights(replace(live, operations=frozenset({"alter"})), throttled=True)
-    require_rights(replace(live, operations=frozenset({"alter"})), throttled=False)
+        require_rights(THROTTLED, replace(live, operations=frozenset({"alter"})))
+    require_rights(MOVE, replace(live, operations=frozenset({"alter"})))
+    topics = {"t": frozenset({"describe"}), "u": frozenset({"describe", "alter_configs"}), "v": None}
+    with pytest.raises(RefusedError, match="no right to alter_configs on topics: t;"):
+        require_rights(THROTTLED, live, topics)
+    require_rights(MOVE, live, {"t": frozenset({"read", "alter_configs"}), "v": None})
 
 
 def test_entries_that_are_there_are_not_added_and_a_wildcard_is_left_alone() -> None:

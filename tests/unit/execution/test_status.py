@@ -22,12 +22,12 @@ from kafkakit.execution.act.run_journal import RunJournal, journal_path
 from kafkakit.execution.act.status_loop import Observer, look_once, watch
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.journal_state import Promise, RunState
-from kafkakit.execution.decide.status.looks import HeldLease, KnownRun
+from kafkakit.execution.decide.status.looks import HeldLease, KnownRun, Throttled, without_moves
 from kafkakit.execution.decide.status.runs import RunningMove, eta_of, owner_of, view_run
 from kafkakit.execution.decide.status.samples import MAX_SAMPLES, History, Sample, growth_of, remember, window_of
 from kafkakit.execution.decide.status.stall import QUIET_S, TURN_S, Cause, CopyFacts, Limit, stall_of
 from kafkakit.execution.decide.status.state import CopyState, CopyView, MoveView, StatusView
-from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
+from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, INSIDE_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.reassign.show.status_metrics import TOP, render_metrics
 from kafkakit.reassign.show.status_text import render_screen, render_status, status_line
 from tests.clusters.plans import make_plan
@@ -628,3 +628,18 @@ def test_the_last_look_of_a_watch_is_all_new() -> None:
     assert (last.moves, last.throttled.brokers, cluster.reads["snapshot"]) == ((), {}, 2)
     assert last.health is not None
     assert last.health.at == clock.now()
+
+
+def test_throttles_without_moves_are_named_whoever_set_them() -> None:
+    list_of = {FOLLOWER_LIST: "0:3,1:4"}
+    throttled = Throttled(
+        brokers={"3": {FOLLOWER_RATE: "5"}, "7": {INSIDE_RATE: "5"}, "12": {LEADER_RATE: "5"}},
+        topics={"t": list_of, "u": {LEADER_LIST: "*"}},
+    )
+    assert without_moves(throttled, ()) == "rates of broker 3, 7, 12 and lists of topic t, u"
+    moves = [Reassignment(topic="t", partition=p, replicas=(1, 3), adding=(3,), removing=()) for p in (0, 1)]
+    assert without_moves(throttled, moves, inside=(7,)) == "rates of broker 12 and lists of topic u"
+    assert without_moves(throttled, moves[:1], inside=(7,)) == "rates of broker 12 and lists of topic t, u"
+    wild = [*moves, Reassignment(topic="u", partition=5, replicas=(12, 1), adding=(1,), removing=())]
+    assert without_moves(throttled, wild, inside=(7,)) == ""
+    assert without_moves(Throttled(), ()) == ""

@@ -1,5 +1,7 @@
 """What `cleanup` decides: ours by journal, what still moves, and what changes while a person is asked."""
 
+from typing import Any
+
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LEADER_RATE
@@ -20,7 +22,7 @@ def left() -> Rig:
     return rig
 
 
-def cleaned(rig: Rig, *files: MemoryFile, **options: bool) -> Cleaned:
+def cleaned(rig: Rig, *files: MemoryFile, **options: Any) -> Cleaned:
     request = CleanupRequest(confirm=lambda: True, **options)
     return clean(rig.cluster, rig.clock, files or [rig.file], rig.reporter, request)
 

@@ -74,7 +74,7 @@ def test_throttle_is_exact_and_set_before_the_move_and_earlier_values_come_back(
     before = bench.configs()
     seen: list[dict[str, dict[str, str]]] = []
     bench.cluster.before_call.append(lambda name, _: seen.append(bench.configs()) if name == "reassign" else None)
-    bench.apply(rate=20 * MB)
+    bench.apply(rate=20 * MB, join=True)
     assert seen[0]["topic t"] == {
         LEADER_LIST: "0:1,0:2,0:3,1:2,1:3,1:1",
         FOLLOWER_LIST: "2:9,0:4,1:4",
@@ -341,7 +341,8 @@ def test_another_plans_unfinished_run_is_in_the_way_and_its_leftovers_are_remove
     second.others.append(first.file)
     with pytest.raises(RefusedError, match=r"3 moves of /plans/my p\.json run under its throttle") as caught:
         second.apply(rate=5 * MB, allow_drift=True)
-    assert "reassign rollback '/plans/my p.json' --yes" in (caught.value.hint or "")
+    run = first.journal().state.run_id
+    assert f"\nkafkakit --profile p reassign rollback --run {run} --yes" in (caught.value.hint or "")
     first.cluster.advance(1000)
     assert second.apply(rate=5 * MB, allow_drift=True).ok
     assert not any(first.configs().values())
@@ -358,7 +359,7 @@ def test_another_rate_on_resume_still_restores_the_value_before_the_first_run() 
     before = bench.configs()
     at(bench, 2, stop_pressed)
     with pytest.raises(InterruptedRunError):
-        bench.apply(rate=20 * MB)
+        bench.apply(rate=20 * MB, join=True)
     assert bench.apply(rate=30 * MB).ok
     assert bench.configs() == before
     verify_journal(bench.file.data)
@@ -552,3 +553,46 @@ def test_bytes_copied_before_a_fault_are_counted() -> None:
     outcome = bench.apply()
     assert not outcome.ok
     assert 5 * MB <= outcome.copied_bytes < 10 * MB
+
+
+def test_a_run_does_not_begin_beside_moves_of_others_until_it_is_told() -> None:
+    bench = make_bench(line_rate=4 * MB)
+    bench.cluster.add_topic("others", {0: (1,)}, size_bytes=40 * MB)
+    bench.cluster.reassign({TopicPartition("others", 0): (3,)})
+    calls = len(bench.cluster.calls)
+    for dry_run in (True, False):
+        with pytest.raises(RefusedError, match=r"1 moves that are not of this run are in flight: others-0") as caught:
+            bench.apply(dry_run=dry_run)
+        assert "--wait-for-others" in (caught.value.hint or "")
+        assert "--join" in (caught.value.hint or "")
+    assert len(bench.cluster.calls) == calls
+    assert bench.apply(wait_for_others=True).ok
+    assert any("waiting for the end of it: others-0" in line for line in bench.reporter.warned)
+    assert bench.cluster.topics["others"].partitions[0].replicas == [3]
+
+
+def test_a_run_does_not_set_rates_over_those_of_others_until_it_is_told() -> None:
+    bench = make_bench()
+    bench.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    before = bench.configs()
+    with pytest.raises(RefusedError, match=f"{LEADER_RATE} on broker 1 is 777"):
+        bench.apply(rate=20 * MB)
+    assert bench.cluster.calls == []
+    assert bench.apply(rate=20 * MB, join=True).ok
+    assert bench.configs() == before
+
+
+def test_rates_of_others_are_no_matter_to_a_run_without_a_throttle() -> None:
+    bench = make_bench()
+    bench.cluster.brokers[1].configs[LEADER_RATE] = "777"
+    assert bench.apply().ok
+
+
+def test_an_undo_is_never_refused_because_of_others() -> None:
+    bench = make_bench(line_rate=1 * MB)
+    at(bench, 2, stop_pressed)
+    with pytest.raises(InterruptedRunError):
+        bench.apply(rate=20 * MB)
+    bench.cluster.add_topic("others", {0: (1,)}, size_bytes=400 * MB)
+    bench.cluster.reassign({TopicPartition("others", 0): (3,)})
+    assert bench.rollback().ok

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from kafkakit.execution.decide.outcome import Commands, Request
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
 from kafkakit.reassign.act.control import note_pause
+from kafkakit.reassign.show.run import render_outcome
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -214,7 +216,7 @@ def test_somebody_elses_moves_take_up_places() -> None:
     bench.cluster.add_topic("others", {0: (1,), 1: (2,)}, size_bytes=40 * MB)
     bench.cluster.reassign({TopicPartition("others", 0): (3,), TopicPartition("others", 1): (4,)})
     times = submitted_at(bench)
-    assert bench.apply(limits=ONE).ok
+    assert bench.apply(limits=ONE, join=True).ok
     assert min(times) >= 10
 
 
@@ -285,6 +287,43 @@ def test_the_eta_is_said_before_the_first_byte_and_kept_in_the_journal() -> None
     assert outcome.promise is not None
     assert outcome.promise.promised_s == pytest.approx(71, rel=0.05)
     assert outcome.promise.total_bytes == 120 * MB
+
+
+def test_without_a_throttle_the_eta_is_an_interval_and_the_next_run_uses_what_this_one_measured() -> None:
+    bench = make_bench()
+    outcome = bench.apply()
+    (warning,) = bench.reporter.warned
+    assert warning.startswith("no throttle: copies take network and disks from clients; for example --throttle 50MB, ")
+    assert "ETA 0 s to 16 s, bottleneck broker 1 out: 114 MiB at 200 MB/s" in bench.reporter.said
+    assert "  assumed, since no throttle limits it: 200 MB/s a broker" in bench.reporter.said
+    assert outcome.promise is not None
+    assert (outcome.promise.least_s, outcome.promise.most_s) == (0.4, 16.4)
+    assert 0.4 <= outcome.seconds <= 16.4
+    assert "(0s to 16s were forecast)" in render_outcome(outcome)
+    bench.reporter.said.clear()
+    bench.rollback()
+    assert "  measured, since no throttle limits it: 10 MB/s a broker" in bench.reporter.said
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1), timedelta(days=4000)])
+def test_a_wall_clock_that_jumps_disturbs_neither_a_run_nor_its_lease(jump: timedelta) -> None:
+    bench = make_bench()
+    lease = lease_of(bench, FakeControlStore())
+    lease.acquire()
+    steady = bench.clock.now
+    bench.clock.now = lambda: steady() + (jump if bench.clock.elapsed > 10 else timedelta())  # type: ignore[method-assign]
+    before = bench.configs()
+    assert bench.apply(rate=2 * MB, lease=lease).verdict == "applied"
+    verify_journal(bench.file.data)
+    assert bench.rollback(rate=20 * MB, lease=lease).verdict == "rolled back"
+    assert bench.configs() == before
+
+
+def test_a_run_that_is_to_go_without_a_throttle_or_has_one_gets_no_warning() -> None:
+    for options in ({"throttle_off": True}, {"rate": 2 * MB}):
+        bench = make_bench()
+        bench.apply(dry_run=True, **options)
+        assert bench.reporter.warned == []
 
 
 OTHER = Holder(host="elsewhere", user="u", command="reassign apply", pid=2)

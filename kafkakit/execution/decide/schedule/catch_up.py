@@ -67,7 +67,7 @@ def catch_up(tasks: Sequence[Task], limits: Limits, rates: Rates, speeds: Speeds
         ingest, keys = _together(copies, limits.into_each if direction == "into" else limits.out_each)
         reached = throttle * speeds.efficiency
         if reached <= ingest:
-            smallest = _readable(ingest * MARGIN / speeds.efficiency)
+            smallest = readable_rate(ingest * MARGIN / speeds.efficiency)
             found.append(
                 Shortfall(
                     broker=broker,
@@ -102,7 +102,7 @@ def _together(copies: list[tuple[float, int, TopicPartition]], slots: int) -> tu
     return ingest, tuple(keys)
 
 
-def _readable(rate: float) -> int:
+def readable_rate(rate: float) -> int:
     """The rate rounded up to two digits."""
     step = 1
     while rate / step > 100:

@@ -1,6 +1,7 @@
 """A schedule in words: how long, why not faster, and what goes round."""
 
 from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.execution.decide.schedule.forecast import Forecast
 from kafkakit.execution.decide.schedule.work import Bottleneck, Place, Schedule, Step, StepKind
 
 SHOWN_STEPS = 10
@@ -20,9 +21,13 @@ def format_span(seconds: float) -> str:
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
-def eta_line(schedule: Schedule) -> str:
-    """The one line that is said before the first byte."""
-    line = f"ETA {format_span(schedule.makespan_s)} (bound {format_span(schedule.bound_s)})"
+def eta_line(schedule: Schedule, forecast: Forecast | None = None) -> str:
+    """The one line that is said before the first byte: a time, or an interval where the basis is thin."""
+    eta, bound = format_span(schedule.makespan_s), f" (bound {format_span(schedule.bound_s)})"
+    if forecast is not None and forecast.is_interval:
+        eta = f"{format_span(forecast.least_s)} to {format_span(forecast.most_s)}"
+        bound = "" if forecast.basis else bound  # which holds for known rates alone
+    line = f"ETA {eta}{bound}"
     return f"{line}, bottleneck {bottleneck_words(schedule.bottleneck)}" if schedule.bottleneck else line
 
 
@@ -31,12 +36,12 @@ def bottleneck_words(found: Bottleneck) -> str:
     return f"broker {found.broker} {found.direction}: {format_bytes(found.bytes)} at {format_rate(found.bytes_per_s)}"
 
 
-def schedule_lines(schedule: Schedule, *, shown: int = SHOWN_STEPS) -> list[str]:
+def schedule_lines(schedule: Schedule, forecast: Forecast | None = None, *, shown: int = SHOWN_STEPS) -> list[str]:
     """The schedule for people: the ETA, detours and other steps that are no plain moves, first steps, what is stuck.
 
     Times of steps are from the start of the run.
     """
-    lines = [eta_line(schedule)]
+    lines = [eta_line(schedule, forecast), *(f"  {b}" for b in (forecast.basis if forecast else ()))]
     extra = [s for s in schedule.steps if s.why and s.kind in (StepKind.DETOUR, StepKind.INSIDE)]
     if extra:
         bytes_twice = sum(s.size_bytes for s in extra)

@@ -131,14 +131,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeds:
-    """How fast things go, for times only: bytes per second of a link that no throttle limits, and the share of a
-    throttle that brokers really reach (`efficiency`; see `schedule/efficiency.py`).
+    """How fast things go, for times only: bytes per second of a link that no throttle limits (`is_measured`: earlier
+    copies reached it), and the share of a throttle that brokers really reach (`efficiency`; see
+    `schedule/efficiency.py`).
 
     The controller ends `steps_per_s` reassignments a second (measured with empty partitions on 4.1). A step keeps its
     places for `step_s` beside its copying: until the new copies fetch, are back in the ISR, and the next look finds it.
     """
 
     line_bytes_per_s: float = 200e6
+    is_measured: bool = False
     disk_bytes_per_s: float = 200e6
     efficiency: float = 0.8
     steps_per_s: float = 100.0

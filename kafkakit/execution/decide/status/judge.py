@@ -1,6 +1,5 @@
 """From looks to a `StatusView`: how each copy is doing, and why some are not."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -54,9 +53,10 @@ def judge(sight: StatusLook, history: History, inside_history: History, around: 
     for run in around.runs:
         flights = [_flight(m) for m in moves if owners[_key(m.move)] is run]
         if flights or run.state.unsettled or run.state.throttled:
-            resume = f"{around.program} reassign resume {shlex.quote(run.state.plan_path)}"
+            resume, close = (f"{around.program} reassign {v} --run {run.state.run_id}" for v in ("resume", "close"))
             rate = _run_rate(run, flights, around, sight.at_s)
-            views.append(view_run(run, flights, around.lease, sight.at.timestamp(), resume, bytes_per_s=rate))
+            now_s = sight.at.timestamp()
+            views.append(view_run(run, flights, around.lease, now_s, resume, close=close, bytes_per_s=rate))
     return StatusView(
         cluster_id=sight.live.cluster_id,
         at=sight.at,

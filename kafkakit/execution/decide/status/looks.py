@@ -1,16 +1,26 @@
 """What the looks of `status` read from a cluster, before anything is made of it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.lease import LeaseRecord, Life
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.lists_in_words import some
+from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.precheck import Live
-from kafkakit.execution.decide.throttle import FOLLOWER_LIST, LEADER_LIST, LIST_KEYS, RATE_KEYS, Configs, split_list
+from kafkakit.execution.decide.throttle import (
+    FOLLOWER_LIST,
+    INSIDE_RATE,
+    LEADER_LIST,
+    LIST_KEYS,
+    RATE_KEYS,
+    WILDCARD,
+    Configs,
+    split_list,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +120,29 @@ def _held(sight: StatusLook, broker: int, key: TopicPartition) -> int | None:
 def throttled_of(brokers: Configs, topics: Configs) -> Throttled:
     """What is set of throttles in configurations."""
     return Throttled(brokers=_picked(brokers, RATE_KEYS), topics=_picked(topics, LIST_KEYS))
+
+
+def without_moves(throttled: Throttled, running: Iterable[Reassignment], inside: Collection[int] = ()) -> str:
+    """Throttles that are set although nothing moves under them, in words; empty where there are none.
+
+    `inside` are the brokers with copies between log dirs. O(moves + entries).
+    """
+    moves = tuple(running)
+    moving = {f"{m.topic} {m.partition}" for m in moves} | {f"{m.topic} {WILDCARD}" for m in moves}
+    taking_part = {str(b) for m in moves for b in m.replicas}
+    copying = {str(b) for b in inside}
+    brokers = [
+        name
+        for name, values in sorted(throttled.brokers.items(), key=lambda item: int(item[0]))
+        if any(name not in (copying if key == INSIDE_RATE else taking_part) for key in values)
+    ]
+    topics = [
+        name
+        for name, values in sorted(throttled.topics.items())
+        if any(f"{name} {entry.partition(':')[0]}" not in moving for v in values.values() for entry in split_list(v))
+    ]
+    words = [f"rates of broker {some(brokers)}"] if brokers else []
+    return " and ".join([*words, f"lists of topic {some(topics)}"] if topics else words)
 
 
 def entries_of(throttled: Throttled, topic: str, *, led: bool) -> frozenset[str]:

@@ -30,10 +30,11 @@ class RunView:
 
     `doing` says in words what it is about. `left_bytes` are those still to copy between brokers, `eta_s` the seconds
     from now that this takes at the present rate; None when unknown. `promised_s` are the seconds left of the promise
-    made before the first byte, negative once it is broken.
+    made before the first byte, negative once it is broken. `close` is the command that closes a run without moves.
     """
 
     journal: str
+    id: str
     plan_path: str
     direction: str
     doing: str
@@ -45,6 +46,7 @@ class RunView:
     eta_s: float | None = None
     promise: Promise | None = None
     promised_s: float | None = None
+    close: str = ""
 
     @property
     def name(self) -> str:
@@ -77,12 +79,13 @@ def view_run(
     now_s: float,
     resume: str,
     *,
+    close: str = "",
     bytes_per_s: float | None = None,
 ) -> RunView:
     """What a run is about; `flights` are its running moves, `now_s` the present as a Unix time.
 
-    `resume` is the command that continues with an interrupted run. `bytes_per_s` is how fast the rest shrinks; where
-    that is not known, the rates of what is in flight are taken.
+    `resume` is the command that continues with an interrupted run, `close` that which gives it up. `bytes_per_s` is how
+    fast the rest shrinks; where that is not known, the rates of what is in flight are taken.
     """
     state = run.state
     working = is_working(state, lease)
@@ -92,6 +95,7 @@ def view_run(
     promise = state.promise if state.unsettled else None
     return RunView(
         journal=run.journal,
+        id=state.run_id,
         plan_path=state.plan_path,
         direction=state.direction,
         doing=_doing(state, flights, resume, working=working),
@@ -103,6 +107,7 @@ def view_run(
         eta_s=eta_of(left, rate),
         promise=promise,
         promised_s=None if promise is None else promise.made_at.timestamp() + promise.promised_s - now_s,
+        close=close if state.unsettled and not working and not flights else "",
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kafkakit.core.model import Reassignment, TopicPartitionReplica
-from kafkakit.execution.decide.status.looks import Health, HeldLease, Throttled
+from kafkakit.execution.decide.status.looks import Health, HeldLease, Throttled, without_moves
 from kafkakit.execution.decide.status.runs import RunView
 from kafkakit.execution.decide.status.stall import Stall
 from kafkakit.execution.decide.throttle import split_list
@@ -123,6 +123,13 @@ class StatusView:
     def is_idle(self) -> bool:
         """True when nothing moves between brokers or inside them, and no run is active."""
         return not self.moves and not self.inside and not any(r.working for r in self.runs)
+
+    @property
+    def idle_throttles(self) -> str:
+        """Throttles that no running move needs, in words; a run at work may be about to move something under them."""
+        if any(r.working for r in self.runs):
+            return ""
+        return without_moves(self.throttled, (m.move for m in self.moves), {i.replica.broker for i in self.inside})
 
     @property
     def copied_bytes(self) -> int:

@@ -72,7 +72,7 @@ def explain(
     with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
         look = inspector.look_existing(group, within.scope)
-        facts = only_commit(look)
+        cli.cluster_id, facts = look.cluster_id, only_commit(look)
         at = facts.first_pending if offset is None else offset
         written = None
         if facts.key is not None and facts.span is not None and facts.span.start <= at < facts.span.end:

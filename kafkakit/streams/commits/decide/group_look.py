@@ -88,7 +88,9 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedErro
     topics = sorted({facts.key.topic for facts in look.commits if facts.key is not None})
     near = get_close_matches(scope.topic, topics, n=NEAR_NAMES) or topics[:NEAR_NAMES]
     hint = (
-        f"it committed for {', '.join(printable(topic) for topic in near)}" if near else "it committed nothing at all"
+        f"it committed for {', '.join(printable(topic) for topic in near)}"
+        if near
+        else "it committed nothing, or the user in use has no right to DESCRIBE its topics"
     )
     return OperationFailedError(f"group {printable(look.group)} has no commit for {where}", hint=hint)
 

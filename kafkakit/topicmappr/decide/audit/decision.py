@@ -83,7 +83,7 @@ def audit_map(
     valid = not any(BY_NAME[i.rule].severity is Severity.ERROR for i in issues)
     known = {i: size for i, row in enumerate(case.rows) if (size := row.partition.known_bytes) is not None}
     inputs = _inputs(case, rule, [1] * len(case.rows))
-    by_count = _by_count(inputs, valid) if case.even else None
+    by_count = _by_count(inputs, valid) if case.even and request.compared else None
     by_bytes: Yardstick | None = None
     used = free = band = None
     if sizes is not None and case.even:
@@ -91,8 +91,9 @@ def audit_map(
         valid = valid and not any(i.rule in ("disk-full", "disk-over-limit") for i in issues)
         weighed = replace(inputs, weights=[known.get(i, 0) for i in range(len(case.rows))])
         used, free, band = _ranges(weighed, sizes, request)
-        by_bytes = _by_bytes(weighed, sizes, request, valid, watch)
-        issues += _missed(by_bytes, request)
+        if request.compared:
+            by_bytes = _by_bytes(weighed, sizes, request, valid, watch)
+            issues += _missed(by_bytes, request)
     racks = case.racks
     lists = ([row.before for row in case.rows], [row.after for row in case.rows])
     weights = [row.partition.known_bytes for row in case.rows]

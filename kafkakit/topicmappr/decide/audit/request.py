@@ -16,7 +16,8 @@ class AuditRequest:
     `brokers` are those whose loads should be even (None: the live ones that hold the topics afterwards), `topics`
     what another plan might move instead (empty: the topics of the map). `spread` is the even spread over racks, in
     place of `min_rack_ids`. `band` or `free_range_bytes` is the balance that was wanted; without them a map
-    is held against the range of free bytes that it reaches.
+    is held against the range of free bytes that it reaches. Without `compared` no other plan is made to hold the map
+    against.
     """
 
     brokers: BrokerList | None = None
@@ -26,6 +27,7 @@ class AuditRequest:
     max_disk_use: Fraction = Fraction(9, 10)
     band: Fraction | None = None
     free_range_bytes: int | None = None
+    compared: bool = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:

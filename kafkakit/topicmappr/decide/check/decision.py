@@ -45,9 +45,9 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
         selection = TopicSelection(tuple(sorted(names)), ())
     table = table_of(snapshot, frozenset(selection.selected))
     live = {b.id: b for b in snapshot.brokers if b.is_alive}
-    judged = live
+    judged = {b: broker for b, broker in live.items() if b not in snapshot.leaving}
     if request.brokers is not None:
-        chosen = request.brokers.resolve(frozenset(table.broker.tolist()), frozenset(live))
+        chosen = request.brokers.resolve(frozenset(table.broker.tolist()), frozenset(live), snapshot.leaving)
         judged = {b: live[b] for b in chosen if b in live}
     subject = Subject(snapshot=snapshot, table=table, request=request, live=live, judged=judged)
     disks = broker_disks(snapshot)

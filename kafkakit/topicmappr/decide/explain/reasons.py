@@ -45,11 +45,12 @@ def why_it_leaves(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reaso
     """Why `broker` loses its copy."""
     state = facts.states.get(broker)
     if case.drains(broker):
-        dead = "; it is not alive" if state not in (None, BrokerState.ALIVE) else ""
+        dead = "" if state in (None, BrokerState.ALIVE, BrokerState.DRAINING) else "; it is not alive"
         return Reason(broker, "drained", f"the request empties this broker{dead}")
     if broker not in facts.targets:
-        known = {None: "not alive, or not listed", BrokerState.ALIVE: "alive, but not listed"}.get(state, "not alive")
-        return Reason(broker, "no-target", f"it is not among the plan's brokers ({known})")
+        known = {None: "not alive, or not listed", BrokerState.ALIVE: "alive, but not listed"}
+        known[BrokerState.DRAINING] = "an operation empties it"
+        return Reason(broker, "no-target", f"it is not among the plan's brokers ({known.get(state, 'not alive')})")
     beside = _rack_mates(broker, case.old, facts)
     if beside and facts.rule.violates(map(facts.rack, case.old)):
         mates = " and ".join(map(str, beside))

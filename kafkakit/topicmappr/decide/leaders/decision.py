@@ -38,7 +38,7 @@ def decide_leaders(snapshot: ClusterSnapshot, request: LeadersRequest) -> Planne
     """
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
-    may = _may_lead(request, scope.partitions, live, {b.id for b in snapshot.brokers})
+    may = _may_lead(request, scope.partitions, live, {b.id for b in snapshot.brokers}, snapshot.leaving)
     keep = frozenset(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
     pinned = tuple(p for p in scope.partitions if p.key in keep)
     free = tuple(p for p in scope.partitions if p.key not in keep) if keep else scope.partitions
@@ -113,7 +113,11 @@ def _part_of(whole: Certificate, served: Served) -> Certificate:
 
 
 def _may_lead(
-    request: LeadersRequest, partitions: Partitions, live: frozenset[int], known: Collection[int]
+    request: LeadersRequest,
+    partitions: Partitions,
+    live: frozenset[int],
+    known: Collection[int],
+    leaving: frozenset[int],
 ) -> tuple[int, ...]:
     named = {*(request.brokers.ids if request.brokers else ()), *(request.evacuated.ids if request.evacuated else ())}
     strangers = sorted(named - set(known))
@@ -122,7 +126,7 @@ def _may_lead(
             f"broker {some(strangers)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
         )
     holding = frozenset(b for p in partitions for b in p.current)
-    listed = set(request.brokers.resolve(holding, live)) if request.brokers else set(live)
+    listed = set(request.brokers.resolve(holding, live, leaving)) if request.brokers else live - leaving
     may = sorted((listed & live) - set(request.evacuated.ids if request.evacuated else ()))
     if not may:
         raise UsageError("no live broker is left that may lead", hint="check --brokers and --leader-evac-brokers")

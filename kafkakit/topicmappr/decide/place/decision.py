@@ -108,7 +108,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
             raise UsageError("no live broker takes new replicas")
         return tuple(sorted(pool.open))
     holding = frozenset(b for b, n in pool.replicas.items() if n and b in pool.live)
-    listed = request.brokers.resolve(holding, pool.open)
+    listed = request.brokers.resolve(holding, pool.open, pool.leaving)
     wrong = [b for b in listed if b not in pool.live]
     if wrong:
         raise UsageError(

@@ -51,7 +51,7 @@ def balance_inputs(
     racks = {b.id: b.group for b in snapshot.brokers}
     live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
     holding = frozenset(b for p in scope.partitions for b in p.current)
-    change = classify(holding, request.brokers.resolve(holding, frozenset(live)), live)
+    change = classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live)
     check(change)
     movable, stranded = set_stranded_apart(scope.partitions, frozenset(live))
     sizes = storage_of(snapshot, facts, brokers=change.targets, partitions=[p.key for p in movable])

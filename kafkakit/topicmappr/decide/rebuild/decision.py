@@ -156,7 +156,7 @@ def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) 
     return _World(
         racks={b.id: b.group for b in snapshot.brokers},
         live=live,
-        change=classify(holding, request.brokers.resolve(holding, frozenset(live)), live),
+        change=classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live),
     )
 
 

@@ -11,7 +11,7 @@ from kafkakit.core.plan import BrokerLoad, Plan
 from kafkakit.core.quantities import format_bytes, parse_size
 from kafkakit.placement.bytes.balance_goal import PPM, shares
 
-_NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs")
+_NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs", "reassign apply")
 
 
 class Kind(StrEnum):

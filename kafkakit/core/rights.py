@@ -1,0 +1,166 @@
+"""The least rights that each command needs on a cluster: the one table behind `docs/acl.md`, `doctor` and runs."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+CONTROL_TOPIC = "__kafkakit_control"
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Resource(StrEnum):
+    """What a right is granted on, as `docs/acl.md` names it."""
+
+    CLUSTER = "cluster"
+    TOPICS = "topics"
+    GROUPS = "groups"
+    OFFSETS = f"topic {OFFSETS_TOPIC}"
+    CONTROL = f"topic {CONTROL_TOPIC}"
+
+
+Rights = Mapping[Resource, frozenset[str]]
+"""Operations by resource, as lower-case names of Kafka's AclOperation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """Commands that need the same rights; without one of them they fail or show less, and no other one is needed."""
+
+    name: str
+    commands: tuple[str, ...]
+    rights: Rights
+    note: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _rights(**operations: str) -> Rights:
+    return {Resource[name.upper()]: frozenset(text.split()) for name, text in operations.items()}
+
+
+LOOK = Duty(
+    name="snapshots and plans",
+    commands=("snapshot", "topicmappr"),
+    rights=_rights(cluster="describe", topics="describe describe_configs"),
+    note="not with --snapshot, which needs no cluster; on all topics, since a plan that lacks one would be wrong",
+)
+LIST = Duty(
+    name="running moves",
+    commands=("reassign list",),
+    rights=_rights(cluster="describe", topics=""),
+    note="DESCRIBE on the topics that move",
+)
+STATUS = Duty(
+    name="progress of moves, all settings",
+    commands=("reassign status", "lint --live", "fleet collect --no-groups"),
+    rights=_rights(cluster="describe describe_configs", topics="describe describe_configs"),
+)
+MOVE = Duty(
+    name="moves without a throttle",
+    commands=("reassign apply", "reassign resume", "reassign rollback", "reassign abort", "reassign verify"),
+    rights=_rights(cluster="alter", topics="describe describe_configs"),
+    note="abort, pause, continue and throttle of a run that is active need only its control store; "
+    "verify needs DESCRIBE instead of ALTER",
+)
+THROTTLED = Duty(
+    name="moves with a throttle",
+    commands=("reassign apply --throttle", "reassign throttle"),
+    rights=_rights(cluster="alter alter_configs", topics="describe alter_configs"),
+)
+BROKERS = Duty(
+    name="emptying and refilling brokers",
+    commands=("broker drain", "broker replace", "broker decommission", "broker rejoin"),
+    rights=_rights(cluster="alter", topics="describe describe_configs"),
+    note="with --throttle also what moves with a throttle need; decommission reads who is a controller with "
+    "DESCRIBE_CONFIGS on the cluster",
+)
+CLEANUP = Duty(
+    name="removal of throttles",
+    commands=("reassign cleanup",),
+    rights=_rights(cluster="describe alter_configs", topics="describe alter_configs"),
+)
+COMMITS = Duty(
+    name="commits of groups",
+    commands=("streams commits show", "streams commits explain", "streams commits verify", "streams commits limits"),
+    rights=_rights(topics="describe", groups="describe"),
+    note="limits of brokers are read with DESCRIBE_CONFIGS on the cluster, else Kafka's default is taken",
+)
+EDITS = Duty(
+    name="changes of commits",
+    commands=("streams commits reset", "streams commits skip", "streams commits undo", "streams commits finish"),
+    rights=_rights(topics="read", groups="read"),
+    note="so do translate, reject, unack and replay; a replay needs WRITE on the topic that it writes to",
+)
+LAG = Duty(
+    name="lag of groups",
+    commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
+    rights=_rights(topics="describe", offsets="read"),
+    note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
+    "topics how soon retention deletes it",
+)
+CONTROL = Duty(
+    name="control store `kafka`",
+    commands=("control_store: kafka",),
+    rights=_rights(control="create read write describe_configs"),
+    note="for every command that changes a cluster or asks a run; CREATE until the topic is there",
+)
+DUTIES = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, CONTROL)
+DOCTOR = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP)
+"""The duties whose rights `doctor` can judge: those on the cluster and on topics."""
+
+_IMPLIED = {"describe": ("read", "write", "delete", "alter"), "describe_configs": ("alter_configs",)}
+
+
+def lacking(needed: Collection[str], granted: Collection[str] | None) -> tuple[str, ...]:
+    """The operations that are needed and not granted, sorted; none where the cluster does not tell (None).
+
+    As Kafka's authorizer does, READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS DESCRIBE_CONFIGS.
+    """
+    if granted is None:
+        return ()
+    return tuple(sorted(n for n in needed if n not in granted and not set(_IMPLIED.get(n, ())) & set(granted)))
+
+
+def lacking_on_topics(needed: Collection[str], topics: Mapping[str, Collection[str] | None]) -> dict[str, list[str]]:
+    """The topics that each missing operation is missing on."""
+    missing: dict[str, list[str]] = {}
+    for topic in sorted(topics):
+        for operation in lacking(needed, topics[topic]):
+            missing.setdefault(operation, []).append(topic)
+    return missing
+
+
+def acl_markdown() -> str:
+    """The table as a document, `docs/acl.md`."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Rights"
+    yield ""
+    yield "Generated from `kafkakit/core/rights.py` by `make docs`; do not edit. The least ACLs of each command on a"
+    yield "cluster with an authorizer. A test on real brokers grants each line to a user without other rights, runs"
+    yield "commands of it, takes each right away in turn, and sees them refused. `kafkakit doctor` compares what the"
+    yield "user in use may do on the cluster and on the topics that it can see."
+    yield ""
+    yield "| for | commands | rights |"
+    yield "|---|---|---|"
+    for duty in DUTIES:
+        rights = "; ".join(
+            f"{', '.join(o.upper() for o in sorted(operations))} on {resource}"
+            for resource, operations in duty.rights.items()
+            if operations
+        )
+        yield f"| {duty.name} | {', '.join(f'`{c}`' for c in duty.commands)} | {rights} |"
+    yield ""
+    yield "Kafka's authorizer grants DESCRIBE with READ, WRITE, DELETE or ALTER, and DESCRIBE_CONFIGS with"
+    yield "ALTER_CONFIGS, so these are not named twice. Topics are those that are planned, moved or read. Commands that"
+    yield "are not named need no right, only a login."
+    yield ""
+    for duty in DUTIES:
+        if duty.note:
+            yield f"- {duty.name}: {duty.note}."
+    yield ""
+    yield "A run checks its rights before its first change, those on each topic too: without ALTER_CONFIGS on a topic a"
+    yield "throttle could not be removed later."

@@ -1,0 +1,283 @@
+"""`docs/acl.md` line by line: with the rights of a line its commands work, and without any one of them they do not."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkakit.adapters.clock import SystemClock
+from kafkakit.adapters.control.kafka import KafkaControl
+from kafkakit.adapters.kafka.admin import KafkaAdmin
+from kafkakit.adapters.kafka.data import KafkaData
+from kafkakit.config.security import Secret, to_kafka_python
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import KafkakitError
+from kafkakit.core.model import TopicPartition
+from kafkakit.core.rights import CONTROL_TOPIC, DUTIES, OFFSETS_TOPIC, Duty, Resource
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.run_journal import plan_journal
+from kafkakit.execution.act.throttles import Throttles
+from kafkakit.execution.decide.goals import apply_goals
+from kafkakit.execution.decide.precheck import assess
+from kafkakit.execution.decide.schedule.work import Rates
+from kafkakit.sandbox.decide.credentials import GUEST, client_security, password_file, principal
+from tests.clusters.plans import make_plan
+from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
+from tests.integration.stream_clients import commit_with_kafka_python, produce
+from tests.integration.test_reassign import becomes
+from tests.rigs.command_line import Home, Ran
+
+pytestmark = pytest.mark.kafka
+
+TOPIC, OTHER, GROUP = "granted", "other", "counters"
+REFUSED = ("uthoriz", "no right to", "grant ", "not permitted", "may not", "the right to", "LAG UNKNOWN")
+EVERYWHERE = ("snapshots and plans", "progress of moves, all settings", "emptying and refilling brokers",
+              "removal of throttles")  # fmt: skip
+"""The lines that are about all topics of the cluster."""
+
+
+def told(resource: Resource, rights: set[tuple[Resource, str]]) -> set[str]:
+    """What the brokers tell the user of its rights on a resource: nothing without DESCRIBE on it."""
+    granted = {o for found, o in rights if found is resource}
+    implied = {("alter", "describe"), ("alter_configs", "describe_configs"), ("read", "describe")}
+    whole = granted | {i for o, i in implied if o in granted}
+    return whole if "describe" in whole else set()
+
+
+class Guest:
+    """A user with the rights that a test grants, and no others; and the program as this user runs it."""
+
+    def __init__(self, cluster: SandboxCluster, folder: Path) -> None:
+        from kafka.admin import KafkaAdminClient
+
+        state, root = cluster.state, str(cluster.store.root)
+        password = Secret(Path(password_file(root, GUEST)).read_text(encoding="utf-8").strip())
+        self.cluster, self.folder, self.number = cluster, folder, count()
+        self.home = Home(cluster.home.folder)
+        self.admin = cluster.open_admin()
+        self.security = client_security(state.spec.secure, root, GUEST, password)
+        self.own = KafkaAdmin(cluster.bootstrap_servers, self.security, request_timeout_s=15)
+        self.acls = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","),
+                                     **to_kafka_python(cluster.security))  # fmt: skip
+        self.granted: set[tuple[Resource, str, str]] = set()
+
+    def close(self) -> None:
+        self.acls.close()
+        self.own.close()
+        self.admin.close()
+
+    def grant(self, duty: Duty, without: tuple[Resource, str] | None = None) -> None:
+        """Exactly the rights of a line, but one."""
+        rights = {(resource, o) for resource, operations in duty.rights.items() for o in operations} - {without}
+        wanted = {(*right, self._place(duty, right[0])) for right in rights}
+        if gone := [self._acl(*one) for one in self.granted - wanted]:
+            self.acls.delete_acls(gone)
+        if new := [self._acl(*one) for one in wanted - self.granted]:
+            self.acls.create_acls(new)
+        self.granted = wanted
+        becomes(lambda: self.own.cluster().operations, told(Resource.CLUSTER, rights))
+        becomes(lambda: self.own.topic_operations([TOPIC]), {TOPIC: told(Resource.TOPICS, rights)})
+
+    @staticmethod
+    def _place(duty: Duty, resource: Resource) -> str:
+        return {
+            Resource.CLUSTER: "kafka-cluster",
+            Resource.TOPICS: "*" if duty.name in EVERYWHERE else TOPIC,
+            Resource.GROUPS: GROUP,
+            Resource.OFFSETS: OFFSETS_TOPIC,
+            Resource.CONTROL: CONTROL_TOPIC,
+        }[resource]
+
+    def _acl(self, resource: Resource, operation: str, place: str) -> Any:
+        from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+
+        kinds = {Resource.CLUSTER: ResourceType.CLUSTER, Resource.GROUPS: ResourceType.GROUP}
+        return ACL(
+            principal=principal(self.cluster.state.spec.secure, GUEST),
+            host="*",
+            operation=ACLOperation[operation.upper()],
+            permission_type=ACLPermissionType.ALLOW,
+            resource_pattern=ResourcePattern(kinds.get(resource, ResourceType.TOPIC), place),
+        )
+
+    def run(self, *words: str) -> Ran:
+        return self.home.run("--profile", f"{self.cluster.name}-guest", *words)
+
+    def replicas(self) -> tuple[int, ...]:
+        return self.admin.partition_states([TOPIC])[TopicPartition(TOPIC, 0)].replicas
+
+    def plan(self) -> Path:
+        """A plan that moves the topic to the other broker."""
+        (there,) = self.replicas()
+        target = next(b for b in self.cluster.broker_ids if b != there)
+        path = self.folder / f"plan-{next(self.number)}.json"
+        path.write_bytes(encode_plan(make_plan(self.admin, {(TOPIC, 0): (target,)})))
+        return path
+
+
+def looks(guest: Guest) -> list[Ran]:
+    plan = guest.folder / "rebalance.json"
+    return [
+        guest.run("snapshot", "-o", "json"),
+        guest.run("topicmappr", "rebuild", "--topics", TOPIC, "--brokers", "-2", "--plan", str(plan)),
+    ]
+
+
+def lists(guest: Guest) -> list[Ran]:
+    return [guest.run("reassign", "list")]
+
+
+def reports(guest: Guest) -> list[Ran]:
+    store = guest.folder / f"fleet-{next(guest.number)}"
+    return [
+        guest.run("reassign", "status", "--window", "0"),
+        guest.run("lint", "--live", "--fail-on", "never"),
+        guest.run("fleet", "collect", "--profiles", f"{guest.cluster.name}-guest", "--to", str(store), "--no-groups"),
+    ]
+
+
+def moves(guest: Guest) -> list[Ran]:
+    plan, quick = str(guest.plan()), ("--yes", "--ingest-sample", "0")
+    before = guest.replicas()
+    ran = guest.run("reassign", "apply", plan, *quick)
+    if ran.code:
+        assert guest.replicas() == before, "refused after its first change"
+        return [ran]
+    return [ran, guest.run("reassign", "verify", plan), guest.run("reassign", "rollback", plan, *quick)]
+
+
+def throttled_moves(guest: Guest) -> list[Ran]:
+    before = guest.replicas(), throttles(guest)
+    ran = guest.run("reassign", "apply", str(guest.plan()), "--yes", "--ingest-sample", "0", "--throttle", "10MB")
+    assert throttles(guest) == before[1]
+    if ran.code:
+        assert guest.replicas() == before[0], "refused after its first change"
+    return [ran]
+
+
+def throttles(guest: Guest) -> dict[str, Any]:
+    from kafkakit.core.cluster_facts import ResourceKind
+
+    brokers = guest.admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in guest.cluster.broker_ids])
+    return {**brokers, **guest.admin.dynamic_configs(ResourceKind.TOPIC, [TOPIC])}
+
+
+def drains(guest: Guest) -> list[Ran]:
+    (there,) = guest.replicas()
+    ran = guest.run("broker", "drain", str(there), "--placement", "count", "--yes", "--ingest-sample", "0")
+    if ran.code:
+        assert guest.replicas() == (there,), "refused after its first change"
+        return [ran]
+    back = guest.run("broker", "rejoin", str(there), "--restore", "last", "--yes", "--ingest-sample", "0")
+    assert guest.replicas() == (there,), back.stderr
+    return [ran, back]
+
+
+def cleanups(guest: Guest) -> list[Ran]:
+    """Throttles that a killed run left: set with all rights, to be removed with those of the line."""
+    plan = make_plan(guest.admin, {(TOPIC, 0): tuple(b for b in guest.cluster.broker_ids if b not in guest.replicas())})
+    clock, reporter = SystemClock(), SilentReporter()
+    journal, _ = plan_journal(plan, guest.home.state, clock)
+    retrier = Retrier(clock, reporter, 30)
+    live = ClusterReader(guest.admin, clock, retrier).live([TOPIC])
+    goals = apply_goals(assess(plan, live))
+    rates = Rates(into=10_000_000, out=10_000_000)
+    Throttles(guest.admin, clock, journal, reporter, retrier).impose(goals, rates, live)
+    ran = guest.run("reassign", "cleanup", "--yes")
+    assert bool(throttles(guest)[TOPIC]) == bool(ran.code), "refused after its first change"
+    return [ran]
+
+
+def committed(guest: Guest) -> None:
+    """A commit of the group, whose topic of offsets no broker could be emptied of."""
+    if not guest.admin.partition_states([OFFSETS_TOPIC]):
+        produce(guest.cluster, TopicPartition(TOPIC, 0), [b"x"])
+        commit_with_kafka_python(guest.cluster, GROUP, {TopicPartition(TOPIC, 0): (1, "")})
+
+
+def commits(guest: Guest) -> list[Ran]:
+    committed(guest)
+    words = [("show", GROUP, "-o", "json"), ("verify", GROUP), ("explain", GROUP, "--topic", TOPIC)]
+    return [guest.run("streams", "commits", *one) for one in words]
+
+
+def edits(guest: Guest) -> list[Ran]:
+    committed(guest)
+    words = ("streams", "commits", "reset", GROUP, "--topic", TOPIC, "--to", "0", "--allow-outside-log")
+    ran = guest.run(*words, "--apply", "--yes")
+    return [ran] if ran.code else [ran, guest.run("streams", "commits", "undo", "last", "--apply", "--yes")]
+
+
+def lags(guest: Guest) -> list[Ran]:
+    committed(guest)
+    ran = guest.run("streams", "lag", "check", GROUP, "--wait", "4s", "--crit-lag", "100")
+    return [ran]
+
+
+def controls(guest: Guest) -> list[Ran]:
+    if guest.admin.partition_states([CONTROL_TOPIC]):
+        guest.admin.delete_topic(CONTROL_TOPIC)
+        becomes(lambda: len(guest.admin.partition_states([CONTROL_TOPIC])), 0)
+    security = guest.security
+    store = KafkaControl(
+        KafkaData(guest.cluster.bootstrap_servers, security),
+        lambda: KafkaAdmin(guest.cluster.bootstrap_servers, security),
+        answer_limit_s=3,
+    )
+    with closing(store):
+        try:
+            version = store.cas("clusters/x/lease", b"{}", None)
+            found = store.get("clusters/x/lease")
+            assert found is not None
+            assert found.version == version
+        except KafkakitError as error:
+            return [Ran(1, "", f"{error.message} {error.hint}")]
+    return [Ran(0, "", "")]
+
+
+WORK: dict[str, Callable[[Guest], list[Ran]]] = {
+    "snapshots and plans": looks,
+    "running moves": lists,
+    "progress of moves, all settings": reports,
+    "moves without a throttle": moves,
+    "moves with a throttle": throttled_moves,
+    "emptying and refilling brokers": drains,
+    "removal of throttles": cleanups,
+    "commits of groups": commits,
+    "changes of commits": edits,
+    "lag of groups": lags,
+    "control store `kafka`": controls,
+}
+
+
+@pytest.fixture(scope="module")
+def guest(sandbox_cluster: StartCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    cluster = sandbox_cluster(brokers=2, racks=1, log_dirs=(1,), secure="scram")
+    found = Guest(cluster, tmp_path_factory.mktemp("guest"))
+    with closing(found):
+        a, b = cluster.broker_ids
+        assert found.admin.create_topic(TOPIC, {0: (a,)}, {}) is None
+        assert found.admin.create_topic(OTHER, {0: (b,)}, {}) is None
+        yield found
+    cluster.down()
+
+
+def test_every_line_is_tried() -> None:
+    assert sorted(WORK) == sorted(duty.name for duty in DUTIES)
+
+
+@pytest.mark.parametrize("duty", DUTIES, ids=str)
+def test_the_rights_of_a_line_are_enough_and_each_is_needed(guest: Guest, duty: Duty) -> None:
+    for resource, operations in duty.rights.items():
+        for operation in sorted(operations):
+            guest.grant(duty, without=(resource, operation))
+            refused = [ran for ran in WORK[duty.name](guest) if ran.code]
+            texts = [ran.stderr + ran.stdout for ran in refused]
+            assert texts, f"works without {operation} on {resource}"
+            assert all(any(word in text for word in REFUSED) for text in texts), texts
+    guest.grant(duty)
+    for ran in WORK[duty.name](guest):
+        assert ran.code == 0, ran.stderr + ran.stdout
