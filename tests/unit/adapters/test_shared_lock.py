@@ -51,7 +51,12 @@ def test_a_file_that_may_only_be_read_locks_as_well(tmp_path: Path, monkeypatch:
 def test_what_another_user_planted_is_refused(tmp_path: Path, planted: str) -> None:
     path, victim = tmp_path / "kafkakit.c.lock", tmp_path / "victim"
     victim.write_text("kept")
-    {"link": lambda: path.symlink_to(victim), "fifo": lambda: os.mkfifo(path), "folder": path.mkdir}[planted]()
+    if planted == "link":
+        path.symlink_to(victim)
+    elif planted == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
     with pytest.raises(OperationFailedError, match="lock"), shared(path):
         pass
     assert victim.read_text() == "kept"
