@@ -90,8 +90,8 @@ def watching(output: "Output") -> Iterator[StoppableWatch]:
 
 
 def _take_over(watch: StoppableWatch) -> Any:
-    """Handle SIGINT and return its handler until now; None where it is not Python's own, or off the main thread."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    """Handle SIGINT and return its handler until now; None where it is ignored, or off the main thread."""
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         return None
     try:
         return signal.signal(signal.SIGINT, watch.interrupt)
