@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -39,7 +39,8 @@ Rewrite = Callable[[bytes, str], bytes]
 
 def rewrite_journal(data: bytes, source: str) -> bytes:
     lines = decode_lines(data, source, run_lines.GRAMMAR).records
-    return b"".join(encode_line(line, run_lines.GRAMMAR) for line in lines)
+    without_checksums = replace(run_lines.GRAMMAR, salvaged=False)  # which that version did not write
+    return b"".join(encode_line(line, without_checksums) for line in lines)
 
 
 def rewrite_edit(data: bytes, source: str) -> bytes:

@@ -174,7 +174,7 @@ def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:
 
 def encode_operation(operation: Operation) -> bytes:
     """The record as a kafkakit file."""
-    return encode_document(OPERATION_KIND, operation)
+    return encode_document(OPERATION_KIND, operation, leave_out=() if operation.rejoined else ("rejoined",))
 
 
 def decode_operation(data: bytes, source: str) -> Operation:
