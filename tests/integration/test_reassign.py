@@ -166,6 +166,9 @@ def test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(
     dry = kit(brokers, "apply", path, "--dry-run", "--throttle", "3MB")
     assert dry.returncode == 0, dry.stderr
     assert "exact-0: [1001,1002] -> [1003,1002]" in dry.stderr
+    refused = kit(brokers, "apply", path, "--yes", "--throttle", "3MB")
+    assert refused.returncode == 2
+    assert "not of this run: leader.replication.throttled.rate on broker 1001 is 123456789" in refused.stderr
     becomes(lambda: throttles(admin, "exact"), before)
     rate = "300000"
     during = {
@@ -175,7 +178,7 @@ def test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(
         str(D): {FOLLOWER_RATE: rate},
         "exact": {LEADER_LIST: "0:1001,0:1002,1:1002,1:1001", FOLLOWER_LIST: "7:1002,0:1003,1:1004"},
     }
-    with kit_running(brokers, "apply", path, "--yes", "--throttle", "300kB", "-o", "json") as process:
+    with kit_running(brokers, "apply", path, "--yes", "--throttle", "300kB", "--join", "-o", "json") as process:
         until(lambda: len(admin.reassignments()) == 2)
         becomes(lambda: throttles(admin, "exact"), during)
         faster = kit(brokers, "throttle", path, "50MB")
@@ -332,7 +335,7 @@ def test_kill_9_mid_apply_then_resume(brokers: SandboxCluster, admin: ClusterAdm
     set_config(admin, ResourceKind.BROKER, str(B), LEADER_RATE, "99999999")
     path = save(plan := make_plan(admin, {("killed9", n): (C, B) for n in range(4)}), tmp_path)
     before = throttles(admin, "killed9")
-    with kit_running(brokers, "apply", path, "--yes", "--throttle", "2MB", "--batch-size", "2") as process:
+    with kit_running(brokers, "apply", path, "--yes", "--throttle", "2MB", "--batch-size", "2", "--join") as process:
         until(lambda: len(admin.reassignments()) == 2)
         process.kill()
         process.communicate()

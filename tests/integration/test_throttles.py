@@ -58,7 +58,7 @@ def test_rates_by_broker_and_direction_change_and_are_cleaned_up_after_a_kill(
     before = throttles(admin, "rates")
     path = save(plan := make_plan(admin, {("rates", 0): (C, B), ("rates", 1): (D, A)}), tmp_path)
     options = ("--throttle", "100kB", "--throttle-broker", f"{D}:in=50kB", "--throttle-broker", f"{A}:out=70kB")
-    with kit_running(brokers, "apply", path, "--yes", *options) as process:
+    with kit_running(brokers, "apply", path, "--yes", "--join", *options) as process:
         until(lambda: len(admin.reassignments()) == 2)
         wanted = {
             str(A): {LEADER_RATE: "70000"},
