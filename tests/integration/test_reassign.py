@@ -163,7 +163,7 @@ def test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(
     before = throttles(admin, "exact")
     plan = make_plan(admin, {("exact", 0): (C, B), ("exact", 1): (D, A)}, topics=["exact"])
     path = save(plan, tmp_path)
-    dry = kit(brokers, "apply", path, "--dry-run", "--throttle", "3MB")
+    dry = kit(brokers, "apply", path, "--dry-run", "--throttle", "3MB", "--join")
     assert dry.returncode == 0, dry.stderr
     assert "exact-0: [1001,1002] -> [1003,1002]" in dry.stderr
     refused = kit(brokers, "apply", path, "--yes", "--throttle", "3MB")

@@ -61,7 +61,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[JobSpec, list[dict[
     pq.write_table(rows.set_column(column, VERSION_COLUMN, pa.array([99] * rows.num_rows, pa.int32())), file)
     (store / "manifests" / today / f"cluster={ABSENT}.json").unlink()
     spec = JobSpec(
-        jobs=(), input=str(store), output="unused", snapshot_date=TODAY, dates=request.dates(), now_ms=NOW_MS
+        jobs=(), input=str(store), output=str(folder / "results"), snapshot_date=TODAY, dates=request.dates(),
+        now_ms=NOW_MS,
     )  # fmt: skip
     return spec, truth["defects"]  # type: ignore[return-value]
 
@@ -113,8 +114,8 @@ def test_a_job_finds_the_defects_of_real_files(spark: Any, store: StoreBuilder, 
     store.add("clusters", [{"cluster_id": CLUSTER, "kafka_version": "4.3.0"}], cluster=CLUSTER)
     store.add("topics", [{"topic": topic, "partitions": 1} for topic in topics], cluster=CLUSTER)
     spec = JobSpec(
-        jobs=(job,), input=store.finish(), output="unused", snapshot_date=TODAY, dates=(TODAY,), now_ms=NOW_MS,
-        segments=(str(logs),), parameters={"segments.crc": 1},
+        jobs=(job,), input=store.finish(), output=str(tmp_path / "results"), snapshot_date=TODAY, dates=(TODAY,),
+        now_ms=NOW_MS, segments=(str(logs),), parameters={"segments.crc": 1},
     )  # fmt: skip
     expected = {(row["rule"], row["where"]) for row in file_truth(defects, str(logs)) if row["job"] == job}
     assert {(rule, where) for rule, where, _ in found_by(spark, spec, job)} == expected

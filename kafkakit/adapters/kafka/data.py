@@ -135,8 +135,10 @@ class _ConfluentProducer:
         try:
             return int(self._client.flush(timeout_s))
         except (KafkaException, SystemError) as error:  # a fatal error: the right to write is missing, say
-            fatal = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
-            raise OperationFailedError(f"cannot write: {_reason(fatal)}") from None
+            cause = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
+            # The client may drop its error on the way, and then Python raises SystemError: the callback was told it.
+            told = self._last_error if isinstance(cause, SystemError) else None
+            raise OperationFailedError(f"cannot write: {told or _reason(cause)}") from None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:

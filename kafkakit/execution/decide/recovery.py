@@ -125,7 +125,8 @@ def recover(plan: Plan, live: Live, state: RunState, brokers: Configs, topics: C
 
     Rates are the plan's on brokers that only its entries name. Where the plan is `named` by an operator, or its run is
     known to be lost, those on all its brokers are that have a value of the run, as far as one is known: a run may have
-    been cut before its entries.
+    been cut before its entries. Lists on the way are taken for the plan's only then: another process may move a
+    partition between the same brokers.
     """
     entries = plan_entries(plan, state, topics)
     ours = {(k.name, k.key, e) for source in (entries, state.entries) for k, held in source.items() for e in held}
@@ -152,7 +153,7 @@ def recover(plan: Plan, live: Live, state: RunState, brokers: Configs, topics: C
             replaced = state.baseline is not None and among and values[name] in known
             if replaced or (not foreign and (likely or (place is not None and broker in mine[place]))):
                 rates[key] = values[name]
-    return Recovered(rates=rates, entries=entries, lists=sent_lists(plan, live), earlier=earlier)
+    return Recovered(rates=rates, entries=entries, lists=sent_lists(plan, live) if named else {}, earlier=earlier)
 
 
 def with_recovered(state: RunState, found: Recovered) -> RunState:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafkakit.core.errors import RefusedError
+from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_RATE
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
@@ -95,3 +97,15 @@ def test_what_stood_before_the_run_is_never_taken_for_its_own() -> None:
     bench.file.data = b"".join(bench.file.data.splitlines(keepends=True)[:2])  # the start, with what it found
     assert bench.rollback().ok
     assert bench.configs() == before
+
+
+def test_a_move_between_the_same_brokers_is_not_the_plans_where_no_run_was_begun() -> None:
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "d"}, line_rate=2 * MB)
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=40 * MB, configs={FOLLOWER_LIST: "0:4"})
+    cluster.brokers[4].configs[FOLLOWER_RATE] = "1000000"
+    bench = Bench(cluster, make_plan(cluster, {("t", 0): (4, 2)}))
+    theirs = TopicPartition("t", 0)
+    assert cluster.reassign({theirs: (1, 4, 2)}) == {theirs: None}
+    with pytest.raises(RefusedError, match=r"other moves run on planned partitions: t-0 to \[1,4,2\]"):
+        bench.apply(rate=5 * MB)
+    assert [m.target for m in cluster.reassignments()] == [(1, 4, 2)]
