@@ -82,6 +82,7 @@ class _ConfluentProducer:
         self._acknowledged = 0
         self._failed = 0
         self._last_error: str | None = None
+        self._fatal: str | None = None
         self._notify = on_acknowledged
         self._client = _made(
             Client,
@@ -136,9 +137,7 @@ class _ConfluentProducer:
             return int(self._client.flush(timeout_s))
         except (KafkaException, SystemError) as error:  # a fatal error: the right to write is missing, say
             cause = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
-            # The client may drop its error on the way, and then Python raises SystemError: the callback was told it.
-            told = self._last_error if isinstance(cause, SystemError) else None
-            raise OperationFailedError(f"cannot write: {told or _reason(cause)}") from None
+            raise OperationFailedError(f"cannot write: {self._fatal or _reason(cause)}") from None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -151,6 +150,8 @@ class _ConfluentProducer:
 
     def _on_error(self, error: Any) -> None:
         self._last_error = str(error.str())
+        if error.fatal():  # what fails afterwards gives other reasons, or none
+            self._fatal = self._last_error
 
 
 class _ConfluentConsumer:
