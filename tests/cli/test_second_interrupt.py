@@ -95,6 +95,7 @@ def test_ctrl_c_after_another_stop_ends_at_once_with_the_code_of_the_first(numbe
     script = (
         "import os, signal, sys, time\n"
         "from kafkakit.cli.stop_signals import StopSignals\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # which nohup has ignored, if the tests run under it
         "stops = StopSignals(time.monotonic())\n"
         "stops.last_words = lambda: 'last words\\n'\n"
         "stops.install()\n"

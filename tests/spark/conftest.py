@@ -12,6 +12,7 @@ from kafkakit.core.fleet_tables import TABLES, Manifest
 from kafkakit.core.job_spec import JobSpec
 from tests.places import ROOT
 from tests.rigs.required import missing
+from tests.rigs.spark_jars import kafka_source_jars
 
 TODAY = "2026-11-20"
 NOW_MS = 1_795_219_200_000  # 2026-11-21T00:00:00Z
@@ -43,7 +44,9 @@ def spark() -> Iterator[Any]:
     options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
     # With 1 GB, Spark's default, the plans of all tests fill the heap, and most of the time goes into collecting.
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory 3g --driver-java-options '{options}' pyspark-shell")
-    settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit" / "jars"
+    jars = ",".join(kafka_source_jars(cache))
+    settings = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
     session = open_session("tests", master="local[2]", settings=settings)
     session.sparkContext.setLogLevel("ERROR")
     yield session

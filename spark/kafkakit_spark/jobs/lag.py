@@ -6,11 +6,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kafkakit.rules.audits import lag
+from kafkakit.rules.families.groups import OFFSETS_TOPIC
 from kafkakit.rules.families.retention_load import LAG_SHARE
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.findings import findings_of
 from kafkakit_spark.job import JobInput, JobOutput
 from kafkakit_spark.lag_times import LOG, sampled, timed
+from kafkakit_spark.sources.commits import commits_from_kafka
 
 GROUP = ["cluster", "group"]
 READER = [*GROUP, "topic"]
@@ -20,7 +22,9 @@ AHEAD_MS = 300_000
 
 def run(job: JobInput) -> JobOutput:
     """Lag by hour, objectives, outliers, silent groups; one shuffle of all commits, two sorts, one aggregation."""
-    commits, produced = _dated(job, "commits"), _dated(job, "produced")
+    servers = job.spec.parameters.get("lag.kafka")
+    commits = _from_kafka(job, str(servers)) if servers else _dated(job, "commits")
+    produced = _dated(job, "produced")
     is_ahead = F.col("at_ms") > job.spec.now_ms + AHEAD_MS
     given = commits.where(~is_ahead & F.col("at_ms").isNotNull() & F.col("group").isNotNull())
     samples = sampled(produced.where(~is_ahead))
@@ -38,12 +42,24 @@ def run(job: JobInput) -> JobOutput:
         findings_of(_near_retention(job, latest), lag.near_retention),
     ]
     counts = commits.agg(F.count("*").alias("commits"), F.count_if(is_ahead).alias("commits_ahead_of_the_clock"))
-    skipped = []
-    if job.spec.parameters.get("lag.kafka"):
-        skipped.append("lag.kafka: commits are read from the store alone; collect them with kafkakit fleet collect")
-    return JobOutput(
-        findings=reduce(DataFrame.union, found), tables={"lag_hourly": hourly}, facts=(counts,), skipped=tuple(skipped)
-    )
+    return JobOutput(findings=reduce(DataFrame.union, found), tables={"lag_hourly": hourly}, facts=(counts,))
+
+
+def _from_kafka(job: JobInput, servers: str) -> DataFrame:
+    """The commits of the one cluster of the store, read now; raises `ValueError` where Spark read nothing."""
+    clusters = job.store.clusters(job.spec.snapshot_date)
+    if len(clusters) != 1:
+        raise ValueError(f"lag.kafka reads one cluster, and the store has {len(clusters)} on {job.spec.snapshot_date}")
+    counts = job.today("topics").where(F.col("topic") == OFFSETS_TOPIC).select("partitions").collect()
+    if not counts:
+        raise ValueError(f"lag.kafka: {OFFSETS_TOPIC} is not among the topics of {clusters[0]} in the store")
+    properties = str(job.spec.parameters.get("lag.kafka_properties", ""))
+    rows = commits_from_kafka(job.spark, servers, counts[0][0], properties)
+    commits = job.step("commits", rows.withColumn("cluster", F.lit(clusters[0])))
+    # What Spark leaves out, it leaves out without a word.
+    if commits.isEmpty():
+        raise ValueError(f"Spark read no commit of {OFFSETS_TOPIC} from {servers}")
+    return commits
 
 
 def _dated(job: JobInput, kind: str) -> DataFrame:
