@@ -30,8 +30,18 @@ class Member:
         return tuple(sorted(TopicPartition(place.topic, place.partition) for place in self._client.assignment()))
 
     def commit(self, commits: Commits) -> None:
-        """Commit as the member; raises the client's error."""
-        self._client.commit(offsets=_places(commits), asynchronous=False)
+        """Commit as the member, once the coordinator is ready; raises the client's error."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        deadline = time.monotonic() + JOIN_LIMIT_S
+        while True:
+            try:
+                self._client.commit(offsets=_places(commits), asynchronous=False)
+                return
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
 
     def group_metadata(self) -> Any:
         """What a transaction needs to commit offsets for the group."""

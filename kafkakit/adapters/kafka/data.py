@@ -82,7 +82,7 @@ class _ConfluentProducer:
         self._acknowledged = 0
         self._failed = 0
         self._last_error: str | None = None
-        self._fatal: str | None = None
+        self._fatal = _FatalError()
         self._notify = on_acknowledged
         self._client = _made(
             Client,
@@ -95,6 +95,7 @@ class _ConfluentProducer:
                 "queue.buffering.max.kbytes": _QUEUE_BYTES_KB,
                 "delivery.timeout.ms": _DELIVERY_LIMIT_MS,
                 "error_cb": self._on_error,
+                "logger": _quiet_logger(self._fatal),
             },
         )
 
@@ -137,7 +138,7 @@ class _ConfluentProducer:
             return int(self._client.flush(timeout_s))
         except (KafkaException, SystemError) as error:  # a fatal error: the right to write is missing, say
             cause = error.__cause__ if isinstance(error.__cause__, KafkaException) else error
-            raise OperationFailedError(f"cannot write: {self._fatal or _reason(cause)}") from None
+            raise OperationFailedError(f"cannot write: {self._fatal.reason or _reason(cause)}") from None
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -150,8 +151,6 @@ class _ConfluentProducer:
 
     def _on_error(self, error: Any) -> None:
         self._last_error = str(error.str())
-        if error.fatal():  # what fails afterwards gives other reasons, or none
-            self._fatal = self._last_error
 
 
 class _ConfluentConsumer:
@@ -242,8 +241,18 @@ def _reason(error: Exception) -> str:
     return str(inner.str()) if hasattr(inner, "str") else str(inner)
 
 
-def _quiet_logger() -> logging.Logger:
-    logger = logging.getLogger("kafkakit.librdkafka")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
+class _FatalError(logging.Handler):
+    """Keeps the reason of a fatal error, which the client tells its log for certain, and Python only at times."""
+
+    reason: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Only fatal errors are critical."""
+        if record.levelno >= logging.CRITICAL:
+            self.reason = record.getMessage().partition("Fatal error: ")[2] or record.getMessage()
+
+
+def _quiet_logger(handler: logging.Handler | None = None) -> logging.Logger:
+    logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
+    logger.addHandler(handler or logging.NullHandler())
     return logger

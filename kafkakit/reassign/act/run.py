@@ -189,7 +189,8 @@ class Run:
             names = listed([str(s.move.key) for s in foreign])
             raise RefusedError(
                 f"{len(foreign)} planned partitions were changed by another process: {names}",
-                hint="undo the others with --allow-drift, which leaves these alone",
+                hint=("" if self._journal.state.runs else self._leftovers.unfinished(direction.value))
+                or "undo the others with --allow-drift, which leaves these alone",
             )
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
 
