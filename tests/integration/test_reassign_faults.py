@@ -323,6 +323,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
                 code, told = finished(process)
             assert code == 0, told + said.read_text()
             assert "another process moves planned partitions, waiting for the end of it: theirs-2" in said.read_text()
+            assert "taken for this run's" not in said.read_text(), "nor is its throttle ours"
         until(lambda: in_place(admin, plan))
         back = kit(brokers, "rollback", path, *QUICK)
         assert back.returncode == 0, back.stderr

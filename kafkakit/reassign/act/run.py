@@ -180,10 +180,11 @@ class Run:
         """Look, refuse what must not be done, and give what is left to do."""
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
-        live, assessment = self._recover(live, assessment)
+        others = bool(assessment.having(MoveState.DIVERTED))
+        if direction is Direction.APPLY and self._request.wait_for_others:
+            live, assessment = self._plan_reader.after_others(self._reporter, live, assessment)
+        live, assessment = self._recover(live, assessment, beside_others=others)
         if direction is Direction.APPLY:
-            if self._request.wait_for_others:
-                live, assessment = self._plan_reader.after_others(self._reporter, live, assessment)
             require_applicable(assessment, live, allow_drift=self._request.allow_drift)
         elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
             names = listed([str(s.move.key) for s in foreign])
@@ -199,12 +200,15 @@ class Run:
         """True when throttles of the plan's runs may be set."""
         return self._journal.state.throttled or self._plan_reader.recovered.throttled
 
-    def _recover(self, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
-        """Where the journal is not whole, look on the cluster for what the plan's runs did, and judge with that."""
+    def _recover(self, live: Live, assessment: Assessment, *, beside_others: bool = False) -> tuple[Live, Assessment]:
+        """Where the journal is not whole, look on the cluster for what the plan's runs did, and judge with that.
+
+        `beside_others`: another process moves, or moved, planned partitions, so that throttles on them may be its own.
+        """
         state = self._journal.state
         is_lost = bool(state.salvaged) or (not state.runs and self._is_begun)
         fresh = not state.runs and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
-        if not is_lost and (fresh or (state.runs and state.baseline is None)):
+        if not is_lost and (fresh or beside_others or (state.runs and state.baseline is None)):
             return live, assessment  # nothing tells of a run: entries that are there are not of one
         found = find_lost(self._admin, self._clock, self._retrier, self._plan, live, state, is_lost=is_lost)
         self._was_lost = is_lost or not state.runs or found.throttled
