@@ -31,11 +31,6 @@ def plan_of(journal: Path, state: RunState) -> Plan | None:
     return next((plan for path in sources if (plan := _plan_in(path, state.fingerprint)) is not None), None)
 
 
-def is_begun(plan: Plan, state_dir: Path) -> bool:
-    """True when a run of the plan was begun on this host, whatever became of its journal."""
-    return _kept(journal_path(state_dir, plan.cluster_id, identity_of(plan))).exists()
-
-
 def existing_journal(file: LineFile, clock: Clock) -> RunJournal:
     """The journal of whichever plan `file` is of; raises `InputError` for one that does not tell, and has no plan."""
     state = read_run_state(file)

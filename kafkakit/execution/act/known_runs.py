@@ -44,6 +44,8 @@ class KnownRuns:
 def _stamp(path: Path) -> tuple[int, int]:
     try:
         found = os.stat(path)
+    except FileNotFoundError:  # a journal that is lost
+        return 0, 0
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     return found.st_mtime_ns, found.st_size

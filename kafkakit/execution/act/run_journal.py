@@ -26,11 +26,11 @@ class RunJournal(LineJournal[What, RunState]):
     def reload(self) -> None:
         """Read the file again; raises `InputError` for the journal of another plan."""
         super().reload()
-        if self.damage:
+        if loss := _loss(self._file, self.damage, self.state):
             cluster_id, fingerprint = self._identity.values()  # the line that tells them may be lost
             self.state = replace(
                 self.state,
-                salvaged=self.damage,
+                salvaged=loss,
                 unsettled=True,
                 cluster_id=self.state.cluster_id or cluster_id,
                 fingerprint=self.state.fingerprint or fingerprint,
@@ -75,18 +75,27 @@ def plan_journal_file(plan: Plan, state_dir: Path) -> DiskFile:
 
 
 def read_run_state(file: LineFile) -> RunState:
-    """What the journal in `file` means; one that is damaged is `salvaged`, as far as its sound beginning goes."""
+    """What the journal in `file` means: `salvaged` where it is damaged or lost, as far as its beginning is sound."""
     text, state = read_lines(file.read(), file.name, RunState(), fold, GRAMMAR)
-    if not text.damage:
+    loss = _loss(file, text.damage, state)
+    if not loss:
         return state
     *_, cluster_id, name = ("", "", *file.name.split("/"))  # the first line is among those that are lost, perhaps
     return replace(
         state,
-        salvaged=text.damage,
+        salvaged=loss,
         unsettled=True,
         cluster_id=state.cluster_id or cluster_id,
         fingerprint=state.fingerprint or f"sha256:{name.removesuffix('.journal')}",
     )
+
+
+def _loss(file: LineFile, damage: str, state: RunState) -> str:
+    """What is wrong with a journal; one without a run, though its plan was kept, was lost."""
+    if damage or state.runs or state.verdict or not isinstance(file, DiskFile):
+        return damage
+    is_begun = plan_path(file.path.parents[2], file.path.parent.name, file.path.stem).exists()
+    return f"{file.name}: tells of no run, though one was begun" if is_begun else ""
 
 
 def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
@@ -114,5 +123,7 @@ def lock_path(state_dir: Path, cluster_id: str) -> Path:
 
 
 def journal_files(state_dir: Path, cluster_id: str) -> tuple[DiskFile, ...]:
-    """All journals of a cluster on this host, by file name."""
-    return tuple(DiskFile(p) for p in sorted((state_dir / "journals" / cluster_id).glob("*.journal")))
+    """All journals of a cluster on this host, by file name; those of kept plans even where they are gone."""
+    found = {path.stem for path in (state_dir / "journals" / cluster_id).glob("*.journal")}
+    begun = {path.stem for path in (state_dir / "plans" / cluster_id).glob("*.json")}
+    return tuple(DiskFile(journal_path(state_dir, cluster_id, name)) for name in sorted(found | begun))

@@ -107,6 +107,11 @@ class RunState:
         return f"run {self.run_id} ({self.direction or 'run'} of {self.plan_path})"
 
     @property
+    def is_lost(self) -> bool:
+        """True when lines are missing, also where that was closed since: lists may stand that no line tells of."""
+        return bool(self.salvaged) or (not self.runs and self.verdict == CLOSED)
+
+    @property
     def throttled(self) -> bool:
         """True when something of ours may still be set on the cluster."""
         return bool(self.rates or self.entries)

@@ -32,7 +32,7 @@ class PlanReader:
         """Where each move stands."""
         state, lost = self._journal.state, self.recovered
         trail = state.trail if not lost.lists else {**state.trail, **{k: (v,) for k, v in lost.lists.items()}}
-        cancelled = (state.cancelled and bool(state.submitted)) or bool(state.salvaged) or lost.throttled
+        cancelled = (state.cancelled and bool(state.submitted)) or state.is_lost or lost.throttled
         return assess(self._plan, live, trail=trail, cancelled_by_us=cancelled)
 
     def look(self, *, settle: bool = False) -> tuple[Live, Assessment]:

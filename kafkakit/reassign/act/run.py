@@ -21,7 +21,7 @@ from kafkakit.core.plan import Plan
 from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.control_requests import ControlRequests
-from kafkakit.execution.act.kept_plans import is_begun, keep_plan
+from kafkakit.execution.act.kept_plans import keep_plan
 from kafkakit.execution.act.leftovers import Leftovers
 from kafkakit.execution.act.log_dir_moves import LogDirs
 from kafkakit.execution.act.received_requests import ReceivedRequests
@@ -73,14 +73,14 @@ def prepare_run(plan: Plan, request: Request, access: ClusterAccess, state_dir: 
     if access.control is not None:
         store = ControlRequests(access.control, access.clock, access.cluster_id)
         requests = ReceivedRequests(store, access.token, reporter)
-    keeping = (partial(keep_plan, plan, state_dir), is_begun(plan, state_dir))
-    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keeping)
+    keep = partial(keep_plan, plan, state_dir)
+    return Run(plan, access.admin, access.clock, journal, reporter, request, leftovers, requests, keep)
 
 
 class Run:
     """One run of one plan in one direction; made for a single call.
 
-    `keeping` keeps the plan, and tells whether a run of it was begun before, even though its journal may be lost.
+    `keep_plan` is called once the journal has the run's start.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Run:
         request: Request,
         leftovers: Leftovers,
         requests: ReceivedRequests | None = None,
-        keeping: tuple[Callable[[], None], bool] = (lambda: None, False),
+        keep_plan: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan, self._admin, self._clock = plan, admin, clock
         self._journal, self._reporter, self._request = journal, reporter, request
-        self._leftovers, (self._keep_plan, self._is_begun) = leftovers, keeping
+        self._leftovers, self._keep_plan = leftovers, keep_plan
         self._requests = requests or ReceivedRequests(None, None, reporter)
         parts = RunParts(plan, admin, clock, journal, reporter, request)
         self._throttles, self._dirs, self._plan_reader = parts.throttles, parts.dirs, parts.plan_reader
@@ -206,7 +206,7 @@ class Run:
         `beside_others`: another process moves, or moved, planned partitions, so that throttles on them may be its own.
         """
         state = self._journal.state
-        is_lost = bool(state.salvaged) or (not state.runs and self._is_begun)
+        is_lost = state.is_lost
         fresh = not state.runs and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
         if not is_lost and (fresh or beside_others or (state.runs and state.baseline is None)):
             return live, assessment  # nothing tells of a run: entries that are there are not of one

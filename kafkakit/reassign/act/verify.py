@@ -20,19 +20,10 @@ from kafkakit.ports.reporter import Reporter
 PATIENCE_S = 20.0
 
 
-def verify(
-    plan: Plan,
-    access: ClusterAccess,
-    journal: RunJournal,
-    reporter: Reporter,
-    request: Request,
-    *,
-    is_begun: bool = False,
-) -> Outcome:
+def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
     """Judge every planned partition; when all are complete, take away throttles that a run of ours left.
 
-    An access without a token may not: another process works on the cluster, and its throttles are in use. `is_begun`
-    says that a run of the plan was begun here, even though its journal may be lost.
+    An access without a token may not: another process works on the cluster, and its throttles are in use.
     """
     admin, clock = access.admin, access.clock
     retrier = Retrier(clock, reporter, min(request.retry_limit_s, PATIENCE_S))
@@ -51,13 +42,12 @@ def verify(
     inside = dir_work(plan, live)
     elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, retrier, inside)))
     owed: tuple[str, ...] = ()
-    fresh = not is_begun and len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
+    fresh = len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
     state = journal.state
     cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
     is_lost = bool(state.salvaged) or (not state.runs and not fresh) or cut
     if is_lost:
-        known = bool(state.salvaged) or (not state.runs and is_begun)
-        lost = find_lost(admin, clock, retrier, plan, live, state, is_lost=known)
+        lost = find_lost(admin, clock, retrier, plan, live, state, is_lost=state.is_lost)
         if lost.throttled and access.token is not None and not short and not elsewhere:
             journal.adopt(lost, request.plan_path)
     if journal.state.throttled:

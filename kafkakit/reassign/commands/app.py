@@ -133,7 +133,6 @@ def verify(ctx: typer.Context, chosen: RunChoice) -> None:
     """
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.execution.act.kept_plans import is_begun
     from kafkakit.execution.act.run_journal import plan_journal
     from kafkakit.reassign.act.verify import verify as run_verify
     from kafkakit.reassign.show.run import outcome_report
@@ -145,8 +144,7 @@ def verify(ctx: typer.Context, chosen: RunChoice) -> None:
     request = run_request(cli, named, plan.cluster_id, ExecutionOptions())
     with open_access(cli, "reassign run", cluster_id=plan.cluster_id, must_claim=False) as access:
         journal, _ = plan_journal(plan, cli.settings.state_dir, access.clock)
-        begun = is_begun(plan, cli.settings.state_dir)
-        outcome = run_verify(plan, access, journal, cli.output, request, is_begun=begun)
+        outcome = run_verify(plan, access, journal, cli.output, request)
     finish(cli, outcome_report(outcome))
 
 
