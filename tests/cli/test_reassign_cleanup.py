@@ -193,3 +193,28 @@ def test_a_foreign_move_on_a_partition_that_we_throttle_counts_as_running(desk: 
     desk.cluster.cancel([TopicPartition("t", 0)])
     desk.cluster.reassign({TopicPartition("t", 0): (2, 3)})
     assert desk.run("cleanup", "--yes").code == 1
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_run_whose_journal_is_gone_is_known_by_its_plan(desk: Desk, kept: int) -> None:
+    desk.cut()
+    journal = desk.journal()
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.unlink()
+    if kept:
+        journal.write_bytes(b"".join(lines[:kept]))
+    told = desk.run("status", "--window", "0")
+    assert "tells of no run, though one was begun" in told.stdout
+    run = told.stdout.partition("\nrun ")[2][:8]
+    resumed = desk.run("resume", "--yes")
+    assert resumed.code == 2
+    assert f"kafkakit --profile p reassign rollback --run {run} --yes" in resumed.stderr.splitlines()
+    desk.cluster.advance(60)
+    cleaned = desk.run("cleanup", "--yes")
+    assert cleaned.code == 0, cleaned.stderr
+    assert desk.cluster.brokers[3].configs == {}
+    assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "1:7"}
+    back = desk.run("rollback", "--run", run, "--yes")
+    assert back.code == 0, back.stderr
+    key = TopicPartition("t", 0)
+    assert desk.cluster.partition_states(["t"])[key].replicas == (1, 2)

@@ -13,7 +13,7 @@ def choose_run(states: Sequence[RunState], wanted: str, token: int | None, comma
 
     `command` is the command line up to the run, for the hints. Raises `UsageError` when no run, or several, are meant.
     """
-    begun = sorted((s for s in states if s.runs or s.salvaged), key=lambda s: (str(s.began_at), s.run_id))
+    begun = sorted((s for s in states if s.runs or s.is_lost), key=lambda s: (str(s.began_at), s.run_id))
     unfinished = [s for s in begun if s.unsettled]
     if wanted:
         found = [s for s in begun if s.run_id.startswith(wanted)]

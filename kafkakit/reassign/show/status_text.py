@@ -39,7 +39,7 @@ def render_status(view: StatusView, shown: int = SHOWN) -> str:
     for item in ordered[:shown]:
         lines += _move_lines(item, several_runs=bool(view.runs))
     if len(ordered) > shown:
-        lines.append(f"  and {len(ordered) - shown} more: kafkakit reassign list")
+        lines.append(f"  and {len(ordered) - shown} more: {view.program} reassign list")
     lines += _inside_lines(view.inside, shown)
     if view.slowest is not None:
         lines.append(f"slowest: {_slowest(*view.slowest)}")
@@ -187,7 +187,9 @@ def _throttle_lines(view: StatusView) -> list[str]:
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
     if view.idle_throttles:
-        lines.append(f"  nothing moves under {view.idle_throttles}; remove what is ours: kafkakit reassign cleanup")
+        lines.append(
+            f"  nothing moves under {view.idle_throttles}; remove what is ours: {view.program} reassign cleanup"
+        )
     return lines
 
 

@@ -53,10 +53,9 @@ def judge(sight: StatusLook, history: History, inside_history: History, around: 
     for run in around.runs:
         flights = [_flight(m) for m in moves if owners[_key(m.move)] is run]
         if flights or run.state.unsettled or run.state.throttled:
-            resume, close = (f"{around.program} reassign {v} --run {run.state.run_id}" for v in ("resume", "close"))
             rate = _run_rate(run, flights, around, sight.at_s)
             now_s = sight.at.timestamp()
-            views.append(view_run(run, flights, around.lease, now_s, resume, close=close, bytes_per_s=rate))
+            views.append(view_run(run, flights, around.lease, now_s, around.program, bytes_per_s=rate))
     return StatusView(
         cluster_id=sight.live.cluster_id,
         at=sight.at,
@@ -69,6 +68,7 @@ def judge(sight: StatusLook, history: History, inside_history: History, around: 
         health=around.health,
         lease=around.lease,
         damaged=around.damaged,
+        program=around.program,
     )
 
 

@@ -77,15 +77,14 @@ def view_run(
     flights: Sequence[RunningMove],
     lease: HeldLease | None,
     now_s: float,
-    resume: str,
+    program: str,
     *,
-    close: str = "",
     bytes_per_s: float | None = None,
 ) -> RunView:
     """What a run is about; `flights` are its running moves, `now_s` the present as a Unix time.
 
-    `resume` is the command that continues with an interrupted run, `close` that which gives it up. `bytes_per_s` is how
-    fast the rest shrinks; where that is not known, the rates of what is in flight are taken.
+    `program` is how kafkakit is called for this cluster. `bytes_per_s` is how fast the rest shrinks; where that is not
+    known, the rates of what is in flight are taken.
     """
     state = run.state
     working = is_working(state, lease)
@@ -98,7 +97,7 @@ def view_run(
         id=state.run_id,
         plan_path=state.plan_path,
         direction=state.direction,
-        doing=_doing(state, flights, resume, working=working),
+        doing=_doing(state, flights, program, working=working),
         working=working,
         paused=state.paused and state.unsettled,
         moves=len(flights),
@@ -107,7 +106,7 @@ def view_run(
         eta_s=eta_of(left, rate),
         promise=promise,
         promised_s=None if promise is None else promise.made_at.timestamp() + promise.promised_s - now_s,
-        close=close if state.unsettled and not working and not flights else "",
+        close=_line(program, "close", state) if state.unsettled and not working and not flights else "",
     )
 
 
@@ -153,14 +152,18 @@ def left_bytes(run: KnownRun, flights: Sequence[RunningMove]) -> int | None:
     return sum(known) if known and not run.state.unsettled else None
 
 
-def _doing(state: RunState, flights: Sequence[RunningMove], resume: str, *, working: bool) -> str:
+def _line(program: str, verb: str, state: RunState) -> str:
+    return f"{program} reassign {verb} --run {state.run_id}"
+
+
+def _doing(state: RunState, flights: Sequence[RunningMove], program: str, *, working: bool) -> str:
     if not state.unsettled:
         if flights:
             return "ended, its moves continue"
-        return "ended, and left throttles: kafkakit reassign cleanup takes them away"
+        return f"ended, and left throttles; remove them with: {program} reassign cleanup"
     if not working:
         where = "paused, and no process is running" if state.paused else "not finished, and no process is running"
-        return f"{where}; resume with: {resume}"
+        return f"{where}; resume with: {_line(program, 'resume', state)}"
     if state.paused:
         return "paused: starts nothing new" + (", what is in flight continues" if flights else "")
     if not flights:

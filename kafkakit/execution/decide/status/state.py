@@ -104,7 +104,7 @@ class StatusView:
     `bytes_per_s` counts moves that ended meanwhile, too.
 
     `health` and what `inside` names come from the last look at the whole cluster. `damaged` are journals that
-    cannot be read.
+    cannot be read. `program` is how kafkakit is called for this cluster.
     """
 
     cluster_id: str
@@ -118,6 +118,7 @@ class StatusView:
     health: Health | None = None
     lease: HeldLease | None = None
     damaged: tuple[str, ...] = ()
+    program: str = "kafkakit"
 
     @property
     def is_idle(self) -> bool:
