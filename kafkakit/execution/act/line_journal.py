@@ -45,13 +45,13 @@ class LineJournal(Generic[W, S]):
 
     def intent(self, what: W, data: Mapping[str, Any]) -> int:
         """Record what is about to be done; returns the number that the effect refers to."""
-        return self._write(RecordKind.INTENT, what, data)
+        return self._write(RecordKind.INTENT, what, data).seq
 
-    def check(self, what: W, data: Mapping[str, Any]) -> None:
-        """Record something found or decided."""
-        self._write(RecordKind.CHECK, what, data)
+    def check(self, what: W, data: Mapping[str, Any]) -> Line[W]:
+        """Record something found or decided; returns the line."""
+        return self._write(RecordKind.CHECK, what, data)
 
-    def _write(self, kind: RecordKind, what: W, data: Mapping[str, Any], of: int | None = None) -> int:
+    def _write(self, kind: RecordKind, what: W, data: Mapping[str, Any], of: int | None = None) -> Line[W]:
         if self.damage:
             self._file.set_aside()
             self.damage = ""
@@ -67,4 +67,4 @@ class LineJournal(Generic[W, S]):
             raise
         self.state = self._fold(self.state, line)
         self._seq, self._prev, self._size = self._seq + 1, line_hash(text), self._size + len(text)
-        return line.seq
+        return line

@@ -8,10 +8,11 @@ from typing import Any
 from kafkakit.core.errors import InputError
 from kafkakit.core.journal_lines import RecordKind, read_lines
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.execution.act.begun_runs import begun_line, forget_begun, keep_begun
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
 from kafkakit.execution.act.line_journal import LineJournal
-from kafkakit.execution.decide.journal import GRAMMAR, What
-from kafkakit.execution.decide.journal_state import RunState, fold
+from kafkakit.execution.decide.journal import GRAMMAR, Record, What
+from kafkakit.execution.decide.journal_state import ENDED, RunState, fold
 from kafkakit.execution.decide.recovery import Recovered
 from kafkakit.ports.clock import Clock
 
@@ -26,15 +27,7 @@ class RunJournal(LineJournal[What, RunState]):
     def reload(self) -> None:
         """Read the file again; raises `InputError` for the journal of another plan."""
         super().reload()
-        if loss := _loss(self._file, self.damage, self.state):
-            cluster_id, fingerprint = self._identity.values()  # the line that tells them may be lost
-            self.state = replace(
-                self.state,
-                salvaged=loss,
-                unsettled=True,
-                cluster_id=self.state.cluster_id or cluster_id,
-                fingerprint=self.state.fingerprint or fingerprint,
-            )
+        self.state = _with_loss(self._file, self.damage, self.state, **self._identity)
         if not self.is_empty and (self.state.cluster_id, self.state.fingerprint) != tuple(self._identity.values()):
             raise InputError(self.name, "is the journal of another plan", hint="move the file away")
 
@@ -48,11 +41,20 @@ class RunJournal(LineJournal[What, RunState]):
         problem = self.state.salvaged or ("the journal is lost" if not self.state.runs else "its last lines are lost")
         self.check(What.SALVAGED, {"problem": problem, "plan_path": plan_path, **found.as_data()})
 
+    def check(self, what: What, data: Mapping[str, Any]) -> Record:
+        """Record something found or decided; the start of a run is kept a second time until the run ended."""
+        if what is What.END and data["verdict"] in ENDED:
+            forget_begun(self._file)
+        line = super().check(what, data)
+        if what is What.START:
+            keep_begun(self._file, self._identity, line)
+        return line
+
     def effect(self, of: int, data: Mapping[str, Any]) -> None:
         """Record that the intent was carried out, with the per-item answers in `data`."""
         self._write(RecordKind.EFFECT, self.state.open_intents[of].what, data, of)
 
-    def _write(self, kind: RecordKind, what: What, data: Mapping[str, Any], of: int | None = None) -> int:
+    def _write(self, kind: RecordKind, what: What, data: Mapping[str, Any], of: int | None = None) -> Record:
         damage = self.damage
         if self.is_empty and what is not What.OPEN:
             self.check(What.OPEN, self._identity)
@@ -77,25 +79,25 @@ def plan_journal_file(plan: Plan, state_dir: Path) -> DiskFile:
 def read_run_state(file: LineFile) -> RunState:
     """What the journal in `file` means: `salvaged` where it is damaged or lost, as far as its beginning is sound."""
     text, state = read_lines(file.read(), file.name, RunState(), fold, GRAMMAR)
-    loss = _loss(file, text.damage, state)
-    if not loss:
+    *_, cluster_id, name = ("", "", *file.name.split("/"))
+    return _with_loss(file, text.damage, state, cluster_id, f"sha256:{name.removesuffix('.journal')}")
+
+
+def _with_loss(file: LineFile, damage: str, state: RunState, cluster_id: str, fingerprint: str) -> RunState:
+    """The state with what is known of lines that are missing; cluster and plan may be told by them alone."""
+    begun = begun_line(file)
+    if begun is not None and begun.time != state.began_at:
+        damage = damage or f"{file.name}: the lines of the last run are missing"
+        state = fold(state, begun)
+    if not damage:
         return state
-    *_, cluster_id, name = ("", "", *file.name.split("/"))  # the first line is among those that are lost, perhaps
     return replace(
         state,
-        salvaged=loss,
+        salvaged=damage,
         unsettled=True,
         cluster_id=state.cluster_id or cluster_id,
-        fingerprint=state.fingerprint or f"sha256:{name.removesuffix('.journal')}",
+        fingerprint=state.fingerprint or fingerprint,
     )
-
-
-def _loss(file: LineFile, damage: str, state: RunState) -> str:
-    """What is wrong with a journal; one without a run, though its plan was kept, was lost."""
-    if damage or state.runs or state.verdict or not isinstance(file, DiskFile):
-        return damage
-    is_begun = plan_path(file.path.parents[2], file.path.parent.name, file.path.stem).exists()
-    return f"{file.name}: tells of no run, though one was begun" if is_begun else ""
 
 
 def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
@@ -123,7 +125,7 @@ def lock_path(state_dir: Path, cluster_id: str) -> Path:
 
 
 def journal_files(state_dir: Path, cluster_id: str) -> tuple[DiskFile, ...]:
-    """All journals of a cluster on this host, by file name; those of kept plans even where they are gone."""
+    """All journals of a cluster on this host, by file name; those of unfinished runs even where they are gone."""
     found = {path.stem for path in (state_dir / "journals" / cluster_id).glob("*.journal")}
-    begun = {path.stem for path in (state_dir / "plans" / cluster_id).glob("*.json")}
+    begun = {path.stem for path in (state_dir / "plans" / cluster_id).glob("*.begun")}
     return tuple(DiskFile(journal_path(state_dir, cluster_id, name)) for name in sorted(found | begun))

@@ -152,8 +152,9 @@ def _look(
         dirs = admin.log_dirs(sorted(inside)) if inside else {}
         topics = {t.name: t.configs for t in snapshot.topics}
         changing = {b: len(answer.futures) for b, answer in dirs.items()}
-        # What stood before the runs counts as another's, unless an operator names the plan.
-        known = {n: replace(states[n], baseline=None) if p is named else states[n] for n, p in plans.items()}
+        # What stood before the runs is another's, unless an operator names a plan of whose runs nothing is known.
+        unknown = {n for n, p in plans.items() if p is named and not states[n].salvaged}
+        known = {n: replace(states[n], baseline=None) if n in unknown else states[n] for n in plans}
         lost = {
             n: recover(p, live, known[n], brokers, topics, named=p is named or bool(states[n].salvaged))
             for n, p in plans.items()
