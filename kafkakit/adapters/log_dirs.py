@@ -15,15 +15,17 @@ def _listing(path: str) -> Sequence[SeenFile]:
 
 
 @contextmanager
-def _mapped(path: str, size: int) -> Iterator[memoryview]:
+def _mapped(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
     """The first bytes of a file, fewer where it has become shorter."""
     with Path(path).open("rb") as stream:
         size = min(size, os.fstat(stream.fileno()).st_size)
         if not size:
             yield memoryview(b"")
-            return
-        with mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as buffer:
-            yield buffer
+        elif may_shrink:
+            yield memoryview(stream.read(size))
+        else:
+            with mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as buffer:
+                yield buffer
 
 
 def _content(path: str) -> bytes:

@@ -35,11 +35,12 @@ class FileReader:
     """How a tree is read. All of them raise `OSError` for what is gone or unreadable.
 
     `listing` gives the entries of a directory in any order; `mapped` maps the first bytes of a log, as many as were
-    listed; `content` reads a small file, and may leave out what follows a page of zeros.
+    listed, or reads those of one that may shrink meanwhile: touching a mapped page that is gone ends the process
+    (SIGBUS). `content` reads a small file, and may leave out what follows a page of zeros.
     """
 
     listing: Callable[[str], Sequence[SeenFile]]
-    mapped: Callable[[str, int], AbstractContextManager[memoryview]]
+    mapped: Callable[[str, int, bool], AbstractContextManager[memoryview]]
     content: Callable[[str], bytes]
 
 

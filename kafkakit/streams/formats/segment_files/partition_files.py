@@ -33,6 +33,9 @@ _SAMPLE_SHIFT = np.uint64(54)
 _MAX_SUSPICIOUS = 1_000
 """Rows of a segment whose batches are all suspicious; the largest are kept."""
 
+MOST_BYTES = (1 << 31) - 1
+"""Of a segment, by Kafka: positions in it are int32."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
@@ -64,7 +67,7 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
     named = [(file, segment_file_name(file.name)) for file in found.files]
     live = {(n.base_offset, n.kind): file for file, n in named if n is not None and not n.mark}
     bases = sorted(base for base, kind in live if kind == "log")
-    content = _Contents(reader, found.path)
+    content = _Contents(reader, found.path, found.is_in_use)
     epochs = leader_epochs(content.read(LEADER_EPOCHS)) if any(f.name == LEADER_EPOCHS for f in found.files) else ()
     aborted, txn_faults = [], {}
     for base in bases:
@@ -105,6 +108,7 @@ class _Contents:
 
     reader: FileReader
     folder: str
+    is_in_use: bool
     fault: str = ""
 
     def read(self, name: str) -> bytes:
@@ -132,7 +136,9 @@ def _read_segment(
     result = WalkResult(0)
     fault = ""
     try:
-        with content.reader.mapped(str(row["path"]), log.size_bytes) as buffer:
+        # A broker cuts the last log when it follows another leader; those before it are deleted whole.
+        may_shrink = content.is_in_use and bool(row["is_active"]) and log.size_bytes <= MOST_BYTES
+        with content.reader.mapped(str(row["path"]), log.size_bytes, may_shrink) as buffer:
             for part in walk_batches(buffer, log.size_bytes):
                 if isinstance(part, WalkResult):
                     result = part

@@ -2,7 +2,8 @@
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,21 @@ def test_empty_and_huge_segments(tmp_path: Path) -> None:
     os.truncate(huge, 5 << 30)
     row = read(tmp_path)[1].segment
     assert (row["batches"], row["torn_bytes"], row["fault"]) == (1, (5 << 30) - 69, None)
+
+
+def test_a_log_that_a_broker_cuts_while_it_is_read(tmp_path: Path) -> None:
+    """A mapped page behind the end of its file ends the process: the rig fails as a whole then."""
+    write_segment(tmp_path / "a-0", 0, [batch(0), batch(1)])
+
+    @contextmanager
+    def cut(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
+        with LOCAL_FILES.mapped(path, size, may_shrink) as buffer:
+            os.truncate(path, 0)
+            yield buffer
+
+    (found,) = partitions_below(str(tmp_path), LOCAL_FILES)
+    (row,) = read_partition(replace(found, is_in_use=True), replace(LOCAL_FILES, mapped=cut), OPTIONS)
+    assert (row.segment["batches"], row.segment["fault"]) == (2, None)
 
 
 def test_files_that_vanish_or_cannot_be_read(tmp_path: Path) -> None:
