@@ -17,6 +17,7 @@ from kafkakit.core.errors import OperationFailedError, TryLaterError
 _TEXT_LIMIT = 1000
 _CREATED = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_KERNEL_LOCKS = Path("/proc/locks")
 _COMMON = ("/run/lock", "/var/tmp", "/tmp")
 
 
@@ -41,11 +42,10 @@ class FileLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(fd, _TEXT_LIMIT, 0).decode("utf-8", "replace").strip()
+            who = _holder(fd, _locking_pid(fd))
             os.close(fd)
-            who = f": {' '.join(holder.split())}" if holder else ""
             raise TryLaterError(
-                f"{self._purpose}: another kafkakit process is running{who}",
+                f"{self._purpose}: another kafkakit process is running{who and f': {who}'}",
                 hint=f"wait for it to end; lock file {self._path}",
             ) from None
         except OSError as error:
@@ -82,6 +82,36 @@ def common_folder() -> Path:
             if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and mode & stat.S_IWOTH:
                 return Path(name)
     return Path(_COMMON[-1])
+
+
+def locked_by(path: Path) -> str:
+    """Who holds a lock file that another process made; empty when none does, or when it cannot be told."""
+    try:
+        fd = os.open(path, os.O_RDONLY | _PLAIN)
+    except OSError:
+        return ""
+    try:
+        pid = _locking_pid(fd)
+        return _holder(fd, pid) if pid else ""
+    finally:
+        os.close(fd)
+
+
+def _locking_pid(fd: int) -> str:
+    """The process that has the file locked, by the kernel's list (proc_locks(5)); empty when it is not listed."""
+    status = os.fstat(fd)
+    inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        listed = [line.split() for line in _KERNEL_LOCKS.read_text().splitlines()]
+    except OSError:
+        return ""
+    return next((words[4] for words in listed if words[1] == "FLOCK" and words[5] == inode), "")
+
+
+def _holder(fd: int, pid: str) -> str:
+    """The file's text, unless it is of another process than the one that has the lock."""
+    text = " ".join(os.pread(fd, _TEXT_LIMIT, 0).decode("utf-8", "replace").split())
+    return text if not pid or text.startswith(f"process {pid} ") else f"process {pid}"
 
 
 def _open_shared(path: Path) -> int:

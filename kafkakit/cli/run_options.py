@@ -33,6 +33,14 @@ ThrottleDirs = Annotated[
         help="Limit the copying between log dirs inside each broker; `none` removes that limit.",
     ),
 ]
+WithoutLease = Annotated[
+    bool,
+    typer.Option(
+        "--without-lease",
+        help="Carry on where the control store does not answer, to repair what it depends on; only processes of "
+        "this host are kept away then. A lease that another process holds is respected.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +57,13 @@ class Consent:
     def confirm(self, cli: CliContext, question: str) -> bool:
         """True with `--yes`, else when the answer typed on the terminal is `yes`."""
         return self.yes or cli.output.ask_typed(question)
+
+    def confirm_on(self, cli: CliContext, cluster_id: str, question: str) -> bool:
+        """As `confirm`, with the cluster and the profile in use after the question."""
+        from kafkakit.report.report import cluster_words
+
+        words = cluster_words(cluster_id, cli.settings.profile)
+        return self.confirm(cli, f"{question} {words[0].upper()}{words[1:]}.")
 
     def require_possible(self, cli: CliContext) -> None:
         """Raise `RefusedError` where a confirmation is needed and cannot be given."""
@@ -161,14 +176,7 @@ class RunOptions:
             "put back as they were.",
         ),
     ] = False
-    without_lease: Annotated[
-        bool,
-        typer.Option(
-            "--without-lease",
-            help="Carry on where the control store does not answer, to repair what it depends on; only processes of "
-            "this host are kept away then. A lease that another process holds is respected.",
-        ),
-    ] = False
+    without_lease: WithoutLease = False
     allow_drift: Annotated[
         bool, typer.Option("--allow-drift", help="Continue although other partitions or racks changed since the plan.")
     ] = False
@@ -185,6 +193,13 @@ class ExecutionOptions:
     rates: ThrottleOptions = ThrottleOptions()
     schedule: ScheduleOptions = ScheduleOptions()
     running: RunOptions = RunOptions()
+
+
+def change_question(cli: CliContext, cluster_id: str) -> str:
+    """What is asked before a cluster is changed: its id, and the profile in use."""
+    from kafkakit.report.report import cluster_words
+
+    return f"Change {cluster_words(cluster_id, cli.settings.profile)}?"
 
 
 def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, options: ExecutionOptions) -> Request:
@@ -204,7 +219,7 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
             throttle_options=option_words(rates),
         ),
         plan_path="-" if named is None else named.path,
-        confirm=lambda: consent.confirm(cli, f"Change cluster {cluster_id}?"),
+        confirm=lambda: consent.confirm(cli, change_question(cli, cluster_id)),
         pinned_cluster_id=cli.settings.cluster_id,
         rates=rates.request(),
         limits=schedule.limits(),

@@ -122,14 +122,19 @@ class ClusterSession:
 
         return ClusterAccess(cluster_id=cluster_id or self.cluster_id, admin=self.admin, clock=self.clock)
 
+    def host_lock(self, cluster_id: str) -> Path:
+        """The file that a process of any user of this host locks while it may change the cluster."""
+        from kafkakit.adapters.lock import common_folder
+
+        return (self.settings.folders.locks or common_folder()) / f"kafkakit.{cluster_id}.lock"
+
     def claim(self, command: str, cluster_id: str | None = None, *, without_lease: bool = False) -> ClusterAccess:
         """Take the host's lock and the lease of the cluster until the session ends.
 
         Raises `TryLaterError` that names the holder while another process has either. `without_lease`: where the
         control store does not answer, the host's lock alone is taken, and the access has no token.
         """
-        from kafkakit.adapters.lock import common_folder
-        from kafkakit.core.errors import LeaseHeldError, OperationFailedError, TryLaterError
+        from kafkakit.core.errors import LeaseHeldError, LeaseUnknownError, OperationFailedError, TryLaterError
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.cluster_access import ClusterAccess
         from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
@@ -139,8 +144,7 @@ class ClusterSession:
         admin, cluster_id = self.admin, cluster_id or self.cluster_id
         what = f"cluster {cluster_id}"
         self.lock(lock_path(self.settings.state_dir, cluster_id), what, command)
-        common = self.settings.folders.locks or common_folder()
-        self.lock(common / f"kafkakit.{cluster_id}.lock", what, command, shared=True)
+        self.lock(self.host_lock(cluster_id), what, command, shared=True)
         lease = open_lease(self.control, self.clock, cluster_id, command, self.cli.output.say)
         try:
             token = lease.acquire()
@@ -149,7 +153,7 @@ class ClusterSession:
         except (TryLaterError, OperationFailedError) as error:
             if not without_lease:
                 hint = f"{error.hint or 'make it answer'}; to repair the cluster meanwhile: --without-lease"
-                raise TryLaterError(f"the lease of {what} cannot be taken: {error.message}", hint=hint) from None
+                raise LeaseUnknownError(f"the lease of {what} cannot be taken: {error.message}", hint=hint) from None
             self.cli.output.warn(f"carried on without the lease, other hosts are not kept away: {error.message}")
             return ClusterAccess(cluster_id=cluster_id, admin=admin, clock=self.clock)
         self._stack.callback(lease.release)

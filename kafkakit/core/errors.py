@@ -113,6 +113,10 @@ class LeaseHeldError(TryLaterError):
     """Another process has the right to change the cluster."""
 
 
+class LeaseUnknownError(TryLaterError):
+    """The control store does not answer, so it is not known whether another process holds the lease."""
+
+
 class LeaseLostError(TryLaterError):
     """The right to act was lost or could not be confirmed in time: stop before the next effect (exit 75)."""
 

@@ -33,9 +33,14 @@ class Report:
         """The same with the cluster and the profile in use in the first lines of its text, unless it is a document."""
         if self.is_document or not self.text:
             return self
-        used = f"cluster {cluster_id} (profile {profile})" if profile else f"cluster {cluster_id}"
+        used = cluster_words(cluster_id, profile)
         end = sum(len(line) for line in self.text.splitlines(keepends=True)[:_FIRST_LINES])
         first, rest = self.text[:end], self.text[end:]
         if f"cluster {cluster_id}" in first:
             return replace(self, text=first.replace(f"cluster {cluster_id}", used, 1) + rest)
         return replace(self, text=f"{used}\n{self.text}")
+
+
+def cluster_words(cluster_id: str, profile: str | None) -> str:
+    """`cluster X (profile prod)`, how a text names the cluster that it is about."""
+    return f"cluster {cluster_id} (profile {profile})" if profile else f"cluster {cluster_id}"

@@ -391,17 +391,20 @@ def test_another_home_on_the_host_does_not_run_beside(desk: Desk, tmp_path: Path
     other = Home(tmp_path / "other")
     other.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
     refused: list[Ran] = []
+    shown: list[Ran] = []
 
     def meanwhile(_: float) -> None:
         if not refused and desk.cluster.reassignments():
             words = ("reassign", "cleanup", "--yes")
             refused.append(other.run("--profile", "p", *words, env=locks))
+            shown.append(other.run("--profile", "p", "reassign", "status", "--window", "0", env=locks))
 
     desk.clock.on_sleep.append(meanwhile)
     ran = desk.run("drain", "1", "--yes")
     assert ran.code == 0, ran.stderr
     assert refused[0].code == 75
     assert "another kafkakit process is running: process " in refused[0].stderr
+    assert "lease: not held in this control store, but a process of this host changes the cluster: " in shown[0].stdout
 
 
 class SilentStore:

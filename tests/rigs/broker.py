@@ -20,7 +20,7 @@ from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.leftovers import Leftovers
-from kafkakit.execution.act.run_journal import RunJournal
+from kafkakit.execution.act.run_journal import RunJournal, read_run_state
 from kafkakit.execution.decide.outcome import Commands, Direction, Outcome, Request
 from kafkakit.execution.decide.rates import RateRequest
 from kafkakit.reassign.act.run import Run
@@ -116,6 +116,12 @@ class Bench:
     def begun(self, leg: Leg) -> bool:
         file = self.journals.get(leg.identity)
         return file is not None and bool(file.data)
+
+    def ended(self, leg: Leg, direction: Direction) -> bool:
+        if not self.begun(leg):
+            return False
+        state = read_run_state(self.journals[leg.identity])
+        return not state.unsettled and (state.direction, state.verdict) == (direction.value, "complete")
 
     def _run(self, plan: Plan, direction: Direction, *, dry_run: bool) -> Outcome:
         check_plan(plan, "plan")

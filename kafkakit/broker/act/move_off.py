@@ -82,7 +82,7 @@ class MoveOff:
         return self._go_on(found)
 
     def _go_on(self, found: Operation) -> BrokerOutcome:
-        found = replace(found, rejoined=())  # from here on it is emptied again
+        found = self._with_ended(replace(found, rejoined=()))  # from here on it is emptied again
         place = found.next_leg
         if place is None:
             self._reporter.say(f"all plans of {self._records.path_of(found)} are carried out; checking the result")
@@ -104,6 +104,13 @@ class MoveOff:
             if foreseen.verdict != "already applied" and not self._confirmed():
                 return self._told("declined", found)
         return self._carry(found)
+
+    def _with_ended(self, found: Operation) -> Operation:
+        """The record with the plans as done that `reassign resume` finished."""
+        for place, leg in enumerate(found.legs):
+            if leg.state is LegState.OPEN and self._plans.ended(leg, Direction.APPLY):
+                found = found.with_leg(place, LegState.DONE)
+        return found
 
     def _replan(self, found: Operation, place: int) -> BrokerOutcome:
         """Cancel what the present plan has in flight, and plan the rest again."""

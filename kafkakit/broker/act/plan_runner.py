@@ -15,6 +15,7 @@ from kafkakit.core.plan import Plan, identity_of
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.execution.act.run_journal import journal_path, read_run_state
+from kafkakit.execution.decide.journal_state import COMPLETE, RunState
 from kafkakit.execution.decide.outcome import Direction, Outcome, Request
 from kafkakit.execution.decide.rates import RateRequest, read_request
 from kafkakit.ports.reporter import ProgressBar, Reporter
@@ -69,8 +70,15 @@ class ReassignRunner:
 
     def begun(self, leg: Leg) -> bool:
         """True when the plan's journal has a run."""
-        path = journal_path(self._state_dir, self._records.cluster_id, leg.identity)
-        return read_run_state(DiskFile(path)).runs > 0
+        return self._state(leg).runs > 0
+
+    def ended(self, leg: Leg, direction: Direction) -> bool:
+        """True when the plan's last run was in that direction and is complete."""
+        state = self._state(leg)
+        return not state.unsettled and (state.direction, state.verdict) == (direction.value, COMPLETE)
+
+    def _state(self, leg: Leg) -> RunState:
+        return read_run_state(DiskFile(journal_path(self._state_dir, self._records.cluster_id, leg.identity)))
 
     def _rates(self, record: Operation | None, leg: Leg | None) -> RateRequest:
         """The rates with the throttle that the operation was begun with, where a plan has none of its own yet."""
@@ -85,7 +93,7 @@ class ReassignRunner:
     ) -> Outcome:
         base = request.commands
         commands = OperationCommands(
-            program=base.program, plan=quote(path), run_options=base.run_options, again=self._again, undo=undo
+            program=base.program, plan=quote(path), run_options=base.run_options, operation=self._again, undo=undo
         )
         request = replace(request, commands=commands)
         with self._open_access(f"{direction} for an operation on brokers", dry_run=request.dry_run) as access:

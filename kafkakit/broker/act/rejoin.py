@@ -98,7 +98,11 @@ class Rejoin:
             self._reporter.say(f"{counted(len(now.due), 'preferred leadership')} will come back")
         if record is None:
             return
-        legs = [leg for leg in record.legs if leg.state is not LegState.UNDONE]
+        legs = [
+            leg
+            for leg in record.legs
+            if leg.state is not LegState.UNDONE and not self._plans.ended(leg, Direction.ROLLBACK)
+        ]
         self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be rolled back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
         forecast = self._request.dry_run or self._request.asks  # without a question the run itself prints it
@@ -110,7 +114,8 @@ class Rejoin:
         record = self._records.save(replace(record, stage=Stage.UNDOING))
         while (place := record.last_to_undo) is not None:
             leg = record.legs[place]
-            if self._plans.begun(leg):
+            # What `reassign resume` finished is not done again: its partitions may have moved since.
+            if self._plans.begun(leg) and not self._plans.ended(leg, Direction.ROLLBACK):
                 ended = self._plans.run(record, leg, Direction.ROLLBACK)
                 self._sum = self._sum.plus(ended)
                 if not ended.ok:

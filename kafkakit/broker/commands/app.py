@@ -61,7 +61,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     request = RejoinRequest(
         brokers=ids,
         again=again,
-        confirm=lambda question: consent.confirm(cli, question),
+        confirm=lambda question: consent.confirm_on(cli, cluster_id, question),
         wait_s=options.wait_s,
         asks=not consent.yes,
         dry_run=consent.dry_run,

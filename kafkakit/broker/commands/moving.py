@@ -112,7 +112,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             again=again,
             undo_of=undo_of,
             cleanup=f"{cli.program} reassign cleanup --yes",
-            confirm=lambda question: consent.confirm(cli, f"{question} Cluster {cluster_id}."),
+            confirm=partial(consent.confirm_on, cli, cluster_id),
             bootstrap=cli.settings.bootstrap_servers,
             asks=not consent.yes,
             dry_run=consent.dry_run,

@@ -7,19 +7,20 @@ from kafkakit.execution.decide.outcome import Commands, Direction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationCommands(Commands):
-    """Hints of a run that is part of an operation; `again` continues with it, `undo` takes it back.
+    """Hints of a run that is part of an operation, which `operation` continues; `undo` takes it back.
 
     Pausing and throttling are done by `reassign` with the plan's file, as for any run.
     """
 
-    again: str
     undo: str
 
     def line(self, verb: str, *options: str) -> str:
         """The line for a verb of `reassign`; what carries the plan on or back is the operation's own command."""
         if verb in ("apply", "resume", "verify"):
-            return " ".join([self.again, *options])
-        return self.undo if verb == Direction.ROLLBACK else Commands.line(self, verb, *options)
+            return " ".join([self.operation, *options])
+        if verb == Direction.ROLLBACK:
+            return " ".join([self.undo, *options])
+        return Commands.line(self, verb, *options)
 
     def run(self, direction: Direction, *options: str) -> str:
         """The line that runs the plan in that direction, unasked."""

@@ -25,6 +25,10 @@ class PlanRunner(Protocol):
         """True when the plan's journal tells of a run: it may have changed the cluster."""
         ...
 
+    def ended(self, leg: Leg, direction: Direction) -> bool:
+        """True when the plan's last run was in that direction and is complete, whichever command finished it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:

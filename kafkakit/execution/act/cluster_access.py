@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kafkakit.core.errors import TryLaterError
+from kafkakit.core.errors import LeaseUnknownError, TryLaterError
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.control import ControlStore
@@ -31,8 +31,13 @@ OpenAccess: TypeAlias = Callable[[], AbstractContextManager[ClusterAccess]]
 
 
 def access_or_busy(stack: ExitStack, open_access: OpenAccess) -> ClusterAccess | TryLaterError:
-    """The access, kept until `stack` ends, or the error that names the process that has the lease."""
+    """The access, kept until `stack` ends, or the error that names the process that has the lease.
+
+    Raises `LeaseUnknownError` when the control store does not answer.
+    """
     try:
         return stack.enter_context(open_access())
+    except LeaseUnknownError:
+        raise
     except TryLaterError as busy:
         return busy

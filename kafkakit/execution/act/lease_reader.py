@@ -34,7 +34,8 @@ def decoded_lease(found: Versioned | None, path: str) -> LeaseRecord | None:
 class LeaseReader:
     """Reads which process may change a cluster; a control store that does not answer is warned of once.
 
-    `store` opens the control store; `life_of` tells what is certain of a holder's process (`wiring.life_of`).
+    `store` opens the control store; `life_of` tells what is certain of a holder's process (`wiring.life_of`);
+    `locked_by` names the process of this host that has the lock of the cluster's changes, empty when none has.
     """
 
     def __init__(
@@ -42,20 +43,24 @@ class LeaseReader:
         store: Callable[[], ControlStore],
         cluster_id: str,
         life_of: Callable[[Holder], Life],
+        locked_by: Callable[[], str],
         reporter: Reporter,
     ) -> None:
+        self._locked_by = locked_by
         self._store, self._path, self._life_of, self._reporter = store, lease_path(cluster_id), life_of, reporter
         self._has_warned = False
 
     def read(self) -> HeldLease | None:
-        """The lease and what is known of its holder; None when there is none, or when it cannot be read."""
+        """The lease and what is known of its holder; None when neither it nor the lock of the host is known."""
         try:
             record = read_lease(self._store(), self._path)
         except KafkakitError as error:
             if not self._has_warned:
                 self._reporter.warn(f"which process may change the cluster cannot be read: {error.message}")
             self._has_warned = True
-            return None
+            record = None
+        host = self._locked_by()
         if record is None:
-            return None
-        return HeldLease(record=record, life=Life.UNKNOWN if record.holder is None else self._life_of(record.holder))
+            return HeldLease(locked_by=host) if host else None
+        life = Life.UNKNOWN if record.holder is None else self._life_of(record.holder)
+        return HeldLease(record=record, life=life, locked_by=host)

@@ -16,8 +16,8 @@ from kafkakit.execution.decide.layered_mapping import Layers
 from kafkakit.execution.decide.rates import rates_from_data
 from kafkakit.execution.decide.schedule.work import Rates
 
-CLOSED = "closed"
-ENDED = ("complete", CLOSED)
+COMPLETE, CLOSED = "complete", "closed"
+ENDED = (COMPLETE, CLOSED)
 """Verdicts after which a run has nothing left to do; `closed` was given by an operator."""
 
 
@@ -69,7 +69,8 @@ class RunState:
     without a lease), `promise` what it said before its first byte, `link_bytes_per_s` what the busiest broker reached
     in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
     which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first of the runs
-    that belong together (None: not recorded).
+    that belong together (None: not recorded). `operation` is the command that continues the operation on brokers which
+    the last run is part of, as printed then.
     """
 
     cluster_id: str = ""
@@ -94,6 +95,7 @@ class RunState:
     salvaged: str = ""
     baseline: Mapping[ConfigKey, str] | None = None
     verdict: str = ""
+    operation: str = ""
     open_intents: Mapping[int, Record] = field(default_factory=dict)
 
     @property
@@ -208,6 +210,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             wanted=_wanted(data),
             unsettled=True,
             token=data.get("token"),
+            operation=data.get("operation") or (state.operation if state.direction == data["direction"] else ""),
             promise=None,
             paused=False,
             # Applying again after a rollback starts afresh.

@@ -25,12 +25,14 @@ class Commands:
 
     `run_options` are those given to this run that a next run of the plan needs as well, `throttle_options` its
     throttles: the journal remembers them for a run that continues, not for one that takes a finished run back.
+    `operation` is the line that continues the operation on brokers that the plan is part of, if it is.
     """
 
     program: str
     plan: str
     run_options: tuple[str, ...] = ()
     throttle_options: tuple[str, ...] = ()
+    operation: str = ""
 
     def line(self, verb: str, *options: str) -> str:
         """`kafkakit ... reassign VERB PLAN OPTIONS`."""

@@ -187,11 +187,11 @@ class Run:
         if direction is Direction.APPLY:
             require_applicable(assessment, live, allow_drift=self._request.allow_drift)
         elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
-            names = listed([str(s.move.key) for s in foreign])
+            names, commands = listed([str(s.move.key) for s in foreign]), self._request.commands
             raise RefusedError(
                 f"{len(foreign)} planned partitions were changed by another process: {names}",
                 hint=("" if self._journal.state.runs else self._leftovers.unfinished(direction.value))
-                or "undo the others with --allow-drift, which leaves these alone",
+                or f"undo the others, and leave these as they are: {commands.run(direction, '--allow-drift')}",
             )
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
 
@@ -340,6 +340,7 @@ class Run:
             "rate": same,
             "rates": None if is_unlimited(rates) else rates_to_data(rates),
             "token": self._requests.token,
+            **({"operation": self._request.commands.operation} if self._request.commands.operation else {}),
         }
 
     def _baseline(self, live: Live, rates: Rates) -> dict[str, object]:
@@ -479,6 +480,8 @@ class Run:
             next_commands = (commands.run(direction), commands.line("verify"), commands.run(Direction.ROLLBACK))
         elif self._owed:  # all is in place, only a throttle is left: nothing here may undo the moves
             next_commands = (commands.run(direction) if undone else commands.line("verify"),)
+        elif self._journal.state.operation and not commands.operation and verdict not in ("planned", "declined"):
+            next_commands = (self._journal.state.operation,)  # the plan is done, the rest of its operation is not
         return Outcome(
             direction=direction,
             verdict="incomplete" if problems and verdict not in _UNTOUCHED else verdict,

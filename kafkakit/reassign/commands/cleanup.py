@@ -8,6 +8,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.plan_file import RunChoice, RunId
+from kafkakit.cli.run_options import WithoutLease
 
 
 def cleanup(
@@ -31,6 +32,7 @@ def cleanup(
         ),
     ] = "",
     run: RunId = "",
+    without_lease: WithoutLease = False,
 ) -> None:
     """Remove throttles that runs on this host left behind, and nothing else.
 
@@ -50,6 +52,7 @@ def cleanup(
     kafkakit --profile prod reassign cleanup --yes
     kafkakit --profile prod reassign cleanup --plan p.json
     """
+    from kafkakit.cli.run_options import change_question
     from kafkakit.cli.session import finish, open_session
     from kafkakit.execution.act.run_journal import journal_files, plan_journal_file
     from kafkakit.execution.decide.precheck import require_same_cluster
@@ -59,14 +62,14 @@ def cleanup(
     cli = cli_context(ctx)
     only_shows = dry_run or not (yes or cli.input_allowed)
     with open_session(cli, read_only=only_shows) as session:
-        access = session.claim("reassign cleanup")
+        access = session.claim("reassign cleanup", without_lease=without_lease)
         journals = journal_files(cli.settings.state_dir, access.cluster_id)
         named = RunChoice(plan_file=plan or None, run=run).read(cli, session, "cleanup").plan if plan or run else None
         if named is not None:
             require_same_cluster(named, access.cluster_id, cli.settings.cluster_id)
             file = plan_journal_file(named, cli.settings.state_dir)
             journals = (*(j for j in journals if j.path != file.path), file)
-        question = f"Change cluster {access.cluster_id}?"
+        question = change_question(cli, access.cluster_id)
         request = CleanupRequest(
             confirm=None if only_shows else lambda: yes or cli.output.ask_typed(question),
             unthrottle_running=unthrottle_running,

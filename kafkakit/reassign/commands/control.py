@@ -7,12 +7,12 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.plan_file import RunChoice
-from kafkakit.cli.run_options import Consent
+from kafkakit.cli.run_options import Consent, WithoutLease
 from kafkakit.reassign.commands.options import RunWait
 
 
 @with_option_groups
-def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m") -> None:
+def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_lease: WithoutLease = False) -> None:
     """Pause a run: it starts no new moves; running ones continue, under their throttle.
 
     A running executor is requested to pause, and answers. If none is running, an unfinished run is marked: it stays
@@ -24,11 +24,13 @@ def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m") -> None:
     kafkakit --profile prod reassign pause
     kafkakit --profile prod reassign pause p.json --wait 5m
     """
-    _set_paused(ctx, chosen, wait, paused=True)
+    _set_paused(ctx, chosen, wait, paused=True, without_lease=without_lease)
 
 
 @with_option_groups
-def continue_run(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m") -> None:
+def continue_run(
+    ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_lease: WithoutLease = False
+) -> None:
     """Continue a paused run.
 
     A running executor continues at once. If none is running, the pause mark is removed, and `reassign resume`
@@ -40,11 +42,17 @@ def continue_run(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m") ->
     kafkakit --profile prod reassign continue
     kafkakit --profile prod reassign continue p.json
     """
-    _set_paused(ctx, chosen, wait, paused=False)
+    _set_paused(ctx, chosen, wait, paused=False, without_lease=without_lease)
 
 
 @with_option_groups
-def abort(ctx: typer.Context, chosen: RunChoice, consent: Consent, wait: RunWait = "5m") -> None:
+def abort(
+    ctx: typer.Context,
+    chosen: RunChoice,
+    consent: Consent,
+    wait: RunWait = "5m",
+    without_lease: WithoutLease = False,
+) -> None:
     """Abort a plan: cancel its running moves, keep finished ones, remove its throttles.
 
     Replica lists that a cancellation leaves in another order get their old order back; no data moves for that. A
@@ -59,7 +67,7 @@ def abort(ctx: typer.Context, chosen: RunChoice, consent: Consent, wait: RunWait
     """
     from functools import partial
 
-    from kafkakit.cli.run_options import ExecutionOptions, run_request
+    from kafkakit.cli.run_options import ExecutionOptions, RunOptions, run_request
     from kafkakit.cli.session import finish, open_access, open_session
     from kafkakit.core.durations import parse_duration
     from kafkakit.reassign.act.abort import abort_plan
@@ -72,17 +80,31 @@ def abort(ctx: typer.Context, chosen: RunChoice, consent: Consent, wait: RunWait
         requester = RunRequester(
             lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
-        named = chosen.read(cli, session, "abort", lambda: requester.token(session.cluster_id))
+        named = chosen.read(
+            cli, session, "abort", lambda: None if without_lease else requester.token(session.cluster_id)
+        )
         plan = named.plan
-        request = run_request(cli, named, plan.cluster_id, ExecutionOptions(consent=consent))
-        access = partial(open_access, cli, "reassign abort", cluster_id=plan.cluster_id, dry_run=consent.dry_run)
+        request = run_request(
+            cli,
+            named,
+            plan.cluster_id,
+            ExecutionOptions(consent=consent, running=RunOptions(without_lease=without_lease)),
+        )
+        access = partial(
+            open_access,
+            cli,
+            "reassign abort",
+            cluster_id=plan.cluster_id,
+            dry_run=consent.dry_run,
+            without_lease=without_lease,
+        )
         outcome = abort_plan(
             plan,
             request,
             access,
             requester,
             cli.output,
-            confirm_stop=lambda: consent.confirm(cli, "Stop the active run and cancel its moves?"),
+            confirm_stop=lambda: consent.confirm_on(cli, plan.cluster_id, "Stop the active run and cancel its moves?"),
         )
     finish(cli, outcome_report(outcome))
 
@@ -112,7 +134,7 @@ def close(ctx: typer.Context, chosen: RunChoice) -> None:
     finish(cli, control_report("close", state.plan_path, result, "closed"))
 
 
-def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: bool) -> None:
+def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: bool, without_lease: bool) -> None:
     from functools import partial
 
     from kafkakit.cli.run_options import ExecutionOptions, run_request
@@ -128,9 +150,9 @@ def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: boo
         requester = RunRequester(
             lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
-        named = chosen.read(cli, session, word, lambda: requester.token(session.cluster_id))
+        named = chosen.read(cli, session, word, lambda: None if without_lease else requester.token(session.cluster_id))
         cluster_id = named.plan.cluster_id
         commands = run_request(cli, named, cluster_id, ExecutionOptions()).commands
-        access = partial(open_access, cli, f"reassign {word}", cluster_id=cluster_id)
+        access = partial(open_access, cli, f"reassign {word}", cluster_id=cluster_id, without_lease=without_lease)
         result = set_paused(named.plan, commands, access, requester, paused=paused)
     finish(cli, control_report(word, named.path, result, "paused" if paused else "continued"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import typer
 
 from kafkakit.cli.command_classes import cli_context
@@ -26,6 +28,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     kafkakit --profile prod reassign status --watch --metrics /var/lib/node_exporter/kafkakit.prom
     kafkakit --profile prod reassign status -o json --window 30s
     """
+    from kafkakit.adapters.lock import locked_by
     from kafkakit.adapters.own_process import life_of
     from kafkakit.cli.output import OutputFormat
     from kafkakit.cli.session import finish, open_session
@@ -53,11 +56,12 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
             write_file(metrics_file, render_metrics(view).encode())
 
     with open_session(cli, read_only=True) as session, cli.output.screen() as screen:
+        lock_holder = partial(locked_by, session.host_lock(session.cluster_id))
         observer = Observer(
             session.admin,
             session.clock,
             KnownRuns(cli.settings.state_dir, session.cluster_id),
-            LeaseReader(lambda: session.control, session.cluster_id, life_of, cli.output).read,
+            LeaseReader(lambda: session.control, session.cluster_id, life_of, lock_holder, cli.output).read,
             window_s=window_s,
             program=cli.program,
         )

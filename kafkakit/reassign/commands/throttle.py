@@ -8,7 +8,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.plan_file import RunChoice, RunId
-from kafkakit.cli.run_options import ThrottleBroker, ThrottleDirs
+from kafkakit.cli.run_options import ThrottleBroker, ThrottleDirs, WithoutLease
 
 
 def throttle(
@@ -24,6 +24,7 @@ def throttle(
     throttle_broker: ThrottleBroker = None,
     throttle_dirs: ThrottleDirs = None,
     run: RunId = "",
+    without_lease: WithoutLease = False,
     wait: Annotated[
         str, typer.Option("--wait", metavar="DURATION", help="How long the running executor may take to answer.")
     ] = "1m",
@@ -67,7 +68,7 @@ def throttle(
         named = chosen.journal(cli, session, "throttle")[0].name if len(words) == 2 or run else None
         result = change_throttle(
             request,
-            partial(open_access, cli, "reassign throttle"),
+            partial(open_access, cli, "reassign throttle", without_lease=without_lease),
             RunRequester(lambda: session.control, session.clock, state_dir, session.requester, wait_s=wait_s),
             session.admin,
             cli.output,

@@ -155,11 +155,13 @@ def _lease_data(view: StatusView) -> dict[str, object] | None:
     lease = view.lease
     if lease is None:
         return None
-    holder = lease.record.holder
+    record = lease.record
+    holder = None if record is None else record.holder
     return {
         "held": lease.is_held,
         "holder": None if holder is None else str(holder),
-        **attributes(lease.record, "token taken_at renewed_at"),
+        **({} if record is None else attributes(record, "token taken_at renewed_at")),
+        "host_lock": lease.locked_by or None,
     }
 
 

@@ -210,11 +210,16 @@ def _health_line(health: Health, view: StatusView) -> str:
 
 
 def _lease_line(lease: HeldLease) -> str:
-    if lease.record.holder is None:
+    record = lease.record
+    if not lease.is_held and lease.locked_by:
+        return (
+            f"lease: not held in this control store, but a process of this host changes the cluster: {lease.locked_by}"
+        )
+    if record is None or record.holder is None:
         return "lease: no process changes the cluster"
     if not lease.is_held:
-        return f"lease: no process changes the cluster; {lease.record.holder} had it and ended without giving it back"
-    return f"lease: {lease.record}"
+        return f"lease: no process changes the cluster; {record.holder} had it and ended without giving it back"
+    return f"lease: {record}"
 
 
 def _slowest(move: MoveView, copy: CopyView) -> str:

@@ -121,11 +121,12 @@ def test_what_the_cluster_loses_is_a_caution() -> None:
 
 
 def test_hints_of_a_run_name_the_operation() -> None:
-    words = OperationCommands(program="kafkakit", plan="p.json", again="kafkakit broker drain 1 --yes", undo="UNDO")
+    words = OperationCommands(program="kafkakit", plan="p.json", operation="kafkakit broker drain 1 --yes", undo="UNDO")
     assert words.run(Direction.APPLY) == "kafkakit broker drain 1 --yes"
     assert words.run(Direction.APPLY, "--throttle", "none") == "kafkakit broker drain 1 --yes --throttle none"
     assert words.line("verify") == "kafkakit broker drain 1 --yes"
     assert words.run(Direction.ROLLBACK) == "UNDO"
+    assert words.run(Direction.ROLLBACK, "--allow-drift") == "UNDO --allow-drift"
     assert words.run(Direction.ABORT) == "kafkakit reassign abort p.json --yes"
     assert words.line("continue") == "kafkakit reassign continue p.json"
 

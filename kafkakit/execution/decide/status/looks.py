@@ -78,15 +78,19 @@ class KnownRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLease:
-    """The cluster's lease as the control store has it, and what is certain of its holder's process."""
+    """The cluster's lease as the control store has it, None when it has none, and what is certain of its holder.
 
-    record: LeaseRecord
+    `locked_by` is the process of this host that has the lock of the cluster's changes, of any user and control store.
+    """
+
+    record: LeaseRecord | None = None
     life: Life = Life.UNKNOWN
+    locked_by: str = ""
 
     @property
     def is_held(self) -> bool:
         """True unless it was given back, or its holder ended."""
-        return self.record.holder is not None and self.life is not Life.GONE
+        return self.record is not None and self.record.holder is not None and self.life is not Life.GONE
 
 
 def landed_between(before: StatusLook, after: StatusLook) -> int:

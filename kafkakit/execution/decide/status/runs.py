@@ -69,7 +69,8 @@ def mover_of(replica: TopicPartitionReplica, target_dir: str, runs: Sequence[Kno
 
 def is_working(state: RunState, lease: HeldLease | None) -> bool:
     """True when the run's process has the lease, as far as can be told from here."""
-    return lease is not None and lease.is_held and state.unsettled and lease.record.token == state.token
+    held = lease.record if lease is not None and lease.is_held else None
+    return held is not None and state.unsettled and held.token == state.token
 
 
 def view_run(
@@ -163,7 +164,7 @@ def _doing(state: RunState, flights: Sequence[RunningMove], program: str, *, wor
         return f"ended, and left throttles; remove them with: {program} reassign cleanup"
     if not working:
         where = "paused, and no process is running" if state.paused else "not finished, and no process is running"
-        return f"{where}; resume with: {_line(program, 'resume', state)}"
+        return f"{where}; resume with: {state.operation or _line(program, 'resume', state)}"
     if state.paused:
         return "paused: starts nothing new" + (", what is in flight continues" if flights else "")
     if not flights:
