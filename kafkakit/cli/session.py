@@ -134,10 +134,11 @@ class ClusterSession:
         Raises `TryLaterError` that names the holder while another process has either. `without_lease`: where the
         control store does not answer, the host's lock alone is taken, and the access has no token.
         """
-        from kafkakit.core.errors import LeaseHeldError, LeaseUnknownError, OperationFailedError, TryLaterError
+        from kafkakit.core.errors import LeaseHeldError, OperationFailedError, TryLaterError
         from kafkakit.core.lease import DEFAULT_TTL_S
         from kafkakit.execution.act.cluster_access import ClusterAccess
         from kafkakit.execution.act.lease_guard import GuardedAdmin, HeldClock
+        from kafkakit.execution.act.lease_reader import lease_unknown
         from kafkakit.execution.act.run_journal import lock_path
         from kafkakit.wiring import open_lease
 
@@ -152,8 +153,7 @@ class ClusterSession:
             raise
         except (TryLaterError, OperationFailedError) as error:
             if not without_lease:
-                hint = f"{error.hint or 'make it answer'}; to repair the cluster meanwhile: --without-lease"
-                raise LeaseUnknownError(f"the lease of {what} cannot be taken: {error.message}", hint=hint) from None
+                raise lease_unknown(cluster_id, error) from None
             self.cli.output.warn(f"carried on without the lease, other hosts are not kept away: {error.message}")
             return ClusterAccess(cluster_id=cluster_id, admin=admin, clock=self.clock)
         self._stack.callback(lease.release)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kafkakit.adapters.lock import FileLock
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.context import CliContext
 from kafkakit.core.errors import LeaseHeldError, TryLaterError
+from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -423,7 +425,8 @@ def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monk
     refused = desk.run("drain", "1", "--yes")
     assert (refused.code, desk.lists()) == (75, before)
     assert (
-        "the lease of cluster fake-cluster cannot be taken: topic __kafkakit_control took no record" in refused.stderr
+        "the lease of cluster fake-cluster cannot be read or taken: topic __kafkakit_control took no record"
+        in refused.stderr
     )
     assert "--without-lease" in refused.stderr
     ran = desk.run("drain", "1", "--yes", "--without-lease", "--throttle", "5MB")
@@ -434,6 +437,31 @@ def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monk
         verify_journal(journal.read_bytes())
 
 
+def test_runs_are_stopped_and_cleaned_up_without_the_lease_as_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.cluster.replication.line_rate = 1 * MB
+
+    def stop(_: float) -> None:
+        if desk.clock.elapsed > 10:
+            desk.clock.on_sleep.remove(stop)
+            raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(stop)
+    assert desk.run("drain", "1", "--yes", "--throttle", "5MB").code == 130
+    monkeypatch.setattr(wiring, "open_control", lambda _: SilentStore())
+    commands = [("pause",), ("continue",), ("throttle", "6MB"), ("abort", "--yes"), ("cleanup", "--yes"), ("close",)]
+    for words in commands:
+        refused = desk.home.run("--profile", "p", "reassign", *words)
+        assert refused.code == 75, words
+        assert "to repair the cluster meanwhile: --without-lease" in refused.stderr, words
+    assert any(desk.configs().values())
+    for words in commands[:5]:
+        ran = desk.home.run("--profile", "p", "reassign", *words, "--without-lease")
+        assert ran.code == 0, (words, ran.stderr)
+        assert "carried on without the lease" in ran.stderr, words
+    assert not any(desk.configs().values())
+    assert desk.cluster.reassignments() == ()
+
+
 def test_a_lease_that_another_process_holds_is_respected_even_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def held(*_: object) -> None:
         raise LeaseHeldError("cluster fake-cluster: held by process 1 of ann on elsewhere")
@@ -442,3 +470,58 @@ def test_a_lease_that_another_process_holds_is_respected_even_so(desk: Desk, mon
     ran = desk.run("drain", "1", "--yes", "--without-lease")
     assert ran.code == 75
     assert "held by process 1 of ann" in ran.stderr
+
+
+def test_what_resume_finished_of_an_operation_is_named_and_not_done_again(desk: Desk) -> None:
+    """A drain, and then its way back, are cut; `reassign resume` ends the run; partitions move on before the rest."""
+
+    def cut(*words: str) -> str:
+        desk.clock.on_sleep.append(stop)
+        began[0] = desk.clock.elapsed
+        assert desk.run(*words).code == 130
+        (line,) = [line for line in reassign("status", "--window", "0").splitlines() if "resume with: " in line]
+        return line.partition("resume with: ")[2]
+
+    def reassign(*words: str) -> str:
+        ran = desk.home.run("--profile", "p", "reassign", *words)
+        assert ran.code == 0, ran.stderr
+        return ran.stdout
+
+    def stop(_: float) -> None:
+        if desk.clock.elapsed > began[0] + 10:
+            desk.clock.on_sleep.remove(stop)
+            raise KeyboardInterrupt
+
+    began = [0.0]
+    before = desk.lists()
+    desk.cluster.replication.line_rate = 1 * MB
+    again = cut("drain", "1", "--yes", "--throttle", "5MB", "--max-in", "2")
+    assert again == "kafkakit --profile p broker drain 1 --throttle 5MB --max-in 2 --ingest-sample 0 --yes"
+    desk.cluster.replication.line_rate = 100 * MB
+    assert reassign("resume", "--yes").splitlines()[-2:] == ["next:", again]
+    (record,) = desk.records()
+    moved = desk.lists()
+    desk.cluster.topics["t"].partitions[0].replicas = list(moved[0])[::-1]
+    ended = desk.run("drain", "1", "--yes", "--throttle", "5MB")
+    assert ended.code == 0, ended.stderr
+    assert json.loads(record.read_bytes())["stage"] == "done"
+    desk.cluster.topics["t"].partitions[0].replicas = list(moved[0])
+
+    desk.cluster.replication.line_rate = 1 * MB
+    back = cut("rejoin", "1", "--restore", str(record), "--yes", "--throttle", "5MB", "--max-in", "2")
+    assert back.startswith(f"kafkakit --profile p broker rejoin 1 --restore {record} ")
+    desk.cluster.replication.line_rate = 100 * MB
+    assert reassign("resume", "--yes").splitlines()[-2:] == ["next:", back]
+    copies = json.loads(record.read_bytes())["legs"][-1]
+    assert (copies["kind"], copies["state"]) == ("copies", "done")
+    desk.cluster.reassign({TopicPartition("t", 3): (5, 3, 4)})
+    desk.cluster.advance(60)
+    refused = desk.run("rejoin", "1", "--restore", str(record), "--yes")  # the leaderships are not given back yet
+    assert (refused.code, "1 plan of " in refused.stderr) == (2, True)
+    printed = re.search(r"leave these as they are: kafkakit (.+)", refused.stderr)
+    assert printed is not None
+    rest = desk.home.run(*shlex.split(printed[1]))
+    assert rest.code == 0, rest.stderr
+    assert json.loads(record.read_bytes())["stage"] == "undone"
+    assert desk.lists()[3] == (5, 3, 4)
+    assert {n: desk.lists()[n] for n in (0, 1, 2)} == {n: before[n] for n in (0, 1, 2)}

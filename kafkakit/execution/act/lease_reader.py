@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import KafkakitError, LeaseUnknownError, OperationFailedError, TryLaterError
 from kafkakit.core.lease import Holder, LeaseRecord, Life, decode_lease
 from kafkakit.core.versioned import Versioned
 from kafkakit.execution.decide.status.looks import HeldLease
@@ -21,9 +21,23 @@ def read_lease(store: ControlStore, path: str) -> LeaseRecord | None:
 
 
 def held_lease(store: ControlStore, cluster_id: str) -> LeaseRecord | None:
-    """The lease of one cluster's changes, None while no process holds it; one read."""
-    record = read_lease(store, lease_path(cluster_id))
+    """The lease of one cluster's changes, None while no process holds it; one read.
+
+    Raises `LeaseUnknownError` when the store does not answer.
+    """
+    try:
+        record = read_lease(store, lease_path(cluster_id))
+    except (TryLaterError, OperationFailedError) as error:
+        raise lease_unknown(cluster_id, error) from None
     return None if record is None or record.holder is None else record
+
+
+def lease_unknown(cluster_id: str, error: KafkakitError) -> LeaseUnknownError:
+    """What is said where the control store does not answer; every command that takes the lease has the option."""
+    return LeaseUnknownError(
+        f"the lease of cluster {cluster_id} cannot be read or taken: {error.message}",
+        hint=f"{error.hint or 'make it answer'}; to repair the cluster meanwhile: --without-lease",
+    )
 
 
 def decoded_lease(found: Versioned | None, path: str) -> LeaseRecord | None:

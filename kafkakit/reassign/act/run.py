@@ -17,6 +17,7 @@ from kafkakit.core.errors import (
     RefusedError,
     TryLaterError,
 )
+from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.act.cluster_access import ClusterAccess
@@ -106,6 +107,7 @@ class Run:
         self._scheduler = RoundScheduler(parts, self._window, self._leftovers.link_bytes_per_s)
         self._undo = Undo(parts)
         self._owed: tuple[str, ...] = ()
+        self._left_alone: frozenset[TopicPartition] = frozenset()
         self._was_lost = False  # the journal did not tell all that the plan's runs did
         self._direction = Direction.APPLY  # becomes an abort when a control request asks for that
 
@@ -186,8 +188,12 @@ class Run:
         live, assessment = self._recover(live, assessment, beside_others=others)
         if direction is Direction.APPLY:
             require_applicable(assessment, live, allow_drift=self._request.allow_drift)
-        elif (foreign := assessment.having(*FOREIGN)) and not self._request.allow_drift:
+        elif foreign := assessment.having(*FOREIGN):
             names, commands = listed([str(s.move.key) for s in foreign]), self._request.commands
+            if self._request.allow_drift:
+                self._left_alone = frozenset(s.move.key for s in foreign)
+                self._reporter.warn(f"left as they are, changed by another process: {names}")
+                return live, assessment, *self._plan_reader.left(direction, live, assessment)
             raise RefusedError(
                 f"{len(foreign)} planned partitions were changed by another process: {names}",
                 hint=("" if self._journal.state.runs else self._leftovers.unfinished(direction.value))
@@ -397,7 +403,10 @@ class Run:
         self._owed = (*self._throttles.lift(live), *self._unaccounted())
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
-        while direction is not Direction.ABORT and not self._problems and (short := lacking(assessment, undone=undone)):
+        while direction is not Direction.ABORT and not self._problems:
+            short = tuple(v for v in lacking(assessment, undone=undone) if v.key not in self._left_alone)
+            if not short:
+                break
             if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
                 self._problems += shortcomings(short, live)
                 break

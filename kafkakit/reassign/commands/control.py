@@ -110,7 +110,7 @@ def abort(
 
 
 @with_option_groups
-def close(ctx: typer.Context, chosen: RunChoice) -> None:
+def close(ctx: typer.Context, chosen: RunChoice, without_lease: WithoutLease = False) -> None:
     """Close an unfinished run that is not to be finished: `reassign status` names it no more.
 
     Changes nothing on the cluster, and is refused while moves of the run are in flight or its throttles are set. Its
@@ -129,7 +129,8 @@ def close(ctx: typer.Context, chosen: RunChoice) -> None:
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         file, state = chosen.journal(cli, session, "close")
-    with open_access(cli, "reassign close", cluster_id=state.cluster_id or None) as access:
+    cluster_id = state.cluster_id or None
+    with open_access(cli, "reassign close", cluster_id=cluster_id, without_lease=without_lease) as access:
         result = close_run(file, access, cli.output, f"{cli.program} reassign")
     finish(cli, control_report("close", state.plan_path, result, "closed"))
 
