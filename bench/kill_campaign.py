@@ -138,8 +138,9 @@ class Campaign:
         """Run what was printed until nothing more is; returns the last command that changed something."""
         for step in range(STEPS):
             status = self.run("reassign", "status")
-            # What failed says what to do next; else the status does.
-            offered = (self.offered(last.text) if last.code else []) or self.offered(status.text)
+            # What failed says what to do next, and so does what is part of something greater; else the status does.
+            following = last.text if last.code else last.text.partition("\nnext:\n")[2]
+            offered = self.offered(following) or self.offered(status.text)
             if status.code == 0 and not offered and last.code == 0:
                 return last
             if not offered:

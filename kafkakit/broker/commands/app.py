@@ -39,6 +39,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     """
     from dataclasses import replace as replace_fields
     from functools import partial
+    from shlex import quote
 
     from kafkakit.broker.act.elections import Elections
     from kafkakit.broker.act.operation_files import open_records, operation_lock
@@ -75,6 +76,12 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if not consent.dry_run:
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
+        if record is not None:  # by its path: another operation may be the last one by then
+            named = quote(str(records.path_of(record)))
+            words = ("--restore", named, *given_words(ctx, ("restore",)), "--yes")
+            again = " ".join([cli.program, "broker", "rejoin", listed, *words])
+            request = replace_fields(request, again=again)
+            cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
         if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))

@@ -164,7 +164,7 @@ def _doing(state: RunState, flights: Sequence[RunningMove], program: str, *, wor
         return f"ended, and left throttles; remove them with: {program} reassign cleanup"
     if not working:
         where = "paused, and no process is running" if state.paused else "not finished, and no process is running"
-        return f"{where}; resume with: {state.operation or _line(program, 'resume', state)}"
+        return f"{where}; resume with: {_line(program, 'resume', state)}"
     if state.paused:
         return "paused: starts nothing new" + (", what is in flight continues" if flights else "")
     if not flights:
