@@ -1,6 +1,7 @@
 """`kafkakit streams lag` on a cluster in memory: tables, verdicts, exit codes, and what is said where."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -75,7 +76,8 @@ def test_once_shows_a_line_for_each_group_and_topic(fleet: Fleet, home: Home) ->
     fill(reader, "h", 10, 10)
     ran = home.run("streams", "lag", "once")
     assert ran.code == 0, ran.stderr
-    head, *lines = ran.stdout.splitlines()
+    named, head, *lines = ran.stdout.splitlines()
+    assert re.fullmatch(r"cluster \S+ \(profile a\)", named)
     assert head.split() == [
         "GROUP", "TOPIC", "PARTITIONS", "STATUS", "LAG", "TIME-LAG", "SURELY-WITHIN", "SOURCE", "LIVE-LAG", "ETA",
         "AS-OF",

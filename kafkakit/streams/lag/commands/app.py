@@ -39,6 +39,8 @@ def once(ctx: typer.Context, which: ClusterChoice, layout: TableLayout, rows: Ro
     cli, wait_s = cli_context(ctx), limit.seconds
     with running_fleet(which.monitored(cli), which.context(cli, ONCE_PACE)) as fleet:
         look = look_once(fleet, cli.output, wait_s=wait_s)
+    if len(look.conditions) == 1:
+        cli.cluster_id = look.conditions[0].cluster_id
     return finish(cli, view_report("streams lag once", look, layout.request(rows), look.failure))
 
 
