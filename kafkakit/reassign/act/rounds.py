@@ -207,8 +207,9 @@ class RoundScheduler:
         )
         started_s = self._clock.monotonic()
         self._window.carry(begin(schedule, round_schedule.goals, round_schedule.scene.disks), context, label)
-        now = self._window.rates or Rates()  # which may have been changed meanwhile
-        self.measured_bytes_per_s = measured_link(schedule, now, self._clock.monotonic() - started_s)
+        if not self._window.was_changed:
+            seconds = self._clock.monotonic() - started_s
+            self.measured_bytes_per_s = measured_link(schedule, round_schedule.rates, seconds)
 
     def _ours(self, schedule: Schedule) -> dict[TopicPartition, set[tuple[int, ...]]]:
         """Every list that this plan has asked for, or may ask for, by partition."""

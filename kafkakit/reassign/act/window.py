@@ -67,6 +67,7 @@ class Window:
         self.dirs_moved = 0
         self.rates: Rates | None = None
         self._paused = False
+        self.was_changed = False  # paused, or given other rates: how long it took says little of the link
 
     @property
     def submitted(self) -> int:
@@ -186,7 +187,7 @@ class Window:
             self._requests.answer()
             raise AbortRequestedError
         if request.paused != self._paused:
-            self._paused = request.paused
+            self._paused, self.was_changed = request.paused, True
             memory.last_event_s = self._clock.monotonic()
             self._moves.note_pause(paused=request.paused, by=request.by)
             flying = counted(len(round_state.moves) + len(round_state.inside), "step")
@@ -199,7 +200,7 @@ class Window:
         if request.rates is not None and request.rates != self.rates:
             self._moves.note_rates(request.rates)
             failed = self._throttles.change(request.rates, live, list(round_state.moves.values()))
-            self.rates = request.rates
+            self.rates, self.was_changed = request.rates, True
             self._reporter.warn(f"rates changed by {request.by}: {rate_words(request.rates)}")
             for line in failed:
                 self._reporter.warn(line)

@@ -133,8 +133,14 @@ def _eta_words(run: RunView) -> str:
         now = f"{format_rough_time(run.eta_s)} left"
     else:
         now = "ETA not known yet" if run.bytes_per_s is None else "no ETA while nothing is copied"
-    if run.promised_s is None:
+    if run.promised_s is None or run.promise is None:
         return now
+    if run.promise.least_s is not None and run.promise.most_s is not None:  # too thin a basis for one time
+        since_s = run.promise.promised_s - run.promised_s
+        least_s, most_s = run.promise.least_s - since_s, run.promise.most_s - since_s
+        if most_s >= 0:
+            return f"{now}, {format_rough_time(max(0.0, least_s))} to {format_rough_time(most_s)} forecast at the start"
+        return f"{now}, should have ended {format_rough_time(-most_s)} ago"
     if run.promised_s < 0:
         return f"{now}, should have ended {format_rough_time(-run.promised_s)} ago"
     return f"{now}, {format_rough_time(run.promised_s)} promised"

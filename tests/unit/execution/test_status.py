@@ -203,6 +203,24 @@ def test_eta_now_counts_what_flies_and_what_waits_against_the_promise() -> None:
     assert (late.eta_s, late.promised_s) == (None, -30)
 
 
+@pytest.mark.parametrize(
+    ("now_s", "words"),
+    [
+        (5, "30s left, 5s to 3m 15s forecast at the start"),
+        (60, "30s left, 0s to 2m 20s forecast at the start"),
+        (300, "30s left, should have ended 1m 40s ago"),
+    ],
+)
+def test_what_was_forecast_as_an_interval_is_shown_as_one(now_s: int, words: str) -> None:
+    promise = Promise(
+        made_at=NOW, promised_s=100.0, bound_s=90.0, total_bytes=400 * MB, steps=3, least_s=10.0, most_s=200.0
+    )
+    _, run = cluster_and_run(submitted={KEY: (3, 2)}, promise=promise)
+    view = view_run(run, [flight(0, (3, 2), 60 * MB, 2 * MB)], None, NOW.timestamp() + now_s, "kit", bytes_per_s=9e6)
+    shown = render_status(StatusView(cluster_id="c", at=NOW, window_s=0.0, runs=(replace(view, eta_s=30.0),)))
+    assert words in shown
+
+
 def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
     _, run = cluster_and_run(submitted={TopicPartition("t", 1): (3, 2)})
     # t-1 goes to [3,2] first and needs broker 4 after that; t-0 and t-2 were not sent.

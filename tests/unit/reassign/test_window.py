@@ -305,6 +305,16 @@ def test_without_a_throttle_the_eta_is_an_interval_and_the_next_run_uses_what_th
     assert "  measured, since no throttle limits it: 10 MB/s a broker" in bench.reporter.said
 
 
+@pytest.mark.parametrize("request_of_it", [{"paused": True}, {"rates": Rates(into=3 * MB, out=3 * MB)}])
+def test_a_run_that_was_paused_or_throttled_on_its_way_measures_no_link(request_of_it: dict[str, Any]) -> None:
+    bench = make_bench()
+    office = Office(bench)
+    at(bench, 1, lambda: office.ask(**request_of_it))
+    at(bench, 40, lambda: office.ask(paused=False, rates=Rates()))
+    assert bench.apply(limits=Limits(into_each=2, out_each=2), orders=office.orders).ok
+    assert not [x for x in verify_journal(bench.file.data) if "link_bytes_per_s" in x["data"]]
+
+
 @pytest.mark.parametrize("jump", [timedelta(days=-400), timedelta(hours=-1), timedelta(hours=1), timedelta(days=4000)])
 def test_a_wall_clock_that_jumps_disturbs_neither_a_run_nor_its_lease(jump: timedelta) -> None:
     bench = make_bench()
