@@ -136,6 +136,7 @@ class Campaign:
 
     def finish(self, last: Ran) -> Ran:
         """Run what was printed until nothing more is; returns the last command that changed something."""
+        typed = last.words
         for step in range(STEPS):
             status = self.run("reassign", "status")
             # What failed says what to do next, and so does what is part of something greater; else the status does.
@@ -145,7 +146,7 @@ class Campaign:
                 return last
             if not offered:
                 self.tally.run_again += 1
-                offered = [last.words]
+                offered = [typed]
             words = self.chance.choice(offered)
             words += () if "--yes" in words else ("--yes",)  # the answer to its question
             last = self.killed(*words) if step < 2 and self.chance.random() < 0.5 else self.run(*words)

@@ -1,6 +1,7 @@
 """`kafkakit reassign` over a cluster in memory: stdout, stderr and exit code of each command."""
 
 import errno
+import re
 import shlex
 import shutil
 from dataclasses import replace
@@ -532,6 +533,12 @@ def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: Desk
     run = desk.run_without_plan("resume", "--yes")
     assert run.code == 2
     assert "error: no unfinished run was begun on this host\nhint: the last one was run " in run.stderr
+    assert run.stderr.endswith("; it is finished\n"), "no command for a run that cannot be resumed"
+    back = desk.run_without_plan("rollback", "--yes")
+    assert re.search(r"the last one was run (\w+) .*:\nkafkakit --profile p reassign rollback --run \1\n", back.stderr)
+    other = desk.run_without_plan("resume", "--run", "dead", "--yes")
+    assert other.stderr.startswith("error: no run on this host has the id dead\nhint: the last one was run ")
+    assert other.stderr.endswith("; it is finished\n")
     both = desk.run("verify", "--run", "ab")
     assert (both.code, both.stderr.splitlines()[0]) == (2, "error: a plan file and --run exclude each other")
 

@@ -7,6 +7,9 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.journal_state import RunState
 from kafkakit.execution.decide.precheck import Live
 
+_OF_FINISHED = ("apply", "rollback", "verify")
+"""What can be done with a run that is finished."""
+
 
 def choose_run(states: Sequence[RunState], wanted: str, token: int | None, command: str) -> RunState:
     """The run whose id begins with `wanted`; without that the active run, by its token, else the only unfinished one.
@@ -28,7 +31,10 @@ def choose_run(states: Sequence[RunState], wanted: str, token: int | None, comma
     known = found or unfinished or begun
     if not known:
         raise UsageError(problem, hint=f"name the plan file: {command} PLAN")
-    raise UsageError(problem, hint=f"the last one was {known[-1].name}:\n{command} --run {known[-1].run_id}")
+    last = f"the last one was {known[-1].name}"
+    if known is begun and (wanted or command.rpartition(" ")[2] not in _OF_FINISHED):
+        raise UsageError(problem, hint=f"{last}; it is finished")
+    raise UsageError(problem, hint=f"{last}:\n{command} --run {known[-1].run_id}")
 
 
 def moves_sent(state: RunState, live: Live) -> tuple[TopicPartition, ...]:
