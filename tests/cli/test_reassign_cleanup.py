@@ -59,6 +59,9 @@ class Desk:
         brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
         return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
 
+    def lists(self) -> list[tuple[int, ...]]:
+        return [tuple(p.replicas) for t in self.cluster.topics.values() for p in t.partitions.values()]
+
     def journal(self) -> Path:
         (path,) = self.home.state.rglob("*.journal")
         return path
@@ -240,3 +243,50 @@ def test_a_journal_that_ends_with_an_earlier_run_is_not_believed(desk: Desk) -> 
     journal = desk.journal()
     journal.unlink()
     assert "lines of the last run" not in desk.run("status", "--window", "0").stdout, "it has ended"
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "last line"])
+def test_a_journal_that_is_damaged_after_its_run_ended_does_not_begin_it_again(desk: Desk, how: str) -> None:
+    """The defect: it looked like a run that was interrupted, and `resume` carried out what had been taken back."""
+    assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB", "--join").code == 0
+    assert desk.run("rollback", str(desk.path), "--yes").code == 0
+    before, journal = desk.lists(), desk.journal()
+    lines = journal.read_bytes().splitlines(keepends=True)
+    if how == "cut":
+        journal.write_bytes(b"".join(lines[:5]))
+    elif how == "flipped":
+        journal.write_bytes(b"".join([*lines[:5], b"!" + lines[5][1:], *lines[6:]]))
+    else:
+        journal.write_bytes(b"".join(lines)[:-30])
+    assert "resume with" not in desk.run("status", "--window", "0").stdout
+    run = journal.stem[:8]
+    for words in (("resume", "--yes"), ("resume", "--run", run, "--yes")):
+        ran = desk.run(*words)
+        assert ran.code == 2, ran.stdout
+    assert "has ended, there is nothing to resume" in ran.stderr
+    assert (desk.lists(), desk.configs()) == (before, desk.before)
+    again = desk.run("apply", "--run", run, "--yes", "--join")
+    assert again.code == 0, again.stderr
+    assert desk.lists() != before
+    assert desk.run("rollback", "--run", run, "--yes").code == 0
+    assert (desk.lists(), desk.configs()) == (before, desk.before)
+
+
+def test_a_run_in_flight_is_not_taken_for_one_that_ended_where_copies_are_gone(desk: Desk) -> None:
+    def press(_: float) -> None:
+        if desk.cluster.reassignments():
+            desk.clock.on_sleep.remove(press)
+            raise KeyboardInterrupt
+
+    desk.clock.on_sleep.append(press)
+    assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB", "--join").code == 130
+    (begun,) = desk.home.state.rglob("*.begun")
+    kept = begun.with_suffix(".json")
+    saved = begun.read_bytes()
+    begun.write_bytes(saved[:-40])
+    assert "resume with" in desk.run("status", "--window", "0").stdout, "a copy that is damaged proves nothing"
+    begun.unlink()
+    kept.rename(kept.with_suffix(".gone"))
+    assert "resume with" in desk.run("status", "--window", "0").stdout, "nor does a folder that was emptied"
+    assert desk.run("resume", str(desk.path), "--yes", "--join").code == 0
+    assert desk.configs() == desk.before

@@ -36,6 +36,14 @@ def forget_begun(file: LineFile) -> None:
             raise OperationFailedError(f"{begun_path(file.path)} cannot be removed: {error.strerror}") from None
 
 
+def has_ended(file: LineFile) -> bool:
+    """True when the start was removed and the plan is still kept: the last run ended, whatever its journal lost."""
+    if not isinstance(file, DiskFile):
+        return False
+    path = begun_path(file.path)
+    return path.with_suffix(".json").exists() and not path.exists()
+
+
 def begun_line(file: LineFile) -> Record | None:
     """The start that was kept, None where there is none that can be read."""
     if not isinstance(file, DiskFile):

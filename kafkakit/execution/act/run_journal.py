@@ -8,7 +8,7 @@ from typing import Any
 from kafkakit.core.errors import InputError
 from kafkakit.core.journal_lines import RecordKind, read_lines
 from kafkakit.core.plan import Plan, identity_of
-from kafkakit.execution.act.begun_runs import begun_line, forget_begun, keep_begun
+from kafkakit.execution.act.begun_runs import begun_line, forget_begun, has_ended, keep_begun
 from kafkakit.execution.act.journal_file import DiskFile, LineFile
 from kafkakit.execution.act.line_journal import LineJournal
 from kafkakit.execution.decide.journal import GRAMMAR, Record, What
@@ -45,9 +45,10 @@ class RunJournal(LineJournal[What, RunState]):
         """Record something found or decided; the start of a run is kept a second time until the run ended."""
         if what is What.END and data["verdict"] in ENDED:
             forget_begun(self._file)
-        line = super().check(what, data)
-        if what is What.START:
-            keep_begun(self._file, self._identity, line)
+        if what is not What.START or not isinstance(self._file, DiskFile):
+            return super().check(what, data)
+        line = super().check(what, {**data, "copied": True})
+        keep_begun(self._file, self._identity, line)
         return line
 
     def effect(self, of: int, data: Mapping[str, Any]) -> None:
@@ -86,6 +87,9 @@ def read_run_state(file: LineFile) -> RunState:
 def _with_loss(file: LineFile, damage: str, state: RunState, cluster_id: str, fingerprint: str) -> RunState:
     """The state with what is known of lines that are missing; cluster and plan may be told by them alone."""
     begun = begun_line(file)
+    if (damage or state.unsettled) and state.copied and has_ended(file):
+        # Which direction the last run had, and how it ended, stood in the lines that are missing.
+        return replace(state, unsettled=False, paused=False, salvaged="", verdict="")
     if begun is not None and begun.time != state.began_at:
         damage = damage or f"{file.name}: the lines of the last run are missing"
         state = fold(state, begun)

@@ -70,7 +70,7 @@ class RunState:
     in a run without throttle, `paused` that it starts nothing new, `began_at` when the last run began. `salvaged` says
     which lines were lost, until a run is complete. `baseline` are the throttles that stood before the first of the runs
     that belong together (None: not recorded). `operation` is the command that continues the operation on brokers which
-    the last run is part of, as printed then.
+    the last run is part of, as printed then. `copied` says that starts are kept a second time (`begun_runs`).
     """
 
     cluster_id: str = ""
@@ -96,6 +96,7 @@ class RunState:
     baseline: Mapping[ConfigKey, str] | None = None
     verdict: str = ""
     operation: str = ""
+    copied: bool = False
     open_intents: Mapping[int, Record] = field(default_factory=dict)
 
     @property
@@ -210,6 +211,7 @@ def _take_check(state: RunState, record: Record) -> RunState:
             wanted=_wanted(data),
             unsettled=True,
             token=data.get("token"),
+            copied=bool(data.get("copied")),
             operation=data.get("operation") or (state.operation if state.direction == data["direction"] else ""),
             promise=None,
             paused=False,

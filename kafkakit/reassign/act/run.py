@@ -156,6 +156,11 @@ class Run:
                 "no run of this plan was begun here",
                 hint=self._leftovers.unfinished("resume") or f"begin one: {self._request.commands.line('apply')}",
             )
+        if not state.unsettled and (state.direction != Direction.APPLY or not state.verdict):
+            raise RefusedError(
+                "the last run of this plan has ended, there is nothing to resume",
+                hint=f"to carry it out again: {commands.run(Direction.APPLY)}",
+            )
         if state.unsettled and state.direction == Direction.ABORT:
             raise RefusedError(
                 "the last run was an abort",
