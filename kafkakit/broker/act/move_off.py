@@ -74,9 +74,7 @@ class MoveOff:
         for path in self._records.others_open(found, self._brokers):
             self._reporter.warn(f"another operation on these brokers is not finished: {path}")
         if found is not None and found.stage is Stage.UNDOING:
-            raise RefusedError(
-                f"the {found.kind} on record is being undone", hint=f"finish that: {self._request.undo_of(found)}"
-            )
+            found = self._given_up(found)
         if found is None or not found.is_open:
             return self._plan(None, earlier=found)
         return self._go_on(found)
@@ -104,6 +102,21 @@ class MoveOff:
             if foreseen.verdict != "already applied" and not self._confirmed():
                 return self._told("declined", found)
         return self._carry(found)
+
+    def _given_up(self, found: Operation) -> Operation:
+        """The operation whose undo was begun, left as it is with --replan: a broker that died cannot be waited for."""
+        if not self._request.replan:
+            again = f"{self._request.again} --replan"
+            raise RefusedError(
+                f"the {found.kind} on record is being undone",
+                hint=f"finish that, or leave it as it is and plan anew:\n{self._request.undo_of(found)}\n{again}",
+            )
+        place = found.last_to_undo
+        if not self._request.dry_run:
+            if place is not None and self._plans.begun(found.legs[place]):
+                self._owed += self._plans.run(found, found.legs[place], Direction.ABORT).owed
+            found = self._records.save(replace(found, stage=Stage.UNDONE))
+        return replace(found, stage=Stage.UNDONE)
 
     def _with_ended(self, found: Operation) -> Operation:
         """The record with the plans as done that `reassign resume` finished."""

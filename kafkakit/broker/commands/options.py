@@ -39,7 +39,10 @@ class PlacementOptions:
     ] = 0
     replan: Annotated[
         bool,
-        typer.Option("--replan", help="Cancel the running moves of an interrupted operation, and plan the rest again."),
+        typer.Option(
+            "--replan",
+            help="Cancel the running moves of an interrupted operation, or of its undoing, and plan the rest again.",
+        ),
     ] = False
 
     def replacement(self, old: str, new: str, throttle: str | None) -> OperationGoal:

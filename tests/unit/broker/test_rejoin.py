@@ -137,7 +137,33 @@ def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
     bench.revived()
     with pytest.raises(RefusedError, match="being undone") as refused:
         bench.drain(1)
-    assert refused.value.hint == "finish that: kafkakit broker rejoin --restore drain-1.1"
+    assert refused.value.hint is not None
+    assert refused.value.hint.splitlines()[1:] == [
+        "kafkakit broker rejoin --restore drain-1.1",
+        f"{refused.value.hint.splitlines()[2].removesuffix(' --replan')} --replan",
+    ]
+
+
+@pytest.mark.parametrize("cut", [4, 14])
+def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Bench, cut: int) -> None:
+    """The defect: a broker died while it was taken back, and neither could that end, nor could it be emptied."""
+    record = drained(bench)
+    bench.fate.die_at = bench.fate.count + cut
+    with pytest.raises(Killed):
+        bench.rejoin(1, record=record)
+    bench.revived()
+    bench.cluster.kill(1)
+    assert bench.move(Kind.DRAIN, 1, replan=True, dry_run=True).verdict in ("planned", "nothing to do")
+    assert bench.records.read(bench.records.path_of(record)).stage is Stage.UNDOING
+    outcome = bench.move(Kind.DRAIN, 1, replan=True)
+    assert outcome.verdict in ("done", "nothing to do")
+    assert all("broker 1" in problem for problem in outcome.problems), (
+        "its rate, which cannot be reached while it is dead"
+    )
+    assert all(1 not in replicas for replicas in bench.lists().values())
+    assert not any(c for name, c in bench.configs().items() if name != "broker 1")
+    assert bench.records.read(bench.records.path_of(record)).stage is Stage.UNDONE
+    assert bench.cluster.reassignments() == ()
 
 
 @pytest.mark.slow
