@@ -131,6 +131,7 @@ class RecordReader:
         found = record_at(answer.records, offset)
         if isinstance(found, RecordTime):
             read = ReadRecord.of(offset, found, sent_ms)
+            book.ends.note_record(slot, found.offset)
             for row in rows:
                 # The row's number may belong to another key by now.
                 if int(book.slot[row]) == slot:

@@ -120,6 +120,8 @@ class EndSampler:
         )
 
     def _end(self) -> None:
+        with self._guard:
+            self._book.note_round()
         self.errors, self.rounds, self.as_of_ms = self._errors, self.rounds + 1, self._began_ms
 
     def _place(self, slot: int) -> TopicPartition:

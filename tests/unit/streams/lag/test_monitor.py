@@ -69,7 +69,9 @@ def test_a_marker_at_the_end_is_no_lag(rig: Rig) -> None:
     rig.commit("g", 3)
     rig.run(4)
     row = rig.row("g")
-    assert (row.lag, row.end) == (1, 4)
+    assert (row.lag, row.end, row.status) == (0, 4, LagStatus.OK)
+    rig.run(400)
+    assert (rig.row("g").lag, rig.row("g").status) == (0, LagStatus.OK), "nor is silence"
     assert row.backlog.source is EstimateSource.CAUGHT_UP
     assert row.backlog.high_ms == 0
 

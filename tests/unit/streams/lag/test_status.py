@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag
-from kafkakit.streams.lag.decide.measure.status import LagStatus, judge
+from kafkakit.streams.lag.decide.measure.status import LagStatus, Present, judge
 from kafkakit.streams.lag.decide.measure.window import SAMPLES, CommitWindow
 
 MINUTE = 60_000
@@ -10,7 +10,14 @@ Sample = tuple[int, int]
 
 
 def status_of(
-    samples: list[Sample], *, now_min: float = 10, lag: int | None = None, lost: int = 0, flags: int = 0
+    samples: list[Sample],
+    *,
+    now_min: float = 10,
+    lag: int | None = None,
+    lost: int = 0,
+    flags: int = 0,
+    behind_min: float = 0,
+    tail: int = 0,
 ) -> LagStatus:
     """The status after commits of (offset, lag), one a minute; the present lag is the last one if not given."""
     window = CommitWindow(1)
@@ -20,14 +27,12 @@ def status_of(
         at, of, lags = (np.array([v], dtype=np.int64) for v in (minute * MINUTE, offset, behind))
         window.add(row, of, at, lags)
     present = samples[-1][1] if lag is None else lag
-    found = judge(
-        window,
-        row,
-        lag=np.array([present], dtype=np.int64),
-        lost=np.array([lost], dtype=np.int64),
-        flags=np.array([flags], dtype=np.int64),
-        now_ms=round(now_min * MINUTE),
+    since = round(max(len(samples) - 1, behind_min) * MINUTE)
+    lags, losts, all_flags, since_ms, tails = (
+        np.array([v], dtype=np.int64) for v in (present, lost, flags, since, tail)
     )
+    now = Present(lag=lags, lost=losts, flags=all_flags, since_ms=since_ms, tail=tails)
+    found = judge(window, row, now, now_ms=round(now_min * MINUTE))
     return LagStatus(int(found[0]))
 
 
@@ -62,8 +67,27 @@ def test_a_stopped_group_with_nothing_to_do_is_well() -> None:
     assert status_of(rising([50] * 10), now_min=60, lag=0) is LagStatus.OK
 
 
-def test_a_rewind_is_told_before_a_stop() -> None:
-    assert status_of([*rising([50] * 9), (90, 80)], now_min=60) is LagStatus.REWIND
+def test_a_group_that_was_caught_up_and_died_is_stopped() -> None:
+    """The defect: any commit without lag in the window made the group well for ever."""
+    caught_up = rising([0] * 10)
+    assert status_of(caught_up, now_min=18, lag=40) is LagStatus.OK
+    assert status_of(caught_up, now_min=18.01, lag=40) is LagStatus.STOPPED
+
+
+def test_silence_counts_from_when_there_was_something_to_do() -> None:
+    assert status_of(rising([0] * 10), now_min=60, lag=1, behind_min=59) is LagStatus.OK
+    assert status_of(rising([0] * 10), now_min=60, lag=1, behind_min=51) is LagStatus.OK
+    assert status_of(rising([0] * 10), now_min=60, lag=1, behind_min=50.9) is LagStatus.STOPPED
+
+
+def test_a_lag_of_markers_alone_is_none() -> None:
+    assert status_of(rising([1] * 10)) is LagStatus.WARNING
+    assert status_of(rising([1] * 10), tail=1) is LagStatus.OK
+    assert status_of(rising([2] * 10), tail=1) is LagStatus.WARNING
+
+
+def test_a_stop_is_told_before_a_rewind() -> None:
+    assert status_of([*rising([50] * 9), (90, 80)], now_min=60) is LagStatus.STOPPED
 
 
 def test_only_the_last_ten_commits_count() -> None:

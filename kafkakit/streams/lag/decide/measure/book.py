@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 NO_SLOT = -2
 """A row whose partition was not looked up yet; NONE when the limit of partitions is reached."""
 
+NOT_BEHIND = 0
+"""A row whose commit is at the end, by the newest sample."""
+
 ANY_SKEW_MS = 60_000
 """More than clocks differ by: a commit this close to the moment a topic was recreated proves nothing later."""
 
 COLUMNS: Columns = {
     "offset": ("i8", NONE), "committed_ms": ("i8", NONE), "seen_ms": ("i8", NONE), "id_number": ("i8", NONE),
-    "quiet_ms": ("i8", NONE), "slot": ("i8", NO_SLOT),
+    "quiet_ms": ("i8", NONE), "behind_ms": ("i8", NONE), "slot": ("i8", NO_SLOT),
 }  # fmt: skip
 
 
@@ -47,7 +50,8 @@ class LagBook:
     """State by key number: the last commit, when it was made and seen, and what its metadata holds. Single-threaded.
 
     `offset` is -1 for rows without a commit. `committed_ms` is the coordinator's clock, `seen_ms` the monitor's;
-    `quiet_ms` is the time of the last end sample that a commit, since replaced, had reached. `slot` leads to the
+    `quiet_ms` is the time of the last end sample that a commit, since replaced, had reached. `behind_ms` is the first
+    moment at which the present commit was seen behind the end, `NOT_BEHIND` while it was not. `slot` leads to the
     partition's `EndSamples`. `metadata` is read when it is needed (`read`). A payload that is bound to a topic's id is
     used once that id is known and proves it, and read again when the id changes. `records` are the record times read
     for the rows. `rows_refused` counts commits of rows beyond the limit: see `MonitorCondition`.
@@ -58,6 +62,7 @@ class LagBook:
     seen_ms: "Ints"
     id_number: "Ints"
     quiet_ms: "Ints"
+    behind_ms: "Ints"
     slot: "Ints"
 
     def __init__(
@@ -123,9 +128,33 @@ class LagBook:
         self.offset[key], self.committed_ms[key], self.seen_ms[key] = offset, committed_ms, seen_at_ms
         self.id_number[key] = self._id_numbers(ids)
         self.metadata.keep(key, offset, metadata)
-        end = np.where(slot >= 0, self.ends.end[slot], NONE)
+        end = np.where(slot >= 0, self.ends.readable_end(slot, offset), NONE)
+        is_behind = end > offset + np.where(slot >= 0, self.ends.tail[slot], 0)
+        self.behind_ms[key] = np.where(end < 0, NONE, np.where(is_behind, seen_at_ms, NOT_BEHIND))
         self.window.add(key, offset, committed_ms, np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG))
         return freed
+
+    def note_round(self) -> None:
+        """Take into account that all ends were sampled anew: which commits are behind now that were not. O(rows)."""
+        import numpy as np
+
+        rows = self.rows()
+        rows = rows[self.slot[rows] >= 0]
+        slots = self.slot[rows]
+        end, offset, known = self.ends.readable_end(slots, self.offset[rows]), self.offset[rows], self.behind_ms[rows]
+        is_behind = end > offset + self.ends.tail[slots]
+        became = np.where(known == NOT_BEHIND, self.ends.after_ms[slots], known)
+        self.behind_ms[rows] = np.where(end < 0, known, np.where(is_behind, became, NOT_BEHIND))
+
+    def behind_since(self, rows: "Ints", record_ms: "Ints", now_ms: int) -> "Ints":
+        """From when on there surely was something to do for each row.
+
+        Where that was so before the monitor looked, the time of the record at the position tells it, -1 for none.
+        """
+        import numpy as np
+
+        behind = self.behind_ms[rows]
+        return np.where(behind == NOT_BEHIND, now_ms, np.where(behind == NONE, record_ms, behind))
 
     def rows(self) -> "Ints":
         """The numbers of all rows with a commit, ascending."""
@@ -230,7 +259,7 @@ class LagBook:
             self.slot[row] = self.ends.slot(key.topic, key.partition)
 
     def _clear(self, rows: "Ints") -> None:
-        self.offset[rows] = self.quiet_ms[rows] = NONE
+        self.offset[rows] = self.quiet_ms[rows] = self.behind_ms[rows] = NONE
         self.slot[rows] = NO_SLOT
         self.metadata.clear(rows)
         self.window.clear(rows)

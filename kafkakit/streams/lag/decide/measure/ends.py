@@ -23,8 +23,9 @@ _ROWS_AT_ONCE = 8192
 COLUMNS: Columns = {
     "end": ("i8", NONE), "stable": ("i8", NONE), "start": ("i8", NONE), "before_ms": ("i8", NONE),
     "after_ms": ("i8", NONE), "effective": ("i8", NONE), "effective_at": ("i8", NONE),
-    "effective_is_data": ("?", False), "generation": ("i8", 0), "_count": ("i8", 0), "_start_then": ("i8", NONE),
-    "_start_then_ms": ("i8", NONE), "_start_mid": ("i8", NONE), "_start_mid_ms": ("i8", NONE),
+    "effective_is_data": ("?", False), "tail": ("i8", 0), "generation": ("i8", 0), "_count": ("i8", 0),
+    "_start_then": ("i8", NONE), "_start_then_ms": ("i8", NONE), "_start_mid": ("i8", NONE),
+    "_start_mid_ms": ("i8", NONE),
 }  # fmt: skip
 RING_COLUMNS: Columns = {"_ends": ("i8", None), "_before": ("i8", None), "_took": ("i4", None)}
 
@@ -49,7 +50,8 @@ class EndSamples:
     The newest sample stands in `end`, `stable`, `start`, `before_ms`, `after_ms`, all -1 while unknown. Older ones
     keep end and times alone; when a row is full, the sample goes whose neighbours lie closest for their age, so that
     distances grow with age. 430 bytes a slot. `generation` counts how often a slot's samples were dropped because its
-    log is another one: what was read of the log before that does not hold any longer.
+    log is another one: what was read of the log before that does not hold any longer. `tail` is how many offsets
+    without data stood at the end when that was last looked at: markers of transactions, which no group gets to.
     """
 
     end: "Ints"
@@ -60,6 +62,7 @@ class EndSamples:
     effective: "Ints"
     effective_at: "Ints"
     effective_is_data: "Bools"
+    tail: "Ints"
     generation: "Ints"
     _ends: "Ints"
     _before: "Ints"
@@ -99,6 +102,7 @@ class EndSamples:
         self.generation[rows] += 1
         for array in (self.end, self.stable, self.start, self.before_ms, self.after_ms, self.effective):
             array[rows] = NONE
+        self.tail[rows] = 0
         for array in (self.effective_at, self._start_then, self._start_then_ms, self._start_mid, self._start_mid_ms):
             array[rows] = NONE
 
@@ -134,6 +138,7 @@ class EndSamples:
         `is_data` when what stands right below it surely is data: of no transaction that is open or aborted.
         """
         self.effective[slot], self.effective_at[slot], self.effective_is_data[slot] = effective_end, at_end, is_data
+        self.tail[slot] = at_end - effective_end
 
     def effective_end(self, slots: "Ints") -> "Ints":
         """The effective ends that hold for the newest samples, -1 where unknown."""
@@ -141,6 +146,26 @@ class EndSamples:
 
         known = (self.effective_at[slots] == self.end[slots]) & (self.end[slots] >= 0)
         return np.where(known, self.effective[slots], NONE)
+
+    def note_record(self, slot: int, offset: int) -> None:
+        """A record that consumers may get was found there: what stands at the end is more than markers."""
+        if offset >= self.end[slot] - self.tail[slot]:
+            self.tail[slot] = 0
+
+    def readable_end(self, slots: "Ints", committed: "Ints") -> "Ints":
+        """Up to where a group that committed those offsets can read by the newest samples, -1 where unknown.
+
+        That is the effective end, and the last stable offset for a group that was never seen beyond it: one that reads
+        no uncommitted records gets no further, however far the log goes on. As many offsets as markers stood at the end
+        when that was last looked at (`tail`) count as markers until a record is found there.
+        """
+        import numpy as np
+
+        effective, stable = self.effective_end(slots), self.stable[slots]
+        limit = np.where(effective >= 0, effective, self.end[slots])
+        limit = np.where((stable >= 0) & (committed <= stable), np.minimum(limit, stable), limit)
+        beyond = limit - committed
+        return np.where((beyond > 0) & (beyond <= self.tail[slots]), committed, limit)
 
     def bracket(self, slots: "Ints", offsets: "Ints") -> Bracket:
         """The samples next to an offset of each slot."""

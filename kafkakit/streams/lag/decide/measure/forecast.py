@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.decide.measure.figures import UNBOUNDED, UNESTIMATED, Figures
+from kafkakit.streams.lag.decide.measure.status import silent
 from kafkakit.streams.lag.decide.measure.topics import NONE
 from kafkakit.streams.lag.decide.measure.window import SAMPLES
 
@@ -81,11 +82,13 @@ class Forecast:
         )
 
 
-def forecast(book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", backlog: Figures) -> Forecast:
+def forecast(
+    book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", backlog: Figures, now_ms: int
+) -> Forecast:
     """Forecasts for rows of the book, from what was measured for them; O(rows)."""
     import numpy as np
 
-    consumed, produced = consumption(book, rows), production(book, rows, evidence)
+    consumed, produced = consumption(book, rows, now_ms), production(book, rows, evidence)
     gain = consumed - produced
     gains = (lag > 0) & (gain > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -102,8 +105,11 @@ def forecast(book: "LagBook", rows: "Ints", evidence: "Evidence", lag: "Ints", b
     )
 
 
-def consumption(book: "LagBook", rows: "Ints") -> "Floats":
-    """Records/s between the first and the last commit of the window; NaN with fewer than two moments, or a rewind."""
+def consumption(book: "LagBook", rows: "Ints", now_ms: int) -> "Floats":
+    """Records/s between the first and the last commit of the window.
+
+    NaN with fewer than two moments, after a rewind, and once the group has been silent for longer than its window.
+    """
     import numpy as np
 
     offset, at_ms, _, count = book.window.ordered(rows)
@@ -111,7 +117,7 @@ def consumption(book: "LagBook", rows: "Ints") -> "Floats":
     row = np.arange(len(rows))
     span_ms = at_ms[:, -1] - at_ms[row, first]
     step = offset[:, -1] - offset[row, first]
-    known = (count >= 2) & (span_ms > 0) & (step >= 0)
+    known = (count >= 2) & (span_ms > 0) & (step >= 0) & ~silent(book.window, rows, book.committed_ms[rows], now_ms)
     return np.where(known, step * 1000.0 / np.maximum(1, span_ms), np.nan)
 
 

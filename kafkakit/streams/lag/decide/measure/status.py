@@ -14,12 +14,17 @@ partition, each with its offset, its time and the lag when it was seen:
 5. Lag that is unknown counts as no lag. Not so here: after a restart it is unknown for all commits of the past, and a
    group that died before would stay OK without an end. It is only that growth to and from an unknown lag is not judged.
 
-Its program adds REWIND, when an offset is lower than the one before it, and looks in the order OK, REWIND, STOPPED,
-STALLED, WARNING; so do we. Two or three commits in a row prove little: a window that is shorter than nine steps counts
+Its program adds REWIND, when an offset is lower than the one before it. Its newer versions judge STOPPED first, and 1
+after it: a group that was caught up and then died had no lag in its window. So do we: no lag now is OK, then come
+STOPPED, 1, REWIND, STALLED, WARNING. Silence counts from when there surely was something to do: many clients commit
+nothing while nothing comes. A lag of no more than the markers of transactions at the log's end is none.
+
+Two or three commits in a row prove little: a window that is shorter than nine steps counts
 as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did
 them), and UNKNOWN (no end of the log, one too old to judge by, or one below the commit), which never passes for OK.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.lag.decide.measure.window import CommitWindow
 
     Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 
 class LagStatus(IntEnum):
@@ -52,8 +58,30 @@ class LagStatus(IntEnum):
         return self.name.lower()
 
 
-def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", flags: "Ints", now_ms: int) -> "Ints":
-    """The `LagStatus` of each row; `lag` and `lost` are the present ones, `flags` those of its figures. O(rows)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """What is known of each row now, beside its commits; columns of one length.
+
+    `lag` is up to the end that the group can reach, `lost` as in `LagTable`, `flags` those of its figures. `since_ms`
+    is the last commit, or the moment from which on there surely was something to do if that was later. `tail`: see
+    `EndSamples`.
+    """
+
+    lag: "Ints"
+    lost: "Ints"
+    flags: "Ints"
+    since_ms: "Ints"
+    tail: "Ints"
+
+
+def silent(window: "CommitWindow", rows: "Ints", since_ms: "Ints", now_ms: int) -> "Bools":
+    """True where more time has passed since then than the group's window is long."""
+    found: Bools = now_ms - since_ms > window.length_ms(rows)
+    return found
+
+
+def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int) -> "Ints":
+    """The `LagStatus` of each row. O(rows)."""
     import numpy as np
 
     offset, at_ms, lags, count = window.ordered(rows)
@@ -61,26 +89,25 @@ def judge(window: "CommitWindow", rows: "Ints", *, lag: "Ints", lost: "Ints", fl
     pairs = np.arange(1, SAMPLES) > first[:, None]
     is_sample = np.arange(SAMPLES) >= first[:, None]
     step, growth = np.diff(offset, axis=1), np.diff(lags, axis=1)
-    had_none = (is_sample & (lags == 0)).any(axis=1)
-    has_lag = (lag > 0) & (count > 0) & ~had_none
+    had_none = (is_sample & (lags != UNKNOWN_LAG) & (lags <= present.tail[:, None])).any(axis=1)
+    has_lag = (present.lag > 0) & (count > 0)
     rewound = (pairs & (step < 0)).any(axis=1)
-    last_ms = at_ms[:, -1]
-    first_ms = at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
-    whole_ms = window.step_ms * (SAMPLES - 1)
-    stopped = now_ms - last_ms > np.maximum(last_ms - first_ms, whole_ms)
     is_fixed = ~(pairs & (step != 0)).any(axis=1)
     is_known = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
-    never_less = (count > 1) & (last_ms - first_ms >= whole_ms)
+    span_ms = at_ms[:, -1] - at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
+    never_less = (count > 1) & (span_ms >= window.step_ms * (SAMPLES - 1))
     never_less &= ~(pairs & ((growth < 0) | ~is_known)).any(axis=1)
     rules = [
-        (lost > 0, LagStatus.LOST),
+        (present.lost > 0, LagStatus.LOST),
         (
-            (flags & int(FigureFlag.NO_END | FigureFlag.STALE | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD)) != 0,
+            (present.flags & int(FigureFlag.NO_END | FigureFlag.STALE | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD))
+            != 0,
             LagStatus.UNKNOWN,
         ),
         (~has_lag, LagStatus.OK),
+        (silent(window, rows, present.since_ms, now_ms), LagStatus.STOPPED),
+        (had_none, LagStatus.OK),
         (rewound, LagStatus.REWIND),
-        (stopped, LagStatus.STOPPED),
         (is_fixed & never_less, LagStatus.STALLED),
         (never_less, LagStatus.WARNING),
     ]

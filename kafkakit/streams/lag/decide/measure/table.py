@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kafkakit.streams.lag.decide.measure.evidence import Evidence
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, Figures
 from kafkakit.streams.lag.decide.measure.forecast import Forecast, forecast
-from kafkakit.streams.lag.decide.measure.status import judge
+from kafkakit.streams.lag.decide.measure.status import Present, judge
 from kafkakit.streams.lag.decide.measure.time_lag import backlog_lag, live_lag
 from kafkakit.streams.lag.decide.measure.topics import NONE
 
@@ -28,7 +28,8 @@ class LagTable:
     """Columns of one length, ordered by group, topic and partition; -1 for unknown.
 
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
-    from the committed one (or the log's start, if that is higher) to the end, `pending` those of them that the
+    from the committed one (or the log's start, if that is higher) to the end that the group can read to
+    (`EndSamples.readable_end`), `pending` those of them that the
     metadata does not call done, `lost` those deleted before they were done. `status` is a `LagStatus`.
     """
 
@@ -135,8 +136,17 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     live = _with_age(live_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
     has_end = (e.end >= 0) & ~e.is_other_topic
     lost = np.where(has_end, np.maximum(0, np.minimum(e.start, e.end) - e.committed), 0)
-    lag = np.where(has_end, np.maximum(0, e.end - np.maximum(e.committed, e.start)), NONE)
-    beyond = np.maximum(0, e.end - np.maximum(e.done_end, e.start))
+    slots = np.where(book.slot[rows] >= 0, book.slot[rows], 0)
+    limit = book.ends.readable_end(slots, e.committed)
+    lag = np.where(has_end, np.maximum(0, limit - np.maximum(e.committed, e.start)), NONE)
+    beyond = np.maximum(0, limit - np.maximum(e.done_end, e.start))
+    present = Present(
+        lag=lag,
+        lost=lost,
+        flags=backlog.flags,
+        since_ms=np.maximum(e.committed_ms, book.behind_since(rows, e.record_ms, now_ms)),
+        tail=np.where(has_end, book.ends.tail[slots], 0),
+    )
     columns = {
         "row": rows,
         "partition": book.keys.partition[rows].astype(np.int64),
@@ -147,9 +157,9 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
         "lag": lag,
         "pending": np.where(has_end, np.minimum(lag, beyond + book.metadata.pending[rows]), NONE),
         "lost": lost,
-        "status": judge(book.window, rows, lag=lag, lost=lost, flags=backlog.flags, now_ms=now_ms),
+        "status": judge(book.window, rows, present, now_ms=now_ms),
     }
-    return _Part(columns=columns, backlog=backlog, live=live, forecast=forecast(book, rows, e, lag, backlog))
+    return _Part(columns=columns, backlog=backlog, live=live, forecast=forecast(book, rows, e, lag, backlog, now_ms))
 
 
 def _places(book: "LagBook", rows: "Ints") -> "tuple[tuple[str, ...], Ints, tuple[str, ...], Ints]":

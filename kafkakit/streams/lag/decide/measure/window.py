@@ -66,6 +66,14 @@ class CommitWindow:
         found = {name: np.where(is_sample, getattr(self, name)[rows], 0) for name in RING_COLUMNS}
         return {**found, "count": self.count[rows], "head": self.head[rows]}
 
+    def length_ms(self, rows: "Ints") -> "Ints":
+        """How long the window of each row is: from its first commit to its last one, and nine steps at least."""
+        import numpy as np
+
+        first = (self.head[rows].astype(np.int64) + 1 - self.count[rows]) % SAMPLES
+        span: Ints = self.at_ms[rows, self.head[rows]] - self.at_ms[rows, first]
+        return np.maximum(np.where(self.count[rows] > 0, span, 0), self.step_ms * (SAMPLES - 1))
+
     def ordered(self, rows: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
         """Offsets, commit times and lags of the rows with the oldest first, and how many samples each row has.
 
