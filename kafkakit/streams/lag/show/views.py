@@ -118,6 +118,8 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "partitions": line.partitions,
         "status": line.status.word,
         "counts": {status.word: count for status, count in line.counts},
+        "status_over_s": _seconds(line.window_ms),
+        "last_commit_ms": line.committed_ms,
         "lag": line.lag if known else None,
         "pending": line.pending if known else None,
         "max_lag": line.max_lag if known else None,

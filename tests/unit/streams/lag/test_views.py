@@ -154,11 +154,11 @@ def test_rates_eta_and_retention() -> None:
     assert table.lag.tolist() == [50, 950]
     high = table.backlog.high_ms.tolist()
     assert cast.retention_low_ms[0] == 60_000 - high[0]
-    assert cast.basis.tolist()[0] == int(RetentionBasis.RETENTION_TIME)
+    assert cast.retention_basis.tolist()[0] == int(RetentionBasis.RETENTION_TIME)
     lines = view([table], ViewLevel.CLUSTER).lines
     assert (lines[0].eta_ms, lines[0].consumed_per_s) == (None, 20.0)
     assert lines[0].retention_low_ms == cast.retention_low_ms.min()
-    assert lines[0].retention_basis is RetentionBasis(int(cast.basis[cast.retention_left_ms.argmin()]))
+    assert lines[0].retention_basis is RetentionBasis(int(cast.retention_basis[cast.retention_left_ms.argmin()]))
     data = line_data(lines[0])
     assert (data["retention_low_s"], data["retention_basis"]) == (cast.retention_low_ms.min() / 1000, "retention_time")
 
@@ -169,7 +169,7 @@ def test_a_start_that_moves_towards_the_group_foretells_the_loss() -> None:
     for minute in range(31):
         bench.end(20_000, minute * 60_000, start=minute * 100)
     cast = bench.table(1_800_001).forecast
-    assert cast.basis.tolist() == [int(RetentionBasis.START_MOVEMENT)]
+    assert cast.retention_basis.tolist() == [int(RetentionBasis.START_MOVEMENT)]
     assert cast.retention_left_ms.tolist() == [70 * 60_000]
 
 

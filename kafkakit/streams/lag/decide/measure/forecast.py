@@ -53,7 +53,7 @@ class Forecast:
 
     `eta_ms` is how long until nothing is left to do (0: nothing is), -1 when the group does not gain on the producers
     or the rates are unknown. `retention_left_ms` is the likely time until records are lost, `retention_low_ms` the
-    time for which they surely stay (0 when that is not known), `basis` a `RetentionBasis`.
+    time for which they surely stay (0 when that is not known), `retention_basis` a `RetentionBasis`.
     """
 
     consumed_per_s: "Floats"
@@ -61,7 +61,7 @@ class Forecast:
     eta_ms: "Ints"
     retention_left_ms: "Ints"
     retention_low_ms: "Ints"
-    basis: "Ints"
+    retention_basis: "Ints"
 
     @classmethod
     def stacked(cls, parts: "Sequence[Forecast]") -> "Forecast":
@@ -78,7 +78,7 @@ class Forecast:
             eta_ms=self.eta_ms[rows],
             retention_left_ms=self.retention_left_ms[rows],
             retention_low_ms=self.retention_low_ms[rows],
-            basis=self.basis[rows],
+            retention_basis=self.retention_basis[rows],
         )
 
 
@@ -101,7 +101,7 @@ def forecast(
         eta_ms=eta_ms,
         retention_left_ms=left,
         retention_low_ms=low,
-        basis=basis,
+        retention_basis=basis,
     )
 
 

@@ -29,8 +29,8 @@ class LagTable:
 
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
     from the committed one (or the log's start, if that is higher) to the end that the group can read to
-    (`EndSamples.readable_end`), `pending` those of them that the
-    metadata does not call done, `lost` those deleted before they were done. `status` is a `LagStatus`.
+    (`EndSamples.readable_end`), `pending` those of them that the metadata does not call done, `lost` those deleted
+    before they were done. `status` is a `LagStatus`, judged over the last `window_ms`.
     """
 
     cluster: str
@@ -49,6 +49,7 @@ class LagTable:
     pending: "Ints"
     lost: "Ints"
     status: "Ints"
+    window_ms: "Ints"
     backlog: Figures
     live: Figures
     forecast: Forecast
@@ -59,7 +60,7 @@ class LagTable:
     def taken(self, rows: "Ints") -> "LagTable":
         """These rows, in this order, with the names that all rows have."""
         names = ("row", "group", "topic", "partition", "committed", "committed_ms", "end", "start", "lag", "pending",
-                 "lost", "status")  # fmt: skip
+                 "lost", "status", "window_ms")  # fmt: skip
         return replace(
             self,
             backlog=self.backlog.taken(rows),
@@ -157,6 +158,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
         "lag": lag,
         "pending": np.where(has_end, np.minimum(lag, beyond + book.metadata.pending[rows]), NONE),
         "lost": lost,
+        "window_ms": book.window.length_ms(rows),
         "status": judge(book.window, rows, present, now_ms=now_ms),
     }
     return _Part(columns=columns, backlog=backlog, live=live, forecast=forecast(book, rows, e, lag, backlog, now_ms))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KINDS = ("cluster", "group", "topic", "stream")
 """What names there are; `TableRows.names` holds them sorted, so that codes sort as names do."""
+_MEASURED = ("partition", "lag", "pending", "lost", "status", "committed_ms", "window_ms")
+_FORESEEN = ("eta_ms", "retention_left_ms", "retention_low_ms", "retention_basis")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class TableRows:
     pending: "Ints"
     lost: "Ints"
     status: "Ints"
+    committed_ms: "Ints"
+    window_ms: "Ints"
     consumed_per_s: "Floats"
     produced_per_s: "Floats"
     eta_ms: "Ints"
@@ -63,6 +67,8 @@ class LineSums:
     max_low_ms: "Ints"
     status: "Ints"
     counts: "Ints"
+    committed_ms: "Ints"
+    window_ms: "Ints"
     oldest_as_of_ms: "Ints"
     consumed_per_s: "Floats"
     produced_per_s: "Floats"
@@ -111,17 +117,10 @@ def stack(tables: "Sequence[LagTable]") -> TableRows:
     return TableRows(
         names=names,
         codes=codes,
-        partition=stacked([t.partition for t in tables]),
-        lag=stacked([t.lag for t in tables]),
-        pending=stacked([t.pending for t in tables]),
-        lost=stacked([t.lost for t in tables]),
-        status=stacked([t.status for t in tables]),
+        **{name: stacked([getattr(t, name) for t in tables]) for name in _MEASURED},
+        **{name: stacked([getattr(t.forecast, name) for t in tables]) for name in _FORESEEN},
         consumed_per_s=stacked_rates([t.forecast.consumed_per_s for t in tables]),
         produced_per_s=stacked_rates([t.forecast.produced_per_s for t in tables]),
-        eta_ms=stacked([t.forecast.eta_ms for t in tables]),
-        retention_left_ms=stacked([t.forecast.retention_left_ms for t in tables]),
-        retention_low_ms=stacked([t.forecast.retention_low_ms for t in tables]),
-        retention_basis=stacked([t.forecast.basis for t in tables]),
         backlog=figures([t.backlog for t in tables]),
         live=figures([t.live for t in tables]),
     )
@@ -177,6 +176,8 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         max_low_ms=each(np.maximum, all_rows.backlog.low_ms),
         status=each(np.maximum, all_rows.status),
         counts=counts,
+        committed_ms=each(np.minimum, all_rows.committed_ms),
+        window_ms=each(np.maximum, all_rows.window_ms),
         consumed_per_s=each_rate(all_rows.consumed_per_s),
         produced_per_s=each_rate(all_rows.produced_per_s),
         eta_ms=np.where(each(np.minimum, all_rows.eta_ms) < 0, NONE, each(np.maximum, all_rows.eta_ms)),
@@ -192,17 +193,9 @@ def part_of(all_rows: TableRows, rows: "Ints") -> TableRows:
     return TableRows(
         names=all_rows.names,
         codes={kind: codes[rows] for kind, codes in all_rows.codes.items()},
-        partition=all_rows.partition[rows],
-        lag=all_rows.lag[rows],
-        pending=all_rows.pending[rows],
-        lost=all_rows.lost[rows],
-        status=all_rows.status[rows],
+        **{name: getattr(all_rows, name)[rows] for name in (*_MEASURED, *_FORESEEN)},
         consumed_per_s=all_rows.consumed_per_s[rows],
         produced_per_s=all_rows.produced_per_s[rows],
-        eta_ms=all_rows.eta_ms[rows],
-        retention_left_ms=all_rows.retention_left_ms[rows],
-        retention_low_ms=all_rows.retention_low_ms[rows],
-        retention_basis=all_rows.retention_basis[rows],
         backlog=all_rows.backlog.taken(rows),
         live=all_rows.live.taken(rows),
     )

@@ -149,7 +149,9 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
             break
     for verdict, limits in _sides(thresholds):
         if line.status in limits.statuses:
-            yield _breach(line, verdict, f"status {line.status.word}")
+            yield _breach(
+                line, verdict, f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"
+            )
             break
 
 
