@@ -4,7 +4,7 @@ One thread calls `tick` again and again; any thread may call `table` and `condit
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,15 @@ from kafkakit.streams.lag.act.schedule import Schedule, WallClockSteps
 from kafkakit.streams.lag.act.tail import OFFSETS_TOPIC, OffsetsTail
 from kafkakit.streams.lag.act.topic_settings import FactsOf, TopicSettings
 from kafkakit.streams.lag.decide.commit_origins import commits_as_of
-from kafkakit.streams.lag.decide.condition import MAX_LISTED, MonitorCondition, MonitorPhase, blind_spots, held_back
+from kafkakit.streams.lag.decide.condition import (
+    ENDS_LIMIT_MS,
+    MAX_LISTED,
+    MonitorCondition,
+    MonitorPhase,
+    blind_spots,
+    blindness,
+    held_back,
+)
 from kafkakit.streams.lag.decide.cursors import progress_of, resume_points_of
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
@@ -87,6 +95,7 @@ class ClusterMonitor:
         self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()
         self._schedule = Schedule(clock)
         self._round_began_s = 0.0
+        self._ends_every_s = self._pace.ends_s
         self._wall_clock = WallClockSteps(clock)
         self._warm_since_ms = -1
         self._reads_idle = False
@@ -140,7 +149,7 @@ class ClusterMonitor:
             blind, held = blind_spots(cursors), held_back(cursors)
             as_of = [c.as_of_ms for c in cursors]
             done, total = progress_of(cursors)
-            return MonitorCondition(
+            found = MonitorCondition(
                 cluster=self.name,
                 cluster_id=self.cluster_id,
                 at_ms=self._now_ms(),
@@ -149,6 +158,8 @@ class ClusterMonitor:
                 since_ms=self._since_ms,
                 as_of_ms=min(as_of, default=-1),
                 ends_as_of_ms=self._sampler.as_of_ms,
+                ends_known_ms=self._sampler.known_ms,
+                ends_limit_ms=max(ENDS_LIMIT_MS, round(3000 * self._ends_every_s)),
                 done=done,
                 total=total,
                 partitions=len(cursors),
@@ -170,6 +181,8 @@ class ClusterMonitor:
                 warm_since_ms=self._warm_since_ms,
                 totals=self._tail.totals,
             )
+        missing = blindness(found) if found.phase is MonitorPhase.LIVE else ""
+        return replace(found, phase=MonitorPhase.BLIND, reason=missing) if missing else found
 
     def adopt(self, state: SavedState) -> None:
         """Continue from what an earlier run saved, before the first tick; the topic's id must be the one that is there.
@@ -223,7 +236,8 @@ class ClusterMonitor:
                     set_past_lags(self.book, self._now_ms())
             if self._sampler.is_idle:
                 took_s = self._clock.monotonic() - self._round_began_s
-                self._schedule.set_due("ends", max(self._pace.ends_s, BUSY_SHARE * took_s) - took_s)
+                self._ends_every_s = max(self._pace.ends_s, BUSY_SHARE * took_s)
+                self._schedule.set_due("ends", self._ends_every_s - took_s)
         if self._sampler.rounds and self._schedule.is_due("records", self._pace.records_s):
             self._reads_idle = self._records.step() == 0
 

@@ -28,7 +28,7 @@ class EndSampler:
     `now_ms` is the monitor's wall clock, read before and after each request; `guard` is entered while shared state
     changes. After a round, `as_of_ms` is when it began, `topics` are those that exist, `missing` those that do not
     although groups have commits for them, and `errors` counts the partitions without an answer by Kafka's name for
-    the reason.
+    the reason. Until `known_ms` the end of every partition was known, as of the last round.
     """
 
     def __init__(
@@ -43,8 +43,10 @@ class EndSampler:
         self.missing: tuple[str, ...] = ()
         self.topics: tuple[str, ...] = ()
         self.rounds = 0
-        self.as_of_ms = -1
+        self.as_of_ms = self.known_ms = -1
         self._began_ms = -1
+        self._slots = self._ends.topics.topic_of[:0]
+        self._unknown_since: dict[int, int] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -76,7 +78,8 @@ class EndSampler:
             self._ends.forget(slots[is_gone])
         self.topics = tuple(sorted(found))
         self.missing = tuple(table.names[n] for n in gone)
-        self._todo = slots[~is_gone][::-1].tolist()
+        self._slots = slots[~is_gone]
+        self._todo = self._slots[::-1].tolist()
         self._errors = Counter()
         self._began_ms = seen_ms
         if not self._todo:
@@ -104,7 +107,8 @@ class EndSampler:
         with self._guard:
             self._ends.forget(list(range(self._ends.topics.slot_count)))
         self._todo = []
-        self.as_of_ms = -1
+        self._unknown_since = {}
+        self.as_of_ms = self.known_ms = -1
 
     def _record(self, answered: list[tuple[int, LogSpan]], before_ms: int, after_ms: int) -> None:
         import numpy as np
@@ -122,7 +126,17 @@ class EndSampler:
     def _end(self) -> None:
         with self._guard:
             self._book.note_round()
+            self._note_known()
         self.errors, self.rounds, self.as_of_ms = self._errors, self.rounds + 1, self._began_ms
+
+    def _note_known(self) -> None:
+        """The oldest of the newest samples; a partition that never had one counts from when it was first asked for."""
+        known = self._ends.after_ms[self._slots]
+        never = self._slots[known < 0].tolist()
+        self._unknown_since = {slot: self._unknown_since.get(slot, self._began_ms) for slot in never}
+        self.known_ms = min(self._unknown_since.values(), default=self._began_ms)
+        if (known >= 0).any():
+            self.known_ms = min(self.known_ms, int(known[known >= 0].min()))
 
     def _place(self, slot: int) -> TopicPartition:
         place = self._places.get(slot)

@@ -10,6 +10,7 @@ from kafkakit.streams.lag.act.cluster_shares import ClusterShares
 from kafkakit.streams.lag.act.fleet import Fleet
 from kafkakit.streams.lag.act.schedule import Schedule
 from kafkakit.streams.lag.act.watcher import ClusterWatcher
+from kafkakit.streams.lag.decide.condition import MonitorPhase
 from kafkakit.streams.lag.decide.looks import Published
 
 TICK_S = 1.0
@@ -57,8 +58,11 @@ class LagService:
         )
 
     def is_healthy(self) -> bool:
-        """True while every watcher's thread runs and every monitored cluster answers."""
-        return not any(w.is_over or (self._is_ours(w) and w.error is not None) for w in self._fleet.watchers)
+        """True while every watcher's thread runs, and of every monitored cluster all is read."""
+        return not any(
+            w.is_over or (self._is_ours(w) and (w.error is not None or w.condition().phase is MonitorPhase.BLIND))
+            for w in self._fleet.watchers
+        )
 
     def tick(self) -> None:
         """Renew, take and give clusters; to be called about every second by one thread."""

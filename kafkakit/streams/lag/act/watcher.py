@@ -17,7 +17,7 @@ from kafkakit.streams.lag.decide.measure.table import MeasureRules
 from kafkakit.streams.lag.decide.saving import check_state
 
 FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 2.0
 AFTER_FAULT_S = 30.0
 PROBE_EVERY_S = 5.0
 SAVE_EVERY_S = 60.0

@@ -2,24 +2,31 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from kafkakit.streams.formats.offsets_log.facts import OpenTransaction
 from kafkakit.streams.lag.decide.cursors import LogCursor, ReadTotals
 
 MAX_LISTED = 20
+BLIND_AFTER_MS = 10_000
+"""Commits that were not known for so long make a monitor blind; an election of leaders takes less."""
+ENDS_LIMIT_MS = 15_000
+"""So old may the end of a partition be; longer where a round over all of them takes longer."""
 
 
 class MonitorPhase(StrEnum):
     """What the monitor is at.
 
     CONNECTING: no answer yet. READING: the past of the commit log, so that commits may be missing. LIVE: all commits up
-    to the as-of. UNREACHABLE: no broker answers; what was known is shown with its age. REFUSED: not allowed to read.
+    to the as-of. BLIND: as LIVE, but some commits or ends could not be read for a while. UNREACHABLE: no broker
+    answers; what was known is shown with its age. REFUSED: not allowed to read.
     """
 
     CONNECTING = "connecting"
     READING = "reading"
     LIVE = "live"
+    BLIND = "blind"
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
 
@@ -46,8 +53,10 @@ class MonitorCondition:
     """One monitor at `at_ms`, by its own clock like all times here.
 
     `as_of_ms` is until when all commits of all partitions are known, -1 while they are not; `ends_as_of_ms` the same
-    of the logs' ends. `done` and `total` are offsets of the past of the commit log. `end_errors` counts partitions
-    without an answer about their end, by reason; `missing_topics` have commits, yet do not exist or are hidden.
+    of the logs' ends, and `ends_known_ms` until when the end of every partition was known, which may be up to
+    `ends_limit_ms` ago before the monitor counts as blind. `done` and `total` are offsets of the past of the commit
+    log. `end_errors` counts partitions without an answer about their end, by reason; `missing_topics` have commits, yet
+    do not exist or are hidden.
 
     Beyond the limits: `refused_rows` commits of more group-partitions than are held, `refused_metadata` commits whose
     metadata is too large (the offsets that it names as done count as pending), `refused_partitions` group-partitions
@@ -63,6 +72,8 @@ class MonitorCondition:
     since_ms: int = -1
     as_of_ms: int = -1
     ends_as_of_ms: int = -1
+    ends_known_ms: int = -1
+    ends_limit_ms: int = ENDS_LIMIT_MS
     done: int = 0
     total: int = 0
     partitions: int = 0
@@ -95,13 +106,33 @@ class MonitorCondition:
         return (*_reading_notes(self), *_log_notes(self), *_limit_notes(self))
 
 
+def blindness(c: MonitorCondition) -> str:
+    """What a monitor that reads does not see now, empty while it sees all: commits and ends older than may be."""
+    found = []
+    if c.partitions and c.at_ms - max(c.as_of_ms, c.since_ms if c.as_of_ms < 0 else -1) > BLIND_AFTER_MS:
+        spot = f" (partition {c.blind[0].partition}: {c.blind[0].reason})" if c.blind else ""
+        found.append(f"commits{_since(c.as_of_ms)} are not known{spot}")
+    if c.ends_known_ms >= 0 and c.at_ms - c.ends_known_ms > c.ends_limit_ms:
+        names = f" ({_reasons(c.end_errors)})" if c.end_errors else ""
+        found.append(f"ends of logs{_since(c.ends_known_ms)} are not known{names}")
+    return "; ".join(found)
+
+
+def _since(ms: int) -> str:
+    return "" if ms < 0 else f" since {datetime.fromtimestamp(ms // 1000, UTC):%H:%M:%SZ}"
+
+
+def _reasons(errors: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(errors.items()))
+
+
 def _reading_notes(c: MonitorCondition) -> list[str]:
     found: list[str] = []
     if c.phase is MonitorPhase.READING and c.total:
         found.append(
             f"reading the past: {c.done * 100 // max(1, c.total)} % of {c.total:,} offsets; commits may be missing"
         )
-    elif c.phase in (MonitorPhase.UNREACHABLE, MonitorPhase.REFUSED, MonitorPhase.CONNECTING):
+    elif c.phase in (MonitorPhase.BLIND, MonitorPhase.UNREACHABLE, MonitorPhase.REFUSED, MonitorPhase.CONNECTING):
         found.append(f"{c.phase}: {c.reason or 'no answer yet'}")
     if c.blind_count:
         first = c.blind[0]
@@ -124,8 +155,7 @@ def _log_notes(c: MonitorCondition) -> list[str]:
         some = ", ".join(c.missing_topics[:3])
         found.append(f"commits for {c.missing_topics_count} topics that do not exist or are hidden: {some}")
     if c.end_errors:
-        reasons = ", ".join(f"{name} {count}" for name, count in sorted(c.end_errors.items()))
-        found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {reasons}")
+        found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {_reasons(c.end_errors)}")
     return found
 
 

@@ -6,7 +6,7 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.measure.table import LagTable
 
-WITHOUT_ANSWER = (MonitorPhase.CONNECTING, MonitorPhase.REFUSED, MonitorPhase.UNREACHABLE)
+WITHOUT_ANSWER = (MonitorPhase.CONNECTING, MonitorPhase.REFUSED, MonitorPhase.UNREACHABLE, MonitorPhase.BLIND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,26 @@ from kafkakit.streams.lag.show.metrics_text import datagrams, families
 Value = Callable[[MonitorCondition], float | None]
 
 CONDITIONS: tuple[tuple[str, str, Value], ...] = (
-    ("monitor_live", "1 while all commits up to the as-of are known.", lambda c: float(c.phase is MonitorPhase.LIVE)),
+    (
+        "monitor_live",
+        "1 while all commits and ends are read; 0 for a monitor that is blind.",
+        lambda c: float(c.phase is MonitorPhase.LIVE),
+    ),
     (
         "monitor_reachable",
         "1 while brokers answer.",
-        lambda c: float(c.phase in (MonitorPhase.LIVE, MonitorPhase.READING)),
+        lambda c: float(c.phase in (MonitorPhase.LIVE, MonitorPhase.BLIND, MonitorPhase.READING)),
     ),
-    ("commits_as_of_timestamp_seconds", "Time up to which all commits are known.", lambda c: _seconds(c.as_of_ms)),
-    ("ends_as_of_timestamp_seconds", "When the last round over all ends began.", lambda c: _seconds(c.ends_as_of_ms)),
+    (
+        "commits_as_of_timestamp_seconds",
+        "Time up to which all commits are known, 0 while they are not.",
+        lambda c: _seconds(c.as_of_ms) or 0.0,
+    ),
+    (
+        "ends_as_of_timestamp_seconds",
+        "Time up to which all ends of logs are known, 0 while they are not.",
+        lambda c: _seconds(c.ends_known_ms) or 0.0,
+    ),
     ("commit_log_partitions", "Partitions of the offsets topic.", lambda c: float(c.partitions)),
     ("blind_partitions", "Those of them that cannot be read now.", lambda c: float(c.blind_count)),
     ("open_transactions", "Open transactions that hold commits back.", lambda c: float(c.held_back_count)),

@@ -1,13 +1,13 @@
 """Views as text for people, as rows for scripts, and as plain data for JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import attributes
 from kafkakit.report.report import Report
-from kafkakit.streams.lag.decide.condition import MonitorCondition
+from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.looks import Look
 from kafkakit.streams.lag.decide.measure.figures import NOT_KNOWN, range_text, span_text
 from kafkakit.streams.lag.decide.views.selecting import ViewRequest
@@ -67,9 +67,15 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int)
             columns.pop(at)
             for row in rows:
                 row.pop(at)
-    table = text_table(columns, rows) if rows else "no commits found"
+    table = text_table(columns, rows) if rows else "no commits found" if is_known(conditions) else "not known"
     notes = [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
     return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
+
+
+def is_known(conditions: Sequence[MonitorCondition]) -> bool:
+    """True when an answer without lines means that there are no commits: all clusters were read."""
+
+    return bool(conditions) and all(c.phase is MonitorPhase.LIVE for c in conditions)
 
 
 def status_text(line: ViewLine) -> str:
@@ -98,12 +104,13 @@ def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:
     return tuple(tuple(line_data(line)[name] for name in COLUMNS) for line in view.lines)
 
 
-def view_data(view: LagView, conditions: Iterable[MonitorCondition], at_ms: int) -> dict[str, object]:
+def view_data(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int) -> dict[str, object]:
     """A view with all that its readers must know."""
     return {
         "at_ms": at_ms,
         "level": view.level.value,
-        "lines": [line_data(line) for line in view.lines],
+        "known": is_known(conditions),
+        "lines": [line_data(line) for line in view.lines] if view.lines or is_known(conditions) else None,
         "others": None if view.others is None else {"count": view.others_count, **line_data(view.others)},
         "clusters": [condition_data(c) for c in conditions],
     }

@@ -1,5 +1,6 @@
 """The monitor of one cluster on a cluster in memory: the past, the present, and every fault on the way."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,44 @@ def test_a_partition_without_a_leader_is_a_blind_spot_and_the_others_go_on(rig: 
     rig.run(2)
     assert rig.row("g").committed == 30
     assert rig.monitor.condition().blind_count == 0
+
+
+def test_commits_that_cannot_be_read_make_a_monitor_blind_within_15_s(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.run(5)
+    place = rig.place("g")
+    rig.reader.log(place).leader = None
+    rig.run(8)
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE, "leaders are elected"
+    rig.run(5)
+    condition = rig.monitor.condition()
+    assert condition.phase is MonitorPhase.BLIND
+    assert condition.reason.startswith("commits since ")
+    assert f"(partition {place.partition}: " in condition.reason
+    assert condition.notes[0] == f"blind: {condition.reason}"
+    rig.reader.log(place).leader = 2
+    rig.run(2)
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
+
+
+def test_ends_that_cannot_be_read_make_a_monitor_blind_within_15_s_and_what_was_lost_is_not_told_on(rig: Rig) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.run(5)
+    place = TopicPartition("orders", 0)
+    rig.reader.log(place).start = 40
+    rig.run(3)
+    assert rig.row("g").status is LagStatus.LOST
+    rig.reader.log(place).leader = None
+    rig.run(13)
+    assert rig.monitor.condition().phase is MonitorPhase.LIVE
+    rig.run(3)
+    condition = rig.monitor.condition()
+    assert condition.phase is MonitorPhase.BLIND
+    assert re.fullmatch(r"ends of logs since \d\d:\d\d:\d\dZ are not known \(.+ 1\)", condition.reason)
+    rig.run(60)
+    assert rig.row("g").status is LagStatus.UNKNOWN
 
 
 def test_a_leader_that_moves_costs_nothing(rig: Rig) -> None:

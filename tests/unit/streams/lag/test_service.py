@@ -1,9 +1,11 @@
 """Watchers in threads and the service over them: one cluster's trouble is its own, and each publishes its part."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +168,8 @@ def test_a_service_publishes_what_it_carries_and_nothing_else(bench: Bench) -> N
     assert found["kafkakit_lag_carried", (("cluster", "a"),)] == 1
     assert parse(exposition(all_families(second.published(), 100)))["kafkakit_lag_carried", (("cluster", "a"),)] == 0
     assert {line["lag"] for line in _lines(first)} == {6, 5}
-    assert _lines(second) == []
+    assert _page(second)["lines"] is None, "not known is no empty list"
+    assert (_page(first)["known"], _page(second)["known"]) == (True, False)
     assert b'"healthy":true' in health_page(first.is_healthy(), first.published().conditions, {})
     second.close()
     first.close()
@@ -229,9 +232,11 @@ def test_a_page_refuses_what_it_does_not_know() -> None:
             json_page(query, (), (), 0, {})
 
 
-def _lines(service: LagService) -> list[dict[str, int]]:
-    import json
-
+def _page(service: LagService) -> dict[str, Any]:
     seen = service.published()
-    found = json.loads(json_page({"by": "group_topic"}, seen.tables, seen.conditions, seen.at_ms, {}))
-    return list(found["lines"])
+    found: dict[str, Any] = json.loads(json_page({"by": "group_topic"}, seen.tables, seen.conditions, seen.at_ms, {}))
+    return found
+
+
+def _lines(service: LagService) -> list[dict[str, int]]:
+    return list(_page(service)["lines"])

@@ -21,7 +21,8 @@ nothing while nothing comes. A lag of no more than the markers of transactions a
 
 Two or three commits in a row prove little: a window that is shorter than nine steps counts
 as that long in rule 4, and is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did
-them), and UNKNOWN (no end of the log, one too old to judge by, or one below the commit), which never passes for OK.
+them), and UNKNOWN (no end of the log, one below the commit, or figures too old to judge by, which comes before LOST),
+which never passes for OK.
 """
 
 from dataclasses import dataclass
@@ -97,13 +98,15 @@ def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int
     span_ms = at_ms[:, -1] - at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
     never_less = (count > 1) & (span_ms >= window.step_ms * (SAMPLES - 1))
     never_less &= ~(pairs & ((growth < 0) | ~is_known)).any(axis=1)
+
+    def has(flags: FigureFlag) -> "Bools":
+        found: Bools = (present.flags & int(flags)) != 0
+        return found
+
     rules = [
+        (has(FigureFlag.STALE), LagStatus.UNKNOWN),
         (present.lost > 0, LagStatus.LOST),
-        (
-            (present.flags & int(FigureFlag.NO_END | FigureFlag.STALE | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD))
-            != 0,
-            LagStatus.UNKNOWN,
-        ),
+        (has(FigureFlag.NO_END | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD), LagStatus.UNKNOWN),
         (~has_lag, LagStatus.OK),
         (silent(window, rows, present.since_ms, now_ms), LagStatus.STOPPED),
         (had_none, LagStatus.OK),

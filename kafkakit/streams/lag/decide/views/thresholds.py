@@ -198,7 +198,7 @@ def _performance(topics: Sequence[ViewLine], partitions: Sequence[ViewLine], thr
     critical, warning = thresholds.critical, thresholds.warning
     parts = [
         f"lag_max={max((n.lag for n in topics), default=0)};{_or_none(warning.max_lag)};{_or_none(critical.max_lag)};0",
-        f"lost={sum(n.lost for n in topics)};;;0",
+        f"lost={sum(n.lost for n in topics if not n.stale)};;;0",
     ]
     ages = [n.backlog for n in partitions if n.backlog.estimate_ms is not None]
     limits = ";".join(_seconds_or_none(side.max_time_lag_ms) for side in (warning, critical))
