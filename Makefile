@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: venv lock audit demo demo-fleet test check bench docs config-tables
+.PHONY: venv parts lock audit demo demo-fleet test check bench docs config-tables
 .DEFAULT_GOAL := venv
 
 venv: $(STAMP)
@@ -33,6 +33,15 @@ $(STAMP): pyproject.toml $(LOCK)
 	PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
+
+# What tests use that no wheel brings, unpacked into .parts without installing it: Debian's Prometheus, for promtool.
+parts: .parts/usr/bin/promtool
+
+.parts/usr/bin/promtool:
+	mkdir -p .parts
+	cd .parts && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } && \
+	  for package in prometheus_*.deb; do dpkg-deb -x "$$package" . && rm "$$package"; done
+	test -x $@
 
 # What a fresh environment gets now becomes what everyone gets; names and versions alone, so that any registry will do.
 lock:
