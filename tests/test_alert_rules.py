@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafkakit.streams.lag.show.metrics_text import PREFIX, _GAUGES
+from kafkakit.streams.lag.show.metrics_text import _GAUGES, PREFIX
 from kafkakit.streams.lag.show.service_metrics import CONDITIONS
 from tests.rigs.required import missing
 

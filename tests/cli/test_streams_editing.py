@@ -323,6 +323,40 @@ def test_an_undo_that_was_interrupted_is_repeated_and_then_nothing_is_open(
     assert again.code == 0, again.stderr
 
 
+def test_undo_last_refuses_while_a_newer_edit_is_incomplete_or_cannot_be_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The defect: an undo of an older edit was cut, and `undo last` went for the edit between the two."""
+    desk.seed(pill())
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
+    desk.clock.advance(1)
+    (first,) = journals(desk)
+    assert desk.run("skip", GROUP, *P0, "--offsets", "160", "--apply", "--yes").code == 0
+    desk.clock.advance(1)
+    second = journals(desk)[-1]
+
+    def go_away(group: str, offsets: object) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as cut:
+        cut.setattr(desk.groups, "commit", go_away)
+        assert desk.run("undo", first.name, "--even-if-changed", "--apply", "--yes").code == 130
+    third, before = journals(desk)[-1], dict(stored(desk))
+    for words in ((), ("--group", GROUP)):
+        ran = desk.run("undo", "last", *words, "--apply", "--yes")
+        assert ran.code == 2
+        assert f"error: a newer edit is incomplete: {third}\n" in ran.stderr
+        assert f"streams commits finish {third} --apply; or undo it: " in ran.stderr
+    third.write_bytes(third.read_bytes().replace(b'"seq":1', b'"seq":7'))
+    damaged = desk.run("undo", "last", "--group", GROUP, "--apply", "--yes")
+    assert damaged.code == 2
+    assert f"error: the journal of a newer edit is damaged: {third}\n" in damaged.stderr
+    assert f"the last one that can be read is {second}" in damaged.stderr
+    assert dict(stored(desk)) == before
+    by_name = desk.run("undo", second.name, "--apply", "--yes")
+    assert by_name.code == 0, by_name.stderr
+
+
 def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0

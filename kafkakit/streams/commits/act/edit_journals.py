@@ -113,6 +113,30 @@ class Edits:
                 return self.named(path)
         raise self._none(group, "undone")
 
+    def in_doubt(self, since: EditJournal, group: str | None = None) -> tuple[str, bool] | None:
+        """The newest edit or undo after that one that did not get to write everything, or whose journal is damaged.
+
+        Its path, and whether it is damaged; None when there is none. Where one is, `last` may not be the edit meant. An
+        undo of that very edit is not in doubt: it is repeated.
+        """
+        undone = _undone(self.records())
+        for path in sorted(self._folder.glob(f"*{SUFFIX}"), reverse=True):
+            if path.name <= Path(since.name).name:
+                return None
+            try:
+                record = EditJournal(self._open_file(path), self._clock).record
+            except InputError:
+                if group is None or path.stem.endswith(short_name(group)):
+                    return str(path), True
+                continue
+            if record is None or path.name in undone or group not in (None, record.opening.group):
+                continue
+            if record.opening.undoes is not None and Path(record.opening.undoes).name == Path(since.name).name:
+                continue
+            if record.is_open or record.verdict is Verdict.INCOMPLETE:
+                return str(path), False
+        return None
+
     def last_unfinished(self, group: str | None = None) -> EditJournal:
         """The newest edit, or undo, that did not get to write everything; `UsageError` when there is none."""
         records = self.records()

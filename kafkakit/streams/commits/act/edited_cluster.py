@@ -78,8 +78,21 @@ class EditedCluster:
         return self._carry_out(plan, journal, opening, confirm)
 
     def journal_to_undo(self, name: str, group: str) -> tuple[EditJournal, EditRecord]:
-        """The journal by its name, or the newest one that can be undone (`last`)."""
-        return self._checked(self._edits.last(group or None) if name == "last" else self._edits.named(name))
+        """The journal by its name, or the newest one that can be undone (`last`).
+
+        Raises `RefusedError` for `last` where a newer edit or undo is incomplete or cannot be read.
+        """
+        if name != "last":
+            return self._checked(self._edits.named(name))
+        journal = self._edits.last(group or None)
+        found = self._edits.in_doubt(journal, group or None)
+        if found is None:
+            return self._checked(journal)
+        path, is_damaged = found
+        if is_damaged:
+            hint = f"name the one to undo; the last one that can be read is {journal.name}"
+            raise RefusedError(f"the journal of a newer edit is damaged: {path}", hint=hint)
+        raise RefusedError(f"a newer edit is incomplete: {path}", hint=self.recovery_commands(path))
 
     def journal_to_finish(self, name: str, group: str) -> tuple[EditJournal, EditRecord]:
         """The journal by its name, or the newest one that is unfinished (`last`)."""
