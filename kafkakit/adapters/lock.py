@@ -42,7 +42,7 @@ class FileLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = _holder(fd, _locking_pid(fd))
+            who = _holder(fd, _locking_pid(fd) if self._shared else "")
             os.close(fd)
             raise TryLaterError(
                 f"{self._purpose}: another kafkakit process is running{who and f': {who}'}",

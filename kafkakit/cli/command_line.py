@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from shlex import quote
 from typing import Any
 
 import typer
+
+from kafkakit.core.shell_words import quote
 
 _NOT_REPEATED = ("yes", "dry_run", "replan")
 

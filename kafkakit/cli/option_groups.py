@@ -18,8 +18,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
-from shlex import quote
 from typing import Any, ParamSpec, TypeVar, get_type_hints
+
+from kafkakit.core.shell_words import quote
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -92,9 +92,9 @@ def named_plan(plan_file: str) -> NamedPlan:
 def name_plan(plan: Plan, plan_file: str) -> NamedPlan:
     """A plan that was read from that file."""
     from pathlib import Path
-    from shlex import quote
 
     from kafkakit.core.plan import identity_of
+    from kafkakit.core.shell_words import quote
     from kafkakit.execution.decide.journal_state import run_id_of
 
     if plan_file == "-":  # what was on stdin is not there for the next command, the run's own copy is

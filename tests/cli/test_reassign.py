@@ -221,7 +221,7 @@ def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
     with FileLock(lock_path(desk.home.state, "fake-cluster"), "test", "a test"):
         ran = desk.run("apply", "--yes")
         assert (ran.code, ran.stdout) == (75, "")
-        assert "another kafkakit process is running: process " in ran.stderr
+        assert "another kafkakit process is running: a test, since " in ran.stderr
         assert desk.run("verify").code == 1
         assert desk.run("status").code == 0
     assert desk.run("apply", "--yes").code == 0

@@ -257,6 +257,6 @@ def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
         "promised_seconds promised_at"
     )
     assert " ".join(status["slowest"]) == "topic partition broker missing_bytes eta_seconds"
-    assert " ".join(status["lease"]) == "held holder token taken_at renewed_at"
+    assert " ".join(status["lease"]) == "held holder token taken_at renewed_at host_lock"
     listed = desk.run("list", "-o", "json").json
     assert [list(m) for m in listed["moves"]] == [list(move)]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Protocol
 
 from kafkakit.broker.act.operation_files import Records
@@ -12,6 +11,7 @@ from kafkakit.broker.decide.next_commands import OperationCommands
 from kafkakit.broker.decide.operation import Leg, LegKind, Operation
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.shell_words import quote
 from kafkakit.execution.act.cluster_access import ClusterAccess
 from kafkakit.execution.act.journal_file import DiskFile
 from kafkakit.execution.act.run_journal import journal_path, read_run_state

@@ -39,7 +39,6 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     """
     from dataclasses import replace as replace_fields
     from functools import partial
-    from shlex import quote
 
     from kafkakit.broker.act.elections import Elections
     from kafkakit.broker.act.operation_files import open_records, operation_lock
@@ -52,6 +51,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.core.shell_words import quote
     from kafkakit.wiring import write_file
 
     cli, consent = cli_context(ctx), execution.consent

@@ -73,7 +73,6 @@ def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execut
 def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, execution: ExecutionOptions) -> None:
     from dataclasses import replace as replace_fields
     from functools import partial
-    from shlex import quote
 
     from kafkakit.broker.act.elections import Elections, Pace
     from kafkakit.broker.act.move_off import MoveOff
@@ -86,6 +85,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from kafkakit.cli.plan_file import read_plan
     from kafkakit.cli.run_options import run_request
     from kafkakit.cli.session import finish, open_access, open_session
+    from kafkakit.core.shell_words import quote
     from kafkakit.wiring import write_file
 
     cli, consent = cli_context(ctx), execution.consent

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from shlex import quote
 
 from kafkakit.broker.decide.holdings import Holdings
 from kafkakit.core.lists_in_words import some
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.shell_words import quote
 
 ROLES = "process.roles"
 ZOOKEEPER = "zookeeper.connect"

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any
 
 from kafkakit.core.audit_findings import AuditFinding, audit_finding
 from kafkakit.core.findings import Rule, Severity
 from kafkakit.core.quantities import format_rate
+from kafkakit.core.shell_words import quote
 
 JOB = "hotspots"
 NORMAL_MAD = 1.4826

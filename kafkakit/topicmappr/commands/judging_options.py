@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from kafkakit.core.broker_list import parse_broker_list
 from kafkakit.core.findings import FailOn
 from kafkakit.core.percent import parse_percent
 from kafkakit.core.quantities import parse_size
+from kafkakit.core.shell_words import quote
 from kafkakit.core.topic_selection import parse_patterns
 from kafkakit.topicmappr.commands.options import (
     Brokers,

@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from shlex import quote
 
 from kafkakit.core.documents import decode_partition_map, encode_partition_map
 from kafkakit.core.errors import ExitCode, InputError, UsageError
 from kafkakit.core.model import PartitionAssignment, PartitionMap
 from kafkakit.core.plan import Plan
+from kafkakit.core.shell_words import quote
 from kafkakit.core.snapshot_rules import check_partition_map
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)

@@ -1,9 +1,9 @@
 """The report of a frontier: a table, a plot for terminals, rows and data."""
 
 from collections.abc import Mapping
-from shlex import quote
 
 from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.shell_words import quote
 from kafkakit.core.tables import text_table
 from kafkakit.placement.bytes.balance_goal import PPM
 from kafkakit.report.blocks import attributes, gap_text, optional_section, text_of

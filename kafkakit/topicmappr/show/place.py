@@ -1,9 +1,9 @@
 """The report of a new topic's placement."""
 
 from collections.abc import Iterator
-from shlex import quote
 
 from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.shell_words import quote
 from kafkakit.core.tables import text_table
 from kafkakit.report.blocks import capped, section, text_of
 from kafkakit.report.report import Report

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from shlex import quote
 
 from kafkakit.core.cluster_id import cluster_id_problem
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError
 from kafkakit.core.printable import printable
+from kafkakit.core.shell_words import quote
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.groups import GroupAdmin

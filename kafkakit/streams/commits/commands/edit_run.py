@@ -29,8 +29,7 @@ def edit(
     reason: str,
 ) -> None:
     """Plan an edit, show it, and with consent carry it out."""
-    from shlex import quote
-
+    from kafkakit.core.shell_words import quote
     from kafkakit.streams.commits.decide.editing.request import verb_name
     from kafkakit.streams.commits.show.edits import outcome_report
 
@@ -79,9 +78,8 @@ def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, c
 
 def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> None:
     """Print a plan that is not carried out, with the command that carries just this one out."""
-    from shlex import quote
-
     from kafkakit.cli.command_line import given_words
+    from kafkakit.core.shell_words import quote
     from kafkakit.streams.commits.show.edits import plan_report
 
     cli = cli_context(ctx)

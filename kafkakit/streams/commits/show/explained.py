@@ -1,8 +1,7 @@
 """An explanation as text and JSON fields, with the commands that come next."""
 
-from shlex import quote
-
 from kafkakit.core.printable import printable
+from kafkakit.core.shell_words import quote
 from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.explanation import Explanation, OffsetStanding
 from kafkakit.streams.commits.show.data import time_data

@@ -1,11 +1,11 @@
 """One commit as it was found: what its metadata holds, and what the cluster reports beside it."""
 
 from dataclasses import dataclass
-from shlex import quote
 
 from kafkakit.core.group_facts import GroupMember
 from kafkakit.core.log_reads import LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.shell_words import quote
 from kafkakit.streams.formats.commit import CommitState, Reading
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.text import utf16_units

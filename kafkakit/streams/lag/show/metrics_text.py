@@ -7,6 +7,7 @@ sum or forecast that a stale one went into, so that none passes for a fresh one;
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from kafkakit.report import metrics_text
@@ -23,7 +24,7 @@ DATAGRAM_BYTES = 1_400
 """What fits into one packet on any network, for metrics that leave the machine."""
 TAG_CHARS = 200
 
-_UNSAFE = re.compile(r"[|,#\s\x00-\x1f]")
+_UNSAFE = re.compile(r"[|,#%\s\x00-\x1f]")
 
 
 Value = Callable[[ViewLine], float | None]
@@ -163,4 +164,9 @@ def _cluster_families(clusters: LagView) -> list[MetricFamily]:
 
 
 def _tag(key: str, value: str) -> str:
-    return f"{key}:{_UNSAFE.sub('_', value)}"[:TAG_CHARS]
+    """A tag whose value no other name has: what may not stand in one is percent-encoded, what is too long is hashed."""
+    safe = _UNSAFE.sub(lambda found: "".join(f"%{b:02X}" for b in found[0].encode("utf-8", "surrogatepass")), value)
+    if len(f"{key}:{safe}") > TAG_CHARS:
+        digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        safe = f"{safe[: TAG_CHARS - len(key) - len(digest) - 2]}~{digest}"
+    return f"{key}:{safe}"

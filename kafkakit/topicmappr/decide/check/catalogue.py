@@ -1,10 +1,10 @@
 """The rules of `topicmappr check`: names, severities and what each one says, in the order of the report."""
 
 from dataclasses import dataclass
-from shlex import quote
 
 from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.percent import format_percent
+from kafkakit.core.shell_words import quote
 from kafkakit.topicmappr.decide.check.request import CheckRequest
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE

@@ -113,7 +113,7 @@ def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:
     found = families([bench.table(2_000)])
     assert parse(exposition(found))["kafkakit_lag_records", (("cluster", "c1"), ("group", name), ("topic", "t"))] == 4
     lines = b"\n".join(datagrams(found, tags=["env:test"])).decode().splitlines()
-    assert 'kafkakit.lag.records:4|g|#env:test,cluster:c1,group:a"b\\c_d_e_f_g,topic:t' in lines
+    assert 'kafkakit.lag.records:4|g|#env:test,cluster:c1,group:a"b\\c%0Ad%7Ce%2Cf%23g,topic:t' in lines
 
 
 def test_stale_figures_are_no_series() -> None:
