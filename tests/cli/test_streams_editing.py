@@ -225,7 +225,11 @@ def test_reset_seeds_partitions_without_a_commit_and_undo_forgets_them(desk: Des
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("skip", GROUP, "--topic", "orders", "--offsets", "60"), "offsets belong to one partition"),
+        (
+            ("skip", GROUP, "--topic", "orders", "--partition", "0,1", "--offsets", "60"),
+            "offsets belong to one partition",
+        ),
+        (("skip", GROUP, "--partition", "0", "--offsets", "60"), "--partition goes with --topic"),
         (("skip", GROUP, *P0, "--offsets", "60-50"), "ends before it begins"),
         (("skip", GROUP, *P0, "--offsets", "x"), "is no offset"),
         (("skip", GROUP, *P0, "--offsets", "9999"), "does not hold 9999"),
@@ -250,6 +254,18 @@ def test_what_cannot_be_done_is_told_in_one_line(desk: Desk, words: tuple[str, .
     assert said in ran.stderr
     assert ran.stdout == ""
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--topic", "orders")])
+def test_offsets_are_of_the_only_partition_that_the_group_committed_for(desk: Desk, words: tuple[str, ...]) -> None:
+    desk.seed(pill())
+    ran = desk.run("skip", GROUP, *words, "--offsets", "60", "--apply", "--yes")
+    assert ran.code == 0, ran.stderr
+    assert state(desk).base == 160
+    desk.groups.seed(GROUP, TopicPartition("orders", 1), 0)
+    several = desk.run("skip", GROUP, *words, "--offsets", "160")
+    assert several.code == 2
+    assert "offsets belong to one partition, and group pay committed for 2: orders-0, orders-1" in several.stderr
 
 
 def test_a_partition_that_refuses_ends_with_exit_code_1(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

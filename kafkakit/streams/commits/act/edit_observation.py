@@ -11,6 +11,7 @@ from datetime import datetime
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.group_facts import CommittedOffset, GroupDescription
+from kafkakit.core.lists_in_words import some
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.printable import printable
@@ -31,12 +32,14 @@ FETCH_AT_ONCE = 100
 class PartitionScope:
     """Which partitions are edited: `topic` ("": every topic that the group committed for), and its `partitions`.
 
-    No partitions named means: those that the group committed for, or with `uncommitted` all that there are.
+    No partitions named means: those that the group committed for, or with `uncommitted` all that there are. `single`:
+    it has to be one partition.
     """
 
     topic: str = ""
     partitions: tuple[int, ...] = ()
     uncommitted: bool = False
+    single: bool = False
 
 
 class Observer:
@@ -52,6 +55,10 @@ class Observer:
         description = check_quiet(group, self._groups.describe([group])[group])
         commits = settled(group, self._groups.committed(group))
         keys = self._keys(group, scope, commits)
+        if scope.single and len(keys) != 1:
+            count = f"group {printable(group)} committed for {len(keys)}: {some(keys)}"
+            hint = "name it: --topic NAME --partition N"
+            raise UsageError(f"offsets belong to one partition, and {count}", hint=hint)
         return self._observed(group, keys, commits, times_ms, now, description)
 
     def look_at(self, group: str, keys: Collection[TopicPartition], now: datetime) -> Observed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,13 +66,16 @@ class PartitionChoice:
 
     @property
     def one_partition(self) -> PartitionScope:
-        """The one partition that offsets belong to; `UsageError` for none or several."""
+        """The one partition that offsets belong to, or the only one that the group committed for.
+
+        Raises `UsageError` when several are named.
+        """
         from kafkakit.core.errors import UsageError
 
-        scope = _scope(self.topic, self.partition, all_topics=False)
-        if len(scope.partitions) != 1:
+        scope = _scope(self.topic, self.partition, all_topics=not self.topic)
+        if len(scope.partitions) > 1:
             raise UsageError("offsets belong to one partition", hint="name it: --topic NAME --partition N")
-        return scope
+        return replace(scope, single=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
