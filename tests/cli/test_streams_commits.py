@@ -20,6 +20,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState, Watermark
+from kafkakit.streams.formats.dialects.parallel_consumer.encode import write_parallel_consumer
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.formats.kkm1.encode import encode_commit
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
@@ -251,6 +252,21 @@ def test_show_dates_a_plain_commit_by_its_record(desk: Desk) -> None:
     desk.log.fetches.clear()
     assert desk.run("show", "plain", "-o", "json").json["commits"][0]["oldest_pending"] is None
     assert desk.log.fetches == [], "there is no record to date"
+
+
+def test_a_map_with_a_nul_is_told_as_what_its_client_makes_of_it(desk: Desk) -> None:
+    """The defect: "none of the done records comes again", and below it that all of them are processed again."""
+    readable = write_parallel_consumer(CommitState(base=100, done=OffsetRanges.of([(101, 150)])))
+    desk.groups.seed("pay", ORDERS, 100, f"{readable}\0")
+    text = desk.run("show", "pay").stdout
+    assert "on a restart  49 of the done records come again\n" in text
+    assert "parallel-consumer cannot read metadata that ends with a NUL: it knows of nothing done" in text
+    assert "none of the done records" not in text
+    assert "--to pc" in text
+    desk.groups.seed("pay", ORDERS, 100, PILL + "\0")
+    shifted = " ".join(desk.run("show", "pay").stdout.split())
+    assert "without the NUL at its end parallel-consumer would skip up to 99 records never processed" in shifted
+    assert "--to pc" not in shifted, "that would make the map readable"
 
 
 def test_show_names_what_is_dangerous(desk: Desk) -> None:

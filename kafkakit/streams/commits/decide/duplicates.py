@@ -46,6 +46,9 @@ def duplicates_of(facts: CommitFacts) -> Duplicates:
         return Duplicates(reader=reader, low=0, high=None, ignoring=None, why=(unknown,))
     done = _in_log(facts, reading.state.done).count
     why: list[str] = []
+    if done and facts.has_nul and dialect.effect_of_nul(facts):
+        why.append(f"{reader} cannot read metadata that ends with a NUL: it knows of nothing done")
+        return Duplicates(reader=reader, low=done, high=done, ignoring=done, why=tuple(why))
     if done:
         why.append(
             f"{amount(done, 'offset')} done above the committed one: {reader} leaves them out, "

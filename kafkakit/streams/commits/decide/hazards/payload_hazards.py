@@ -117,12 +117,13 @@ def _is_compact(version: str | None) -> bool:
 def _nul(facts: CommitFacts) -> Iterator[Hazard]:
     effect = dialect_named(facts.reading.dialect).effect_of_nul(facts) if facts.has_nul else ""
     if effect:
+        is_shifted = facts.done_beyond_end or facts.copied_from is not None  # then the map is best not read at all
         yield Hazard(
             rule="nul-terminated",
             severity=Severity.WARNING,
             message=f"the metadata ends with a NUL, which confluent-kafka adds: {effect}",
             hint="write it without the NUL: "
-            + facts.command("translate", "--to pc" if facts.state.done else "--to plain"),
+            + facts.command("translate", "--to pc" if facts.state.done and not is_shifted else "--to plain"),
         )
 
 

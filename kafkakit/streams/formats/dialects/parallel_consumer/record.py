@@ -53,7 +53,7 @@ def _beyond_end(facts: CommitFacts) -> Iterator[Hazard]:
     yield _shifted(
         facts,
         f"the map calls {amount(facts.done_beyond_end, 'offset')} beyond the log's end done, so it was written for "
-        "other offsets, and a copy by MirrorMaker 2 does that: parallel-consumer would skip up to "
+        f"other offsets, and a copy by MirrorMaker 2 does that: {_reader(facts)} would skip up to "
         f"{amount(state.done.within(span.start, span.end).count, 'record')} never processed, and later ones as they "
         "come",
     )
@@ -66,9 +66,13 @@ def _copied(facts: CommitFacts) -> Iterator[Hazard]:
         yield _shifted(
             facts,
             f"MirrorMaker 2 copied this map from offset {copy.upstream_offset} of {copy.source} onto offset "
-            f"{facts.offset}, and it counts from the offset it is committed with: parallel-consumer would skip up to "
+            f"{facts.offset}, and it counts from the offset it is committed with: {_reader(facts)} would skip up to "
             f"{amount(most, 'record')} never processed",
         )
+
+
+def _reader(facts: CommitFacts) -> str:
+    return "without the NUL at its end parallel-consumer" if facts.has_nul else "parallel-consumer"
 
 
 def _shifted(facts: CommitFacts, message: str) -> Hazard:
