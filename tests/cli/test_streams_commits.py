@@ -15,7 +15,7 @@ from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.adapters.read_only_groups import ReadOnlyGroups
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.group_facts import GroupType
+from kafkakit.core.group_facts import CommittedOffset, GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.groups import GroupAdmin
@@ -393,6 +393,23 @@ def test_a_cluster_or_coordinator_that_does_not_answer(desk: Desk) -> None:
     desk.groups.unreachable = True
     assert desk.run("show", "pay").code == 75
     assert desk.run("verify", "--all").code == 75
+
+
+def test_a_share_group_and_a_first_commit_in_a_transaction_are_shown_as_what_they_are(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.groups.add_group("shared", kind=GroupType.SHARE)
+    shared = desk.run("show", "shared")
+    assert shared.code == 1
+    assert shared.stderr.startswith("error: group shared is a share group: it commits no offsets\nhint: its place, ")
+    desk.groups.seed("pay", ORDERS, 100)
+    pending = ItemError(name="UnstableOffsetCommitError")
+    none = CommittedOffset(offset=-1)
+    monkeypatch.setattr(
+        desk.groups, "committed", lambda group, keys=None, stable=True: {ORDERS: pending if stable else none}
+    )
+    text = desk.run("show", "pay").stdout
+    assert "pending: orders-0: a transaction that commits offsets is open, and there is no commit before it" in text
 
 
 def test_without_rights(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

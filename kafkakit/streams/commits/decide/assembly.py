@@ -57,8 +57,11 @@ def bare_look(
     refused: dict[TopicPartition, ItemError] = {}
     for key in sorted(key for key in answers if scope.holds(key)):
         answer = earlier.get(key, answers[key])
+        first = answers[key]
         if isinstance(answer, ItemError):
             refused[key] = answer
+        elif answer.offset < 0 and isinstance(first, ItemError):  # a transaction's, and there is none before it
+            refused[key] = first
         elif answer.offset >= 0:
             commits.append(
                 CommitFacts(

@@ -82,6 +82,11 @@ def refused_group(group: str, error: ItemError | None) -> KafkakitError:
 
 def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedError:
     """The failure for a group without a commit where one was asked for."""
+    if look.type is GroupType.SHARE:
+        return OperationFailedError(
+            f"group {printable(look.group)} is a share group: it commits no offsets",
+            hint="its place, record by record, is kept in __share_group_state; kafka-share-groups.sh describes it",
+        )
     where = printable(scope.topic) or "any topic"
     if scope.partition is not None:
         where += f" partition {scope.partition}"

@@ -4,6 +4,7 @@ from kafkakit.core.findings import Severity
 from kafkakit.core.printable import printable
 from kafkakit.core.quantities import counted
 from kafkakit.report.report import Report
+from kafkakit.streams.commits.decide.assembly import is_unstable
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.times import utc_text
@@ -32,7 +33,12 @@ def group_text(look: GroupLook, *, width: int, style: DrawingStyle) -> str:
             lines += ["", commit_text(facts, width=width, style=style).rstrip("\n")]
         if len(full) > IN_FULL:
             lines += ["", f"and {len(full) - IN_FULL} more that hold something: name one with --topic and --partition"]
-    lines += [f"cannot be read: {key}: {error}" for key, error in sorted(look.refused.items())]
+    lines += [
+        f"pending: {key}: a transaction that commits offsets is open, and there is no commit before it"
+        if is_unstable(error)
+        else f"cannot be read: {key}: {error}"
+        for key, error in sorted(look.refused.items())
+    ]
     lines += [f"note: {printable(note)}" for note in look.notes]
     return "\n".join(lines) + "\n"
 
