@@ -1,10 +1,11 @@
 """The lag monitor on real brokers: groups of every kind, transactions, a poison pill, topics recreated, the program."""
 
+import itertools
 import json
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.dialects.kafka_streams import write_kafka_streams
 from kafkakit.streams.formats.identity import CommitIdentity
 from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.measure.status import LagStatus
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.lag_watch import Watch, make_topic, new_topic, watching
 from tests.integration.stream_clients import (
@@ -173,3 +175,49 @@ def program(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess
         [sys.executable, "-m", "kafkakit", "streams", "lag", *words],
         env=cluster.env, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
+
+
+def test_what_lives_of_groups_read_as_on_a_real_log(cluster: SandboxCluster) -> None:
+    """Six lives side by side, judged over windows of 9 s: a group that dies caught up is stopped, an idle one is not."""
+    plain, idle, markers = (new_topic(cluster) for _ in range(3))
+    produce(cluster, idle, [b"x"] * 5)
+    transaction = OffsetsTransaction(cluster, f"writer-{markers.topic}")
+    lives = ("steady", "dies", "sticks", "idle", "reader", "reader-dies")
+    names = {life: f"{life}-{plain.topic}" for life in lives}
+    with watching(cluster) as watch, ExitStack() as stack:
+        watch.until_live()
+        watch.monitor.book.window.step_ms = 1_000
+        clients = {life: stack.enter_context(loner(cluster, names[life])) for life in lives}
+        clients["idle"].commit({idle: (5, "")})
+        written = read = 0
+        deadline = time.monotonic() + 40
+        for beat in itertools.count():
+            produce(cluster, plain, [b"x"] * 3)
+            written += 3
+            if beat < 4:
+                transaction.begin()
+                transaction.produce(markers, b"x", b"x")
+                transaction.commit()
+                read += 3  # two records and a marker: who commits a record's offset and one stands below the marker
+            clients["steady"].commit({plain: (written, "")})
+            clients["sticks"].commit({plain: (min(written, 12), "")})
+            if beat < 12:
+                clients["dies"].commit({plain: (written, "")})
+            if beat < 4:
+                clients["reader"].commit({markers: (read - 1, "")})
+            if beat < 3:
+                clients["reader-dies"].commit({markers: (read - 1, "")})
+            found = {life: watch.rows(names[life]) for life in lives}
+            seen = {life: next(iter(rows.values())).status for life, rows in found.items() if rows}
+            if beat > 20 and seen == EXPECTED:
+                break
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.5)
+        assert watch.rows(names["reader"])[markers].lag == 0, "a marker is no lag"
+        assert watch.rows(names["reader-dies"])[markers].lag == 2 + 1
+
+
+EXPECTED = {
+    "steady": LagStatus.OK, "dies": LagStatus.STOPPED, "sticks": LagStatus.STALLED, "idle": LagStatus.OK,
+    "reader": LagStatus.OK, "reader-dies": LagStatus.STOPPED,
+}  # fmt: skip
