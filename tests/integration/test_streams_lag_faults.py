@@ -135,3 +135,8 @@ def test_the_runbook_works_as_it_stands(single: SandboxCluster, tmp_path: Path) 
     assert "g-runbook" in done.stdout
     assert "LAG OK - " in done.stdout
     assert '"healthy":true' in done.stdout
+    paged = {**env, "GROUP": "g-runbook", "TOPIC": key.topic}
+    traced = run_blocks(blocks("lag-alerts.md", undo=False), tmp_path, paged)
+    assert traced.returncode == 0, traced.stdout + traced.stderr
+    assert "LAG OK - 1 group-partitions" in traced.stdout
+    assert f"{key.topic}-0 of group g-runbook: committed 4" in traced.stdout
