@@ -40,7 +40,7 @@ parts: .parts/usr/bin/promtool
 .parts/usr/bin/promtool:
 	mkdir -p .parts
 	cd .parts && { apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }; } && \
-	  for package in prometheus_*.deb; do dpkg-deb -x "$$package" . && rm "$$package"; done
+	  for package in prometheus_*.deb; do dpkg-deb --fsys-tarfile "$$package" | tar -x ./usr/bin/promtool && rm "$$package"; done
 	test -x $@
 
 # What a fresh environment gets now becomes what everyone gets; names and versions alone, so that any registry will do.
