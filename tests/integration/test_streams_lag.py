@@ -178,7 +178,7 @@ def program(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess
 
 
 def test_what_lives_of_groups_read_as_on_a_real_log(cluster: SandboxCluster) -> None:
-    """Six lives side by side, judged over windows of 9 s: a group that dies caught up is stopped, an idle one is not."""
+    """Six lives side by side, with windows of 9 s: a group that dies caught up is stopped, an idle one is not."""
     plain, idle, markers = (new_topic(cluster) for _ in range(3))
     produce(cluster, idle, [b"x"] * 5)
     transaction = OffsetsTransaction(cluster, f"writer-{markers.topic}")

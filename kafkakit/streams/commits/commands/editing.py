@@ -22,9 +22,9 @@ def reset(
         str,
         typer.Option(
             "--to",
-            metavar="earliest|latest|OFFSET|TIME|-N|+N",
-            help="Where to: an end of the log, an offset, the first record of a time (14:00 is today's, local), or N "
-            "offsets before or after the commit.",
+            metavar="earliest|latest|OFFSET|TIME|-DURATION|-N|+N",
+            help="Where to: an end of the log, an offset, the first record of a time (14:00 is today's, local; -2h is "
+            "two hours ago), or N offsets before or after the commit.",
         ),
     ],
     choice: options.TopicChoice,
@@ -45,6 +45,7 @@ def reset(
 
     \b
     kafkakit --profile prod streams commits reset orders --topic payments --to 14:00
+    kafkakit --profile prod streams commits reset orders --topic payments --to -2h
     kafkakit --profile prod streams commits reset orders --topic payments --partition 3 --to -1000 --apply
     kafkakit --profile prod streams commits reset orders --all-topics --to latest --apply --yes
     """
@@ -64,7 +65,8 @@ def replay(
     *,
     group: options.Group,
     from_: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="The window's first time: 14:00 (today, local) or ISO 8601.")
+        str,
+        typer.Option("--from", metavar="TIME", help="The window's first time: 14:00 (today, local), -2h or ISO 8601."),
     ] = "",
     to: Annotated[
         str, typer.Option("--to", metavar="TIME", help="Where the window ends; records of this time are not in it.")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.commits.decide.editing.moments import parse_moment
 from kafkakit.streams.commits.decide.editing.offset_text import MAX_OFFSET, parse_offsets
@@ -69,13 +70,15 @@ def test_what_is_no_moment_is_told(text: str, said: str) -> None:
         ("-17", (Landing.SHIFT, -17)),
         ("+17", (Landing.SHIFT, 17)),
         ("2026-11-22T14:00Z", (Landing.TIME, 1_795_356_000_000)),
+        ("-2h", (Landing.TIME, epoch_ms(NOW) - 7_200_000)),
+        ("-1.5s", (Landing.TIME, epoch_ms(NOW) - 1_500)),
     ],
 )
 def test_targets(text: str, expected: tuple[Landing, int]) -> None:
     assert parse_target(text, NOW, east)[:2] == expected
 
 
-@pytest.mark.parametrize("text", ["--5", "1e3", "9" * 19, "9" * 30, "\u0663", "end"])
+@pytest.mark.parametrize("text", ["--5", "-2w", "-0s", "-h", "-1e3s", "1e3", "9" * 19, "9" * 30, "\u0663", "end"])
 def test_what_is_no_target_is_told(text: str) -> None:
     with pytest.raises(UsageError, match="--to"):
         parse_target(text, NOW, east)

@@ -1,18 +1,19 @@
-"""Moments as people write them: `14:00` (today), `2026-11-22T14:00`, `2026-11-22T14:00:00Z`."""
+"""Moments as people write them: `14:00` (today), `2026-11-22T14:00`, `2026-11-22T14:00:00Z`, `-2h` (so long ago)."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 
-from kafkakit.core.durations import epoch_ms
+from kafkakit.core.durations import epoch_ms, parse_duration
 from kafkakit.core.errors import UsageError
 
 ToLocal = Callable[[datetime], datetime]
 """Gives a time the zone of the machine: a time without a zone is taken as local."""
 
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
-_HINT = "write 14:00 or 14:00:30 for today, or 2026-11-22T14:00 with an optional Z or +01:00"
+_AGO = re.compile(r"-([0-9.]+(?:ms|s|m|h|d))")
+_HINT = "write 14:00 or 14:00:30 for today, -2h for two hours ago, or 2026-11-22T14:00 with an optional Z or +01:00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,9 @@ def parse_moment(text: str, flag: str, now: datetime, to_local: ToLocal) -> Mome
     Raises `UsageError` for anything else.
     """
     plain = text.strip()
-    clock = _CLOCK.fullmatch(plain)
+    clock, ago = _CLOCK.fullmatch(plain), _AGO.fullmatch(plain)
+    if ago is not None:
+        return Moment(text=plain, at=now - timedelta(seconds=parse_duration(ago[1], flag)), was_local=False)
     try:
         if clock is not None:
             bare = datetime.combine(to_local(now).date(), time(int(clock[1]), int(clock[2]), int(clock[3] or 0)))
