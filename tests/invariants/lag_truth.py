@@ -175,6 +175,22 @@ class World:
         self.lives.append(Life(topic_id=bytes([len(self.lives) + 1] * 16), created=self.now))
         self.group = Group(self)
 
+    def arrivals(self, monitor_ms: int) -> set[int]:
+        """Since when the first record that is not done, and is in the log, was there; as `truths`."""
+        now = monitor_ms - self.setup.monitor_ms
+        life = next(one for one in reversed(self.lives) if one.created <= now)
+        commit = next((c for c in reversed(self.commits) if c.made <= now), None)
+        if commit is None:
+            return set()
+        if commit.life is not life:
+            commit = Commit(made=commit.made, life=life, offset=0, done=OffsetRanges(), metadata="")
+        found = set()
+        for with_open in (False, True):
+            waiting = [e for e in self._data(life, now, with_open) if not commit.has_done(e.offset)]
+            first = min(waiting, key=lambda e: e.offset, default=None)
+            found.add(now - first.appended if first else 0)
+        return found
+
     def truths(self, monitor_ms: int, *, is_live: bool) -> set[int]:
         """The true lags at a moment by the monitor's clock; none without a commit, or where the group has done nothing
         whose age the live lag could be. A commit of an earlier topic does nothing in the present one."""

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,6 +19,7 @@ from kafkakit.streams.lag.decide.measure import table as table_module
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.evidence import Evidence
+from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure, positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
@@ -211,17 +213,22 @@ def faults(world: World, monitor: Monitor) -> list[str]:
     table = monitor.measure()
     found = []
     for row in range(len(table)):
-        for is_live, lag in ((False, table.backlog.at(row)), (True, table.live.at(row))):
+        truths: dict[str, tuple[TimeLag, Callable[[int], set[int]]]] = {
+            "backlog": (table.backlog.at(row), partial(world.truths, is_live=False)),
+            "arrival": (table.arrival.at(row), world.arrivals),
+            "live": (table.live.at(row), partial(world.truths, is_live=True)),
+        }
+        for kind, (lag, true) in truths.items():
             assert lag.high_ms is None or lag.low_ms <= lag.high_ms
             assert lag.estimate_ms is None or lag.low_ms <= lag.estimate_ms <= (lag.high_ms or 1 << 62)
             assert lag.as_of_ms <= world.monitor_ms()
             # A commit that was seen after the as-of came with an answer on its way then: either moment may be meant.
-            later = world.truths(max(lag.as_of_ms, int(monitor.book.seen_ms[monitor.key])), is_live=is_live)
+            later = true(max(lag.as_of_ms, int(monitor.book.seen_ms[monitor.key])))
             if all(lag.low_ms <= truth <= (lag.high_ms or lag.low_ms) for truth in later) and later:
                 continue
-            for truth in sorted(world.truths(lag.as_of_ms, is_live=is_live)):
+            for truth in sorted(true(lag.as_of_ms)):
                 if truth < lag.low_ms or (lag.high_ms is not None and truth > lag.high_ms):
-                    found += [f"{'live' if is_live else 'backlog'} lag is {truth}, not in {lag}"]
+                    found += [f"{kind} lag is {truth}, not in {lag}"]
     return found
 
 

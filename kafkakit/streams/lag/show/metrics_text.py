@@ -88,7 +88,7 @@ def _where_known(line: ViewLine, value: float) -> float | None:
 
 def _low(line: ViewLine) -> float | None:
     """The surest bound of all partitions, or of the worst alone where another one is stale."""
-    if line.backlog.estimate_ms is None:
+    if line.unknown == line.partitions:
         return None
     return _fresh(line.backlog, line.backlog.low_ms if line.stale else line.max_low_ms)
 
@@ -99,11 +99,22 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("lost_records", "Records deleted before the group processed them.", lambda n: _where_known(n, n.lost)),
     (
         "backlog_seconds",
-        "Age of the oldest record not done, in the worst partition.",
+        "Age of the oldest record not done by the time that it carries, in the worst partition.",
         lambda n: _fresh(n.backlog, n.backlog.estimate_ms),
     ),
     ("backlog_low_seconds", "Proven lower bound of that age.", _low),
     ("backlog_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.backlog, n.backlog.high_ms)),
+    (
+        "arrival_seconds",
+        "Time since the oldest record not done came into the log, in the worst partition.",
+        lambda n: _fresh(n.arrival, n.arrival.estimate_ms),
+    ),
+    (
+        "arrival_low_seconds",
+        "Proven lower bound of that time.",
+        lambda n: _fresh(n.arrival, n.arrival.low_ms if n.unknown < n.partitions else None),
+    ),
+    ("arrival_high_seconds", "Proven upper bound of that time.", lambda n: _fresh(n.arrival, n.arrival.high_ms)),
     (
         "live_seconds",
         "Age of the newest done record while newer ones wait, in the worst partition.",

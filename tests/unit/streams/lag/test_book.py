@@ -59,6 +59,28 @@ def test_a_streams_commit_gives_exact_live_lag() -> None:
     assert bench.table(2_001).backlog.at(0).estimate_ms == 1_301
 
 
+def test_two_clocks_are_two_figures() -> None:
+    """The defect: a producer's clock that is an hour behind, and one gauge that was 7 s or 3,607 s, as was read."""
+    bench, hour = Bench(), 3_600_000
+    bench.facts(TopicFacts(is_dense=True))
+    bench.end(5, 1_000)
+    bench.commit("g", 5, 1_500)
+    bench.end(9, 3_000)
+    unread = bench.table(10_000)
+    assert (unread.backlog.at(0).estimate_ms, unread.backlog.at(0).source) == (None, EstimateSource.UNKNOWN)
+    arrival = unread.arrival.at(0)
+    assert (arrival.low_ms, arrival.high_ms, arrival.source) == (0, 2_001, EstimateSource.INTERPOLATED)
+    assert arrival.as_of_ms == T0 + 3_001
+    stamp = T0 + 2_000 - hour
+    read = ReadRecord(
+        position=5, offset=5, time_ms=stamp, low_ms=stamp, high_ms=stamp, is_data=True, read_ms=T0 + 4_000
+    )
+    bench.book.records.note(bench.key("g"), bench.ends.slot("t", 0), read)
+    after = bench.table(10_000)
+    assert after.backlog.at(0).estimate_ms == hour + 1_001
+    assert after.arrival.at(0) == arrival, "what a record carries says nothing of its arrival"
+
+
 def test_a_record_read_at_the_position_is_exact_and_forgotten_with_its_topic() -> None:
     bench = Bench()
     bench.ends.see_topic("t", ID1, T0)

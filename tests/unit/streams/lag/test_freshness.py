@@ -2,6 +2,7 @@
 
 from kafkakit.streams.lag.decide.measure.figures import EstimateSource, FigureFlag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from kafkakit.streams.lag.show.metrics_text import exposition, families
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
@@ -38,6 +39,7 @@ def test_a_low_bound_of_a_stale_partition_is_not_lent_to_a_fresh_one() -> None:
     bench.end(9, 5 * MINUTE - 10_000, partition=1)
     bench.commit("g", 5, 5 * MINUTE, partition=1)
     bench.end(9, 5 * MINUTE + 10, partition=1)
+    bench.facts(TopicFacts(is_log_append=True))
     found = gauges(bench, 5 * MINUTE + 20)
     assert found["kafkakit_lag_backlog_seconds"] > 5
     assert found["kafkakit_lag_backlog_low_seconds"] == 0

@@ -123,7 +123,7 @@ def test_stale_figures_are_no_series() -> None:
     key = (("cluster", "c1"), ("group", "g"), ("topic", "t"))
     fresh = parse(exposition(families([bench.table(2_000)])))
     stale = parse(exposition(families([bench.table(99_000)])))
-    for name in ("backlog_seconds", "backlog_low_seconds"):
+    for name in ("arrival_seconds", "arrival_low_seconds", "backlog_low_seconds"):
         assert (f"kafkakit_lag_{name}", key) in fresh
         assert (f"kafkakit_lag_{name}", key) not in stale
     assert stale["kafkakit_lag_stale_partitions", key] == 1

@@ -7,7 +7,7 @@ from kafkakit.streams.lag.decide.measure.evidence import Evidence
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, Figures
 from kafkakit.streams.lag.decide.measure.forecast import Forecast, forecast
 from kafkakit.streams.lag.decide.measure.status import Present, judge
-from kafkakit.streams.lag.decide.measure.time_lag import backlog_lag, live_lag
+from kafkakit.streams.lag.decide.measure.time_lag import arrival_lag, backlog_lag, live_lag
 from kafkakit.streams.lag.decide.measure.topics import NONE
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class LagTable:
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
     from the committed one (or the log's start, if that is higher) to the end that the group can read to
     (`EndSamples.readable_end`), `pending` those of them that the metadata does not call done, `lost` those deleted
-    before they were done. `status` is a `LagStatus`, judged over the last `window_ms`.
+    before they were done. `status` is a `LagStatus`, judged over the last `window_ms`. `backlog` is by the
+    times that records carry, `arrival` by when they came into the log.
     """
 
     cluster: str
@@ -51,6 +52,7 @@ class LagTable:
     status: "Ints"
     window_ms: "Ints"
     backlog: Figures
+    arrival: Figures
     live: Figures
     forecast: Forecast
 
@@ -64,6 +66,7 @@ class LagTable:
         return replace(
             self,
             backlog=self.backlog.taken(rows),
+            arrival=self.arrival.taken(rows),
             live=self.live.taken(rows),
             forecast=self.forecast.taken(rows),
             **{name: getattr(self, name)[rows] for name in names},
@@ -110,6 +113,7 @@ def measure(
         group=group[order],
         topic=topic[order],
         backlog=Figures.stacked([part.backlog for part in parts]),
+        arrival=Figures.stacked([part.arrival for part in parts]),
         live=Figures.stacked([part.live for part in parts]),
         forecast=Forecast.stacked([part.forecast for part in parts]),
         **columns,
@@ -122,6 +126,7 @@ class _Part:
 
     columns: "dict[str, Ints]"
     backlog: Figures
+    arrival: Figures
     live: Figures
     forecast: Forecast
 
@@ -134,6 +139,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     book.read(rows[(end < 0) | (book.offset[rows] < end)])
     e = gather(book, rows, as_of_ms, now_ms, rules)
     backlog = _with_age(backlog_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
+    arrival = _with_age(arrival_lag(e), e, now_ms, rules)
     live = _with_age(live_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
     has_end = (e.end >= 0) & ~e.is_other_topic
     lost = np.where(has_end, np.maximum(0, np.minimum(e.start, e.end) - e.committed), 0)
@@ -161,7 +167,8 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
         "window_ms": book.window.length_ms(rows),
         "status": judge(book.window, rows, present, now_ms=now_ms),
     }
-    return _Part(columns=columns, backlog=backlog, live=live, forecast=forecast(book, rows, e, lag, backlog, now_ms))
+    cast = forecast(book, rows, e, lag, backlog, now_ms)
+    return _Part(columns=columns, backlog=backlog, arrival=arrival, live=live, forecast=cast)
 
 
 def _places(book: "LagBook", rows: "Ints") -> "tuple[tuple[str, ...], Ints, tuple[str, ...], Ints]":

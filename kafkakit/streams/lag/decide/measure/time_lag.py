@@ -1,5 +1,9 @@
 """How far behind in time each group-partition is: the sources in their order, and the interval that holds the truth.
 
+Two clocks, and two figures that never mix: the time that the records carry, and the moment of their arrival in the log
+by the monitor's own clock (`arrival_lag`). Where producers stamp records (CreateTime), a record may be an hour older
+than its arrival, and estimates of the one are none of the other; where brokers do, both are the same.
+
 Time is what the records carry. The truth of the *backlog* lag at a moment is that moment minus the time of the oldest
 record not done: the one with the lowest offset that is not done and is in the log, or is held by the group as its
 commit states. Of the *live* lag it is the moment minus the latest time among the done records, or 0 when no record lies
@@ -91,8 +95,8 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     for earlier in (e.stream_ms, np.where(e.done_end <= e.position, e.newest_done_ms, -1)):
         estimates.bound(rises & (earlier > 0), high=at - earlier + skew_ms)
     exists = is_pending & e.is_dense & ~hidden & ~moves
-    _offer_samples(estimates, e.at_position, e.position, is_pending, rises, exists, skew_ms)
-    estimates.offer(is_pending, EstimateSource.BOUNDS, estimates.low)
+    _offer_samples(estimates, e.at_position, e.position, rises, rises, exists, skew_ms)
+    estimates.offer(rises, EstimateSource.BOUNDS, estimates.low)
     is_unsure = is_at_tail & ~is_quiet
     estimates.bound(is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
     estimates.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
@@ -102,6 +106,33 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
     estimates.widen(~is_quiet, e.seen_ms)
     return estimates.figures(flags)
+
+
+def arrival_lag(evidence: "Evidence") -> Figures:
+    """Since when the oldest record that is not done, and is in the log, is there, by the monitor's clock; O(rows).
+
+    The first sample beyond the position came after its arrival, and the last one that ended there came before it.
+    """
+    import numpy as np
+
+    e = evidence
+    limit = np.where(e.effective_end >= 0, e.effective_end, e.end)
+    has_end = (e.end >= 0) & ~e.is_other_topic
+    is_at_tail = has_end & (e.position >= limit)
+    is_pending = has_end & ~is_at_tail
+    estimates = _Estimates(e)
+    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
+    estimates.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
+    at = estimates.as_of
+    hidden = (e.stable >= 0) & (e.stable < e.end)
+    estimates.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
+    _offer_samples(estimates, e.at_position, e.position, is_pending, is_pending, is_pending & e.is_dense & ~hidden, 0)
+    is_unsure = is_at_tail & ~is_quiet
+    estimates.bound(is_unsure, high=at - e.before_ms)
+    estimates.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
+    estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
+    estimates.widen(~is_quiet, e.seen_ms)
+    return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & has_end & (limit > e.position)))
 
 
 def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
@@ -134,9 +165,10 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     rises = has_done & e.is_log_append & e.is_dense
     # What is done was done by the commit: a first sample that came later proves less.
     is_late = (e.at_last_done.low_before_ms < 0) & (e.committed_ms < e.at_last_done.high_after_ms)
-    estimates.offer(has_done & is_behind & is_late, EstimateSource.BOUNDS, at - e.committed_ms)
-    _offer_samples(estimates, e.at_last_done, e.done_end - 1, has_done & is_behind, rises, has_done & newer, skew_ms)
-    estimates.offer(has_done & is_behind, EstimateSource.BOUNDS, at - e.committed_ms)
+    stamped = has_done & is_behind & e.is_log_append
+    estimates.offer(stamped & is_late, EstimateSource.BOUNDS, at - e.committed_ms)
+    _offer_samples(estimates, e.at_last_done, e.done_end - 1, stamped, rises, has_done & newer, skew_ms)
+    estimates.offer(stamped, EstimateSource.BOUNDS, at - e.committed_ms)
     estimates.offer(is_at_tail & ~is_quiet, EstimateSource.CAUGHT_UP, 0 * at)
     estimates.widen(~is_quiet, e.seen_ms)
     return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & is_behind))

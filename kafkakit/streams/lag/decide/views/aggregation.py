@@ -44,6 +44,7 @@ class TableRows:
     retention_low_ms: "Ints"
     retention_basis: "Ints"
     backlog: Figures
+    arrival: Figures
     live: Figures
 
     def __len__(self) -> int:
@@ -52,10 +53,11 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSums:
-    """Columns by line; `first` is any row of the line, `worst` and `worst_live` the rows with the worst figures."""
+    """Columns by line; `first` is any row of the line, `worst` and those beside it the rows with the worst figures."""
 
     first: "Ints"
     worst: "Ints"
+    worst_arrival: "Ints"
     worst_live: "Ints"
     partitions: "Ints"
     unknown: "Ints"
@@ -122,6 +124,7 @@ def stack(tables: "Sequence[LagTable]") -> TableRows:
         consumed_per_s=stacked_rates([t.forecast.consumed_per_s for t in tables]),
         produced_per_s=stacked_rates([t.forecast.produced_per_s for t in tables]),
         backlog=figures([t.backlog for t in tables]),
+        arrival=figures([t.arrival for t in tables]),
         live=figures([t.live for t in tables]),
     )
 
@@ -165,6 +168,7 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
     return LineSums(
         first=order[starts],
         worst=worst(all_rows.backlog),
+        worst_arrival=worst(all_rows.arrival),
         worst_live=worst(all_rows.live),
         partitions=np.bincount(number, minlength=lines),
         unknown=np.bincount(number, all_rows.lag < 0, minlength=lines).astype(np.int64),
@@ -197,5 +201,6 @@ def part_of(all_rows: TableRows, rows: "Ints") -> TableRows:
         consumed_per_s=all_rows.consumed_per_s[rows],
         produced_per_s=all_rows.produced_per_s[rows],
         backlog=all_rows.backlog.taken(rows),
+        arrival=all_rows.arrival.taken(rows),
         live=all_rows.live.taken(rows),
     )

@@ -57,12 +57,12 @@ class ViewLine:
     the worst of them.
 
     `lag`, `pending` and `lost` are sums over partitions whose end is known; `unknown` counts the others. `backlog`
-    is that of the partition `worst`, the one with the highest estimate, and `live` the worst of its kind; their
-    estimates are None where none is known. `max_low_ms` is the highest low bound of any backlog: some partition is
-    surely that far behind. `status` is the worst, `counts` says how many partitions have each that occurs, and
-    `stale` how many figures are old; it is judged over `window_ms` at most, and no partition's last commit is older
-    than `committed_ms`. The oldest figure that went in is that of `oldest_as_of_ms`. Rates are sums over
-    the group-partitions where they are known; `eta_ms` is the longest, None when one partition does not catch up at the
+    is that of the partition `worst`, the one with the highest estimate, and `arrival` and `live` are the worst of
+    their kinds; the estimates are None where none is known. `max_low_ms` is the highest low bound of any backlog: some
+    partition is surely that far behind. `status` is the worst, `counts` says how many partitions have each that
+    occurs, and `stale` how many figures are old; it is judged over `window_ms` at most, and no partition's last commit
+    is older than `committed_ms`. The oldest figure that went in is that of `oldest_as_of_ms`. Rates are sums over the
+    group-partitions where they are known; `eta_ms` is the longest, None when one partition does not catch up at the
     present rates or its rates are unknown; `retention_left_ms` is the shortest, None when no partition has one;
     `retention_basis` is what it rests on, and `retention_low_ms` the time for which all records surely stay.
     """
@@ -81,6 +81,7 @@ class ViewLine:
     max_lag: int
     max_low_ms: int
     backlog: TimeLag
+    arrival: TimeLag
     live: TimeLag
     worst: GroupPartition
     status: LagStatus
@@ -154,6 +155,7 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         max_lag=int(sums.max_lag[at]),
         max_low_ms=int(sums.max_low_ms[at]),
         backlog=all_rows.backlog.at(worst),
+        arrival=all_rows.arrival.at(int(sums.worst_arrival[at])),
         live=all_rows.live.at(int(sums.worst_live[at])),
         worst=GroupPartition(
             cluster=name("cluster", worst),
