@@ -1,10 +1,10 @@
 """Record what the lag service exports while a consumer dies and a broker is away: input for promtool's tests.
 
-Run: python bench/lag_outage.py > tests/cases/prometheus/outage.yaml
+Run: python bench/lag_outage.py; its series are those of tests/cases/prometheus/outage.test.yaml
 
 A sandbox of three brokers, a topic that is written to all the time, and one group that is caught up. At 2 min the
 consumer dies, at 6 min it is back, at 8 min all brokers are killed, at 11 min they are started, one after the other;
-the service is asked every 15 s for 13 min. Prints `input_series` with one value a look, `_` where a series is absent.
+the service is asked every 15 s for 13 min. Prints `input_series` with one value a look, for promtool.
 """
 
 import json
@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from itertools import pairwise
 from pathlib import Path
 
 STEP_S = 15
@@ -76,6 +77,11 @@ def looked(since: float) -> dict[str, str]:
     return found
 
 
+def told(value: str | None, before: str | None) -> str:
+    """A sample in promtool's words: a series that goes away is marked stale, as Prometheus does."""
+    return value or ("_" if before is None else "stale")
+
+
 def main() -> None:
     home = Path(tempfile.mkdtemp(prefix="kafkakit-bench-"))
     env = os.environ | {
@@ -119,7 +125,7 @@ def main() -> None:
     names = sorted({name for look in looks for name in look})
     print("# Recorded by bench/lag_outage.py: see there for what happened when.\ninput_series:")
     for name in names:
-        values = " ".join(look.get(name, "_") for look in looks)
+        values = " ".join(told(look.get(name), before.get(name)) for before, look in pairwise([{}, *looks]))
         print(f"  - series: {json.dumps(name)}\n    values: {json.dumps(values)}")
 
 
