@@ -21,7 +21,7 @@ from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.evidence import Evidence
 from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.records import ReadRecord
-from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure, positions
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, positions
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.invariants.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World
 
@@ -109,6 +109,17 @@ class Monitor:
                 self.book.records.note(self.key, self.slot, record)
                 break
         self.world.tick()
+        keep_bounded(
+            self.book,
+            self.book.rows(),
+            now_ms=self.world.monitor_ms(),
+            commits_as_of_ms=np.full(self.key + 1, self.as_of, dtype=np.int64),
+            rules=self.rules,
+        )
+
+    @property
+    def rules(self) -> MeasureRules:
+        return MeasureRules(skew_ms=self.world.setup.skew_ms, record_ttl_ms=DAY_MS, stale_after_ms=DAY_MS)
 
     def read_end(self) -> None:
         """Look from the end backwards, as one who does not know which transactions were aborted."""
@@ -132,8 +143,7 @@ class Monitor:
             # A log that was cut or recreated after the sample, and a commit seen after that: told by the next sample.
             self.sample()
             self.poll()
-        rules = MeasureRules(skew_ms=self.world.setup.skew_ms, record_ttl_ms=DAY_MS, stale_after_ms=DAY_MS)
-        now = self.world.monitor_ms()
+        now, rules = self.world.monitor_ms(), self.rules
         return measure(self.book, cluster=CLUSTER, now_ms=now, commits_as_of_ms=self.as_of, rules=rules)
 
 

@@ -32,7 +32,7 @@ from kafkakit.streams.lag.decide.cursors import progress_of, resume_points_of
 from kafkakit.streams.lag.decide.measure.book import LagBook
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.past_lags import set_past_lags
-from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, measure
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure
 from kafkakit.streams.lag.decide.saved_state import SavedState
 from kafkakit.streams.lag.decide.saving import restore_into, resume_of, state_of
 
@@ -240,6 +240,20 @@ class ClusterMonitor:
                 self._schedule.set_due("ends", self._ends_every_s - took_s)
         if self._sampler.rounds and self._schedule.is_due("records", self._pace.records_s):
             self._reads_idle = self._records.step() == 0
+            if self._records.noted:
+                self._keep_bounded(sorted(set(self._records.noted)))
+
+    def _keep_bounded(self, rows: list[int]) -> None:
+        import numpy as np
+
+        with self._guard:
+            keep_bounded(
+                self.book,
+                np.array(rows, dtype=np.int64),
+                now_ms=self._now_ms(),
+                commits_as_of_ms=self._commits_as_of_ms(),
+                rules=self._rules,
+            )
 
     def _read_settings(self) -> None:
         """Settings of new topics at once, of all topics every few minutes."""

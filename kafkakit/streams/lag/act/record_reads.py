@@ -34,7 +34,7 @@ QUIET_MS = 2_000
 
 class RecordReader:
     """Reads records for the rows of a book that lag. `now_ms` is the monitor's clock; `guard` is entered while shared
-    state changes. `reads` and `failures` count partitions."""
+    state changes. `reads` and `failures` count partitions, `noted` are the rows that the last step read for."""
 
     def __init__(
         self,
@@ -50,9 +50,11 @@ class RecordReader:
         self._tried_ms: dict[int, int] = {}
         self.reads = 0
         self.failures = 0
+        self.noted: list[int] = []
 
     def step(self) -> int:
         """Read for some rows; returns how many partitions were read, 0 when nothing needs a read."""
+        self.noted = []
         alone, self._alone = self._alone[:ALONE_AT_ONCE], self._alone[ALONE_AT_ONCE:]
         for place, offset, rows in alone:
             self._fetch({place: (offset, rows)}, is_alone=True)
@@ -136,6 +138,7 @@ class RecordReader:
                 # The row's number may belong to another key by now.
                 if int(book.slot[row]) == slot:
                     book.records.note(row, slot, read)
+                    self.noted.append(row)
             return True
         return self._note_end(found, answer, slot, offset)
 

@@ -10,6 +10,7 @@ from kafkakit.streams.formats.offsets_log.facts import TOMBSTONE, CommitColumns
 from kafkakit.streams.formats.offsets_log.key_table import KeyTable
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
+from kafkakit.streams.lag.decide.measure.kept import KeptFigures
 from kafkakit.streams.lag.decide.measure.metadata import CommitMetadata
 from kafkakit.streams.lag.decide.measure.records import RecordCache
 from kafkakit.streams.lag.decide.measure.topics import NONE
@@ -79,6 +80,7 @@ class LagBook:
         self.window = CommitWindow(window_step_ms)
         self.metadata = CommitMetadata(self.limits.metadata_bytes, self.limits.one_metadata_bytes)
         self.records = RecordCache(ends)
+        self.kept = KeptFigures()
         self.rows_refused = 0
         self._size = 0
         self._ids_seen = 0
@@ -264,6 +266,7 @@ class LagBook:
         self.metadata.clear(rows)
         self.window.clear(rows)
         self.records.drop(rows)
+        self.kept.drop(rows)
 
     def _grow(self, rows: int) -> None:
         if rows <= self._size:
@@ -275,3 +278,4 @@ class LagBook:
         self.metadata.grow(len(self.offset))
         self.window.grow(len(self.offset))
         self.records.grow(len(self.offset))
+        self.kept.grow(len(self.offset))

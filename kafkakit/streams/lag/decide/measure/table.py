@@ -138,12 +138,13 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     end = np.where(book.slot[rows] >= 0, book.ends.end[book.slot[rows]], NONE)
     book.read(rows[(end < 0) | (book.offset[rows] < end)])
     e = gather(book, rows, as_of_ms, now_ms, rules)
-    backlog = _with_age(backlog_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
+    slots = np.where(book.slot[rows] >= 0, book.slot[rows], 0)
+    newest = backlog_lag(e, skew_ms=rules.skew_ms)
+    backlog = _with_age(book.kept.instead(rows, newest, book.ends.generation[slots], now_ms), e, now_ms, rules)
     arrival = _with_age(arrival_lag(e), e, now_ms, rules)
     live = _with_age(live_lag(e, skew_ms=rules.skew_ms), e, now_ms, rules)
     has_end = (e.end >= 0) & ~e.is_other_topic
     lost = np.where(has_end, np.maximum(0, np.minimum(e.start, e.end) - e.committed), 0)
-    slots = np.where(book.slot[rows] >= 0, book.slot[rows], 0)
     limit = book.ends.readable_end(slots, e.committed)
     lag = np.where(has_end, np.maximum(0, limit - np.maximum(e.committed, e.start)), NONE)
     beyond = np.maximum(0, limit - np.maximum(e.done_end, e.start))
@@ -169,6 +170,13 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     }
     cast = forecast(book, rows, e, lag, backlog, now_ms)
     return _Part(columns=columns, backlog=backlog, arrival=arrival, live=live, forecast=cast)
+
+
+def keep_bounded(book: "LagBook", rows: "Ints", *, now_ms: int, commits_as_of_ms: "Ints", rules: MeasureRules) -> None:
+    """Keep the figures of these rows that are bounded now, for when their groups have moved on; O(rows)."""
+    rows = rows[book.slot[rows] >= 0]
+    figures = backlog_lag(gather(book, rows, commits_as_of_ms[rows], now_ms, rules), skew_ms=rules.skew_ms)
+    book.kept.keep(rows, figures, book.ends.generation[book.slot[rows]])
 
 
 def _places(book: "LagBook", rows: "Ints") -> "tuple[tuple[str, ...], Ints, tuple[str, ...], Ints]":
