@@ -4,7 +4,6 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from kafkakit.core.model import TopicPartition
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import StartCluster
 from tests.integration.test_reassign import becomes, journal, kit, kit_running, make_topic, save, until
@@ -23,7 +22,7 @@ def test_hundreds_of_moves_over_a_narrow_network_end_well(sandbox_cluster: Start
     with closing(cluster.open_admin()) as admin:
         make_topic(cluster, admin, "wide", dict.fromkeys(range(PARTITIONS), (A, B)), SIZE)
         make_topic(cluster, admin, "busy", dict.fromkeys(range(3), (A, B)), 0)
-        wanted = {TopicPartition("wide", n): (C, D) if n % 2 else (B, C) for n in range(PARTITIONS)}
+        wanted = {("wide", n): (C, D) if n % 2 else (B, C) for n in range(PARTITIONS)}
         path = save(plan := make_plan(admin, wanted), tmp_path)
         subprocess.run(NARROW.split(), check=True)
         with traffic(cluster, "busy", 3) as flow:
@@ -39,7 +38,7 @@ def test_hundreds_of_moves_over_a_narrow_network_end_well(sandbox_cluster: Start
             back = kit(cluster, "rollback", path, "--yes", "--max-in", "100", "--max-out", "100")
             assert back.returncode == 0, back.stderr
             until(lambda: set(end_of(admin, "wide").replicas.values()) == {(A, B)})
-        told = subprocess.run(["tc", "-s", "qdisc", "show", "dev", "lo"], capture_output=True, text=True, check=True)
-        assert "overlimits 0 " not in told.stdout, "the network was never full"
+        qdisc = subprocess.run(["tc", "-s", "qdisc", "show", "dev", "lo"], capture_output=True, text=True, check=True)
+        assert "overlimits 0 " not in qdisc.stdout, "the network was never full"
         assert flow.check() > 50
         verify_journal(journal(cluster, plan))
