@@ -111,12 +111,12 @@ class MoveOff:
                 f"the {found.kind} on record is being undone",
                 hint=f"finish that, or leave it as it is and plan anew:\n{self._request.undo_of(found)}\n{again}",
             )
-        place = found.last_to_undo
-        if not self._request.dry_run:
-            if place is not None and self._plans.begun(found.legs[place]):
-                self._owed += self._plans.run(found, found.legs[place], Direction.ABORT).owed
-            found = self._records.save(replace(found, stage=Stage.UNDONE))
-        return replace(found, stage=Stage.UNDONE)
+        place, undone = found.last_to_undo, replace(found, stage=Stage.UNDONE)
+        if self._request.dry_run:
+            return undone
+        if place is not None and self._plans.begun(found.legs[place]):
+            self._owed += self._plans.run(found, found.legs[place], Direction.ABORT).owed
+        return self._records.save(undone)
 
     def _with_ended(self, found: Operation) -> Operation:
         """The record with the plans as done that `reassign resume` finished."""

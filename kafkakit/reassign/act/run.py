@@ -195,15 +195,14 @@ class Run:
             require_applicable(assessment, live, allow_drift=self._request.allow_drift)
         elif foreign := assessment.having(*FOREIGN):
             names, commands = listed([str(s.move.key) for s in foreign]), self._request.commands
-            if self._request.allow_drift:
-                self._left_alone = frozenset(s.move.key for s in foreign)
-                self._reporter.warn(f"left as they are, changed by another process: {names}")
-                return live, assessment, *self._plan_reader.left(direction, live, assessment)
-            raise RefusedError(
-                f"{len(foreign)} planned partitions were changed by another process: {names}",
-                hint=("" if self._journal.state.runs else self._leftovers.unfinished(direction.value))
-                or f"undo the others, and leave these as they are: {commands.run(direction, '--allow-drift')}",
-            )
+            if not self._request.allow_drift:
+                raise RefusedError(
+                    f"{len(foreign)} planned partitions were changed by another process: {names}",
+                    hint=("" if self._journal.state.runs else self._leftovers.unfinished(direction.value))
+                    or f"undo the others, and leave these as they are: {commands.run(direction, '--allow-drift')}",
+                )
+            self._left_alone = frozenset(s.move.key for s in foreign)
+            self._reporter.warn(f"left as they are, changed by another process: {names}")
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
 
     @property
