@@ -41,6 +41,17 @@ class Desk:
     def run(self, *words: str, stdin: str = "") -> Ran:
         return self.home.run("--profile", "p", "broker", *words, "--ingest-sample", "0", stdin=stdin)
 
+    def press_after(self, seconds: float) -> None:
+        """Ctrl-C at the first pause after so long."""
+        limit = self.clock.elapsed + seconds
+
+        def press(_: float) -> None:
+            if self.clock.elapsed > limit:
+                self.clock.on_sleep.remove(press)
+                raise KeyboardInterrupt
+
+        self.clock.on_sleep.append(press)
+
     def lists(self) -> dict[int, tuple[int, ...]]:
         return {n: tuple(p.replicas) for n, p in self.cluster.topics["t"].partitions.items()}
 
@@ -231,12 +242,7 @@ def test_ctrl_c_between_the_plans_of_an_operation_names_the_command_that_resumes
 def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(desk: Desk) -> None:
     desk.cluster.replication.line_rate = 1 * MB
 
-    def stop(_: float) -> None:
-        if desk.clock.elapsed > 10:
-            desk.clock.on_sleep.remove(stop)
-            raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(stop)
+    desk.press_after(10)
     ran = desk.run("drain", "1", "--yes", "--to", "4,5", "--throttle", "5MB", "--max-in", "2")
     assert ran.code == 130, ran.stderr
     (record,) = desk.records()
@@ -440,12 +446,7 @@ def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monk
 def test_runs_are_stopped_and_cleaned_up_without_the_lease_as_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.cluster.replication.line_rate = 1 * MB
 
-    def stop(_: float) -> None:
-        if desk.clock.elapsed > 10:
-            desk.clock.on_sleep.remove(stop)
-            raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(stop)
+    desk.press_after(10)
     assert desk.run("drain", "1", "--yes", "--throttle", "5MB").code == 130
     monkeypatch.setattr(wiring, "open_control", lambda _: SilentStore())
     commands = [("pause",), ("continue",), ("throttle", "6MB"), ("abort", "--yes"), ("cleanup", "--yes"), ("close",)]
@@ -476,8 +477,7 @@ def test_what_resume_finished_of_an_operation_is_named_and_not_done_again(desk: 
     """A drain, and then its way back, are cut; `reassign resume` ends the run; partitions move on before the rest."""
 
     def cut(*words: str) -> None:
-        desk.clock.on_sleep.append(stop)
-        began[0] = desk.clock.elapsed
+        desk.press_after(10)
         assert desk.run(*words).code == 130
         assert "resume with: kafkakit --profile p reassign resume --run " in reassign("status", "--window", "0")
 
@@ -486,12 +486,6 @@ def test_what_resume_finished_of_an_operation_is_named_and_not_done_again(desk: 
         assert ran.code == 0, ran.stderr
         return ran.stdout
 
-    def stop(_: float) -> None:
-        if desk.clock.elapsed > began[0] + 10:
-            desk.clock.on_sleep.remove(stop)
-            raise KeyboardInterrupt
-
-    began = [0.0]
     before = desk.lists()
     desk.cluster.replication.line_rate = 1 * MB
     cut("drain", "1", "--yes", "--throttle", "5MB", "--max-in", "2")

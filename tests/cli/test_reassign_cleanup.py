@@ -43,8 +43,8 @@ class Desk:
     def run(self, *words: str, stdin: str = "") -> Ran:
         return self.home.run("--profile", "p", "reassign", *words, stdin=stdin)
 
-    def cut(self) -> None:
-        """A run that is stopped at its first pause after the move was sent."""
+    def press_in_flight(self) -> None:
+        """Ctrl-C at the first pause at which something moves."""
 
         def press(_: float) -> None:
             if self.cluster.reassignments():
@@ -52,6 +52,10 @@ class Desk:
                 raise KeyboardInterrupt
 
         self.clock.on_sleep.append(press)
+
+    def cut(self) -> None:
+        """A run that is stopped at its first pause after the move was sent."""
+        self.press_in_flight()
         assert self.run("apply", str(self.path), "--yes", "--join", "--throttle", "5MB").code == 130
         assert self.configs() != self.before
 
@@ -228,12 +232,7 @@ def test_a_journal_that_ends_with_an_earlier_run_is_not_believed(desk: Desk) -> 
     assert desk.run("apply", str(desk.path), "--yes").code == 0
     lines = desk.journal().read_bytes().count(b"\n")
 
-    def press(_: float) -> None:
-        if desk.cluster.reassignments():
-            desk.clock.on_sleep.remove(press)
-            raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
+    desk.press_in_flight()
     assert desk.run("rollback", str(desk.path), "--yes", "--throttle", "5MB").code == 130
     run = lose(desk, lines)
     resumed = desk.run("resume", "--run", run, "--yes")
@@ -273,12 +272,7 @@ def test_a_journal_that_is_damaged_after_its_run_ended_does_not_begin_it_again(d
 
 
 def test_a_run_in_flight_is_not_taken_for_one_that_ended_where_copies_are_gone(desk: Desk) -> None:
-    def press(_: float) -> None:
-        if desk.cluster.reassignments():
-            desk.clock.on_sleep.remove(press)
-            raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
+    desk.press_in_flight()
     assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB", "--join").code == 130
     (begun,) = desk.home.state.rglob("*.begun")
     kept = begun.with_suffix(".json")

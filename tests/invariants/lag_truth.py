@@ -175,15 +175,20 @@ class World:
         self.lives.append(Life(topic_id=bytes([len(self.lives) + 1] * 16), created=self.now))
         self.group = Group(self)
 
+    def _standing(self, now: int) -> "tuple[Life, Commit | None]":
+        """The log and the commit of a moment; one of an earlier topic has done nothing in the present one."""
+        life = next(one for one in reversed(self.lives) if one.created <= now)
+        commit = next((c for c in reversed(self.commits) if c.made <= now), None)
+        if commit is not None and commit.life is not life:
+            commit = Commit(made=commit.made, life=life, offset=0, done=OffsetRanges(), metadata="")
+        return life, commit
+
     def arrivals(self, monitor_ms: int) -> set[int]:
         """Since when the first record that is not done, and is in the log, was there; as `truths`."""
         now = monitor_ms - self.setup.monitor_ms
-        life = next(one for one in reversed(self.lives) if one.created <= now)
-        commit = next((c for c in reversed(self.commits) if c.made <= now), None)
+        life, commit = self._standing(now)
         if commit is None:
             return set()
-        if commit.life is not life:
-            commit = Commit(made=commit.made, life=life, offset=0, done=OffsetRanges(), metadata="")
         found = set()
         for with_open in (False, True):
             waiting = [e for e in self._data(life, now, with_open) if not commit.has_done(e.offset)]
@@ -193,14 +198,11 @@ class World:
 
     def truths(self, monitor_ms: int, *, is_live: bool) -> set[int]:
         """The true lags at a moment by the monitor's clock; none without a commit, or where the group has done nothing
-        whose age the live lag could be. A commit of an earlier topic does nothing in the present one."""
+        whose age the live lag could be."""
         now = monitor_ms - self.setup.monitor_ms
-        life = next(one for one in reversed(self.lives) if one.created <= now)
-        commit = next((c for c in reversed(self.commits) if c.made <= now), None)
+        life, commit = self._standing(now)
         if commit is None:
             return set()
-        if commit.life is not life:
-            commit = Commit(made=commit.made, life=life, offset=0, done=OffsetRanges(), metadata="")
         oldest = self._newest_done(life, commit, now) if is_live else None
         if is_live and oldest is None:
             return set()

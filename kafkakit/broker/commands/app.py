@@ -58,7 +58,8 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     state_dir = cli.settings.state_dir
     ids = broker_ids(brokers, "ID")
     listed = ",".join(map(str, ids))
-    again = " ".join([cli.program, "broker", "rejoin", listed, *given_words(ctx), "--yes"])
+    command = [cli.program, "broker", "rejoin", listed]
+    again = " ".join([*command, *given_words(ctx), "--yes"])
     request = RejoinRequest(
         brokers=ids,
         again=again,
@@ -78,8 +79,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         record = records.to_restore(options.restore, ids)
         if record is not None:  # by its path: another operation may be the last one by then
             named = quote(str(records.path_of(record)))
-            words = ("--restore", named, *given_words(ctx, ("restore",)), "--yes")
-            again = " ".join([cli.program, "broker", "rejoin", listed, *words])
+            again = " ".join([*command, "--restore", named, *given_words(ctx, ("restore",)), "--yes"])
             request = replace_fields(request, again=again)
             cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
         if record is not None and not consent.dry_run:  # its own command must not be running on it

@@ -134,9 +134,8 @@ class EndSampler:
         known = self._ends.after_ms[self._slots]
         never = self._slots[known < 0].tolist()
         self._unknown_since = {slot: self._unknown_since.get(slot, self._began_ms) for slot in never}
-        self.known_ms = min(self._unknown_since.values(), default=self._began_ms)
-        if (known >= 0).any():
-            self.known_ms = min(self.known_ms, int(known[known >= 0].min()))
+        oldest = int(known[known >= 0].min(initial=self._began_ms))
+        self.known_ms = min([oldest, *self._unknown_since.values()])
 
     def _place(self, slot: int) -> TopicPartition:
         place = self._places.get(slot)

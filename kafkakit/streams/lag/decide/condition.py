@@ -109,7 +109,7 @@ class MonitorCondition:
 def blindness(c: MonitorCondition) -> str:
     """What a monitor that reads does not see now, empty while it sees all: commits and ends older than may be."""
     found = []
-    if c.partitions and c.at_ms - max(c.as_of_ms, c.since_ms if c.as_of_ms < 0 else -1) > BLIND_AFTER_MS:
+    if c.partitions and c.at_ms - (c.as_of_ms if c.as_of_ms >= 0 else c.since_ms) > BLIND_AFTER_MS:
         spot = f" (partition {c.blind[0].partition}: {c.blind[0].reason})" if c.blind else ""
         found.append(f"commits{_since(c.as_of_ms)} are not known{spot}")
     if c.ends_known_ms >= 0 and c.at_ms - c.ends_known_ms > c.ends_limit_ms:

@@ -74,7 +74,6 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int)
 
 def is_known(conditions: Sequence[MonitorCondition]) -> bool:
     """True when an answer without lines means that there are no commits: all clusters were read."""
-
     return bool(conditions) and all(c.phase is MonitorPhase.LIVE for c in conditions)
 
 

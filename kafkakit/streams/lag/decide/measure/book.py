@@ -131,7 +131,7 @@ class LagBook:
         self.id_number[key] = self._id_numbers(ids)
         self.metadata.keep(key, offset, metadata)
         end = np.where(slot >= 0, self.ends.readable_end(slot, offset), NONE)
-        is_behind = end > offset + np.where(slot >= 0, self.ends.tail[slot], 0)
+        is_behind = end > offset
         self.behind_ms[key] = np.where(end < 0, NONE, np.where(is_behind, seen_at_ms, NOT_BEHIND))
         self.window.add(key, offset, committed_ms, np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG))
         return freed
@@ -144,7 +144,7 @@ class LagBook:
         rows = rows[self.slot[rows] >= 0]
         slots = self.slot[rows]
         end, offset, known = self.ends.readable_end(slots, self.offset[rows]), self.offset[rows], self.behind_ms[rows]
-        is_behind = end > offset + self.ends.tail[slots]
+        is_behind = end > offset
         became = np.where(known == NOT_BEHIND, self.ends.after_ms[slots], known)
         self.behind_ms[rows] = np.where(end < 0, known, np.where(is_behind, became, NOT_BEHIND))
 

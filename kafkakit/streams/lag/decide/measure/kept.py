@@ -4,7 +4,7 @@ A group that commits every second stands at another record at each look, and the
 was read: two looks of three had no upper bound. What was proven some seconds ago still is, of that moment.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.streams.lag.decide.measure.arrays import Columns, add_columns, grow_columns
@@ -23,6 +23,7 @@ COLUMNS: Columns = {
     "as_of_ms": ("i8", NONE), "estimate_ms": ("i8", NONE), "low_ms": ("i8", NONE), "high_ms": ("i8", NONE),
     "source": ("i8", NONE), "flags": ("i8", 0), "_generation": ("i8", NONE),
 }  # fmt: skip
+_NAMES = tuple(f.name for f in fields(Figures))
 _ELSE = FigureFlag.NO_END | FigureFlag.OTHER_TOPIC | FigureFlag.LOST | FigureFlag.AHEAD
 
 
@@ -52,7 +53,7 @@ class KeptFigures:
         """Keep those of the figures that are bounded; each row once."""
         is_bounded = figures.high_ms != UNBOUNDED
         some, found = rows[is_bounded], figures.taken(is_bounded.nonzero()[0])
-        for name in ("as_of_ms", "estimate_ms", "low_ms", "high_ms", "source", "flags"):
+        for name in _NAMES:
             getattr(self, name)[some] = getattr(found, name)
         self._generation[some] = generation[is_bounded]
 
@@ -66,7 +67,6 @@ class KeptFigures:
         takes = (figures.high_ms == UNBOUNDED) & ((figures.flags & int(_ELSE)) == 0)
         takes &= figures.source != int(EstimateSource.CAUGHT_UP)
         takes &= (self.as_of_ms[rows] >= now_ms - KEPT_MS) & (self._generation[rows] == generation)
-        names = ("as_of_ms", "estimate_ms", "low_ms", "high_ms", "source", "flags")
         return replace(
-            figures, **{name: np.where(takes, getattr(self, name)[rows], getattr(figures, name)) for name in names}
+            figures, **{name: np.where(takes, getattr(self, name)[rows], getattr(figures, name)) for name in _NAMES}
         )

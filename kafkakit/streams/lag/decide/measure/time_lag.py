@@ -55,18 +55,13 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     import numpy as np
 
     e = evidence
-    limit = np.where(e.effective_end >= 0, e.effective_end, e.end)
-    has_end = (e.end >= 0) & ~e.is_other_topic
-    is_at_tail = has_end & (e.position >= limit)
-    is_pending = has_end & ~is_at_tail
-    estimates = _Estimates(e)
-    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
-    estimates.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
+    estimates = _Estimates(e, e.position)
+    is_pending, is_quiet, hidden = estimates.is_behind, estimates.is_quiet, estimates.is_hidden
     holds = (e.oldest_ms > 0) & (e.position == e.committed) & ~e.is_other_topic
     holds &= (e.done_end > e.committed) | (e.oldest_ms != e.newest_done_ms)
     holds &= ~is_quiet
 
-    found = (e.record_offset >= e.position) & is_pending & (e.record_offset < limit)
+    found = (e.record_offset >= e.position) & is_pending & (e.record_offset < estimates.limit)
     found &= (e.record_offset == e.position) | (e.record_offset >= e.done_end)
     # Where something is missing from the log, or may soon be, the figure is that of the moment of reading.
     may_be_gone = found & (e.is_compacted | (e.record_offset > e.position)) & ~holds
@@ -74,7 +69,6 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     moves = may_be_gone & was_read_since
     estimates.as_of[moves] = e.record_read_ms[moves]
     at = estimates.as_of
-    hidden = (e.stable >= 0) & (e.stable < e.end)
     existed = (e.record_offset == e.position) & (e.at_position.high_after_ms >= 0)
     existed &= e.at_position.high_after_ms <= at
     existed |= (e.after_ms <= at) | (e.record_read_ms <= at)
@@ -97,15 +91,11 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     exists = is_pending & e.is_dense & ~hidden & ~moves
     _offer_samples(estimates, e.at_position, e.position, rises, rises, exists, skew_ms)
     estimates.offer(rises, EstimateSource.BOUNDS, estimates.low)
-    is_unsure = is_at_tail & ~is_quiet
-    estimates.bound(is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
-    estimates.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
-    flags = int(FigureFlag.HELD_BACK) * (hidden & has_end & (limit > e.position)) + int(FigureFlag.AHEAD) * (
-        is_quiet & (e.committed > e.end)
-    )
+    estimates.bound(estimates.is_unsure & e.is_log_append, high=at - e.before_ms + skew_ms)
+    estimates.offer(estimates.is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
     estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
-    estimates.widen(~is_quiet, e.seen_ms)
-    return estimates.figures(flags)
+    held_back = int(FigureFlag.HELD_BACK) * (hidden & is_pending)
+    return estimates.figures(held_back + int(FigureFlag.AHEAD) * (is_quiet & (e.committed > e.end)))
 
 
 def arrival_lag(evidence: "Evidence") -> Figures:
@@ -113,26 +103,16 @@ def arrival_lag(evidence: "Evidence") -> Figures:
 
     The first sample beyond the position came after its arrival, and the last one that ended there came before it.
     """
-    import numpy as np
-
     e = evidence
-    limit = np.where(e.effective_end >= 0, e.effective_end, e.end)
-    has_end = (e.end >= 0) & ~e.is_other_topic
-    is_at_tail = has_end & (e.position >= limit)
-    is_pending = has_end & ~is_at_tail
-    estimates = _Estimates(e)
-    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
-    estimates.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
+    estimates = _Estimates(e, e.position)
+    is_pending, is_quiet, hidden = estimates.is_behind, estimates.is_quiet, estimates.is_hidden
     at = estimates.as_of
-    hidden = (e.stable >= 0) & (e.stable < e.end)
     estimates.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
     _offer_samples(estimates, e.at_position, e.position, is_pending, is_pending, is_pending & e.is_dense & ~hidden, 0)
-    is_unsure = is_at_tail & ~is_quiet
-    estimates.bound(is_unsure, high=at - e.before_ms)
-    estimates.offer(is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
+    estimates.bound(estimates.is_unsure, high=at - e.before_ms)
+    estimates.offer(estimates.is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
     estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
-    estimates.widen(~is_quiet, e.seen_ms)
-    return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & has_end & (limit > e.position)))
+    return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & is_pending))
 
 
 def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
@@ -140,16 +120,10 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     import numpy as np
 
     e = evidence
-    limit = np.where(e.effective_end >= 0, e.effective_end, e.end)
-    has_end = (e.end >= 0) & ~e.is_other_topic
-    is_at_tail = has_end & (np.maximum(e.done_end, e.start) >= limit)
-    is_behind = has_end & ~is_at_tail
-    estimates = _Estimates(e)
-    is_quiet = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
-    estimates.as_of[is_quiet] = np.minimum(e.commits_as_of_ms, e.before_ms)[is_quiet]
+    estimates = _Estimates(e, np.maximum(e.done_end, e.start))
+    is_behind, is_quiet, hidden = estimates.is_behind, estimates.is_quiet, estimates.is_hidden
     at = estimates.as_of
     has_done = (e.done_end > 0) & ~e.is_other_topic & ~is_quiet
-    hidden = (e.stable >= 0) & (e.stable < e.end)
     newer = is_behind & ~hidden & (e.is_dense | e.effective_end_is_data)
     newer &= (e.after_ms <= at) | (
         (e.at_done_end.high_after_ms >= 0) & (e.at_done_end.high_after_ms <= at) & e.is_dense
@@ -169,8 +143,7 @@ def live_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     estimates.offer(stamped & is_late, EstimateSource.BOUNDS, at - e.committed_ms)
     _offer_samples(estimates, e.at_last_done, e.done_end - 1, stamped, rises, has_done & newer, skew_ms)
     estimates.offer(stamped, EstimateSource.BOUNDS, at - e.committed_ms)
-    estimates.offer(is_at_tail & ~is_quiet, EstimateSource.CAUGHT_UP, 0 * at)
-    estimates.widen(~is_quiet, e.seen_ms)
+    estimates.offer(estimates.is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
     return estimates.figures(int(FigureFlag.HELD_BACK) * (hidden & is_behind))
 
 
@@ -202,14 +175,28 @@ def _offer_samples(
 
 class _Estimates:
     """The columns of the answer while sources are offered, best first: bounds are intersected, and the first source
-    that has an estimate gives it."""
+    that has an estimate gives it.
 
-    def __init__(self, e: "Evidence") -> None:
+    Of each row: `is_behind` where the position lies before the end, `is_quiet` where it surely is at the end, and
+    `is_unsure` where it is, yet records may have come since the end was looked at; `is_hidden` where records at the
+    end belong to open transactions.
+    """
+
+    def __init__(self, e: "Evidence", position: "Ints") -> None:
         import numpy as np
 
         now = e.commits_as_of_ms
         both = np.where(e.after_ms >= 0, np.minimum(now, e.after_ms), now)
         self.as_of: Ints = np.where(e.seen_ms <= both, both, np.minimum(e.seen_ms, now))
+        self.limit: Ints = np.where(e.effective_end >= 0, e.effective_end, e.end)
+        has_end = (e.end >= 0) & ~e.is_other_topic
+        is_at_tail = has_end & (position >= self.limit)
+        self.is_behind: Bools = has_end & ~is_at_tail
+        self.is_quiet: Bools = is_at_tail & ((e.seen_ms <= e.before_ms) | (e.quiet_ms == e.before_ms))
+        self.is_unsure: Bools = is_at_tail & ~self.is_quiet
+        self.is_hidden: Bools = (e.stable >= 0) & (e.stable < e.end)
+        self.as_of[self.is_quiet] = np.minimum(now, e.before_ms)[self.is_quiet]
+        self._seen_ms = e.seen_ms
         rows = len(e)
         self.low: Ints = np.zeros(rows, dtype=np.int64)
         self.high: Ints = np.full(rows, UNBOUNDED, dtype=np.int64)
@@ -254,23 +241,18 @@ class _Estimates:
         if high is not None:
             self.high[rows] = np.minimum(self.high, np.maximum(high, 0))[rows]
 
-    def widen(self, rows: "Bools", seen_ms: "Ints") -> None:
-        """Let the high ends hold until the commits of these rows were seen."""
-        import numpy as np
-
-        late = np.where(rows, np.maximum(0, seen_ms - self.as_of), 0)
-        for high in (self.high, self.own_high):
-            high[:] = np.where(high == UNBOUNDED, high, high + late)
-
     def disclaim(self, rows: "Bools") -> None:
         """Prove nothing for these rows: the log was cut between the moment that the figure is of and the sample."""
         self.low[rows] = self.own_low[rows] = 0
         self.high[rows] = self.own_high[rows] = UNBOUNDED
 
     def figures(self, flags: "Ints") -> Figures:
-        """The answer, with estimates moved into their intervals."""
+        """The answer: high ends hold until the commits were seen, and estimates are moved into their intervals."""
         import numpy as np
 
+        late = np.where(self.is_quiet, 0, np.maximum(0, self._seen_ms - self.as_of))
+        for top in (self.high, self.own_high):
+            top[:] = np.where(top == UNBOUNDED, top, top + late)
         clash = self.low > self.high
         low, high = np.where(clash, self.own_low, self.low), np.where(clash, self.own_high, self.high)
         known = self.estimate != UNESTIMATED
