@@ -15,8 +15,10 @@ from kafkakit.streams.lag.decide.views.views import KINDS, LagView, ViewLevel, V
 
 COLUMNS = (
     "cluster", "group", "topic", "stream", "partition", "partitions", "status", "lag", "pending", "lost", "time_lag_ms",
-    "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "as_of_ms",
+    "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "lag_as_of_ms",
+    "as_of_ms",
 )  # fmt: skip
+_ONE_MOMENT_MS = 1_000
 
 
 def view_report(command: str, look: Look, request: ViewRequest, failure: KafkakitError | None = None) -> Report:
@@ -92,10 +94,14 @@ def eta_text(line: ViewLine) -> str:
 
 
 def age_text(line: ViewLine, at_ms: int) -> str:
-    """How old the oldest figure of a line is."""
-    if line.oldest_as_of_ms < 0:
+    """How old the oldest figure of a line is: of both lag and time lag, where they are of different moments."""
+    lag_ms, time_ms = line.lag_as_of_ms, line.oldest_as_of_ms
+    known = [ms for ms in (lag_ms, time_ms) if ms >= 0]
+    if not known:
         return "never"
-    return f"{span_text(max(0, at_ms - line.oldest_as_of_ms))} ago"
+    if lag_ms >= 0 and time_ms >= 0 and abs(lag_ms - time_ms) >= _ONE_MOMENT_MS:
+        return f"{_ago(at_ms, lag_ms)}, time lag {_ago(at_ms, time_ms)}"
+    return _ago(at_ms, min(known))
 
 
 def view_rows(view: LagView) -> tuple[tuple[object, ...], ...]:
@@ -152,7 +158,8 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "produced_per_s": _rounded(line.produced_per_s),
         "unknown": line.unknown,
         "stale": line.stale,
-        "as_of_ms": None if line.oldest_as_of_ms < 0 else line.oldest_as_of_ms,
+        "lag_as_of_ms": _or_none(line.lag_as_of_ms),
+        "as_of_ms": _or_none(line.oldest_as_of_ms),
     }
 
 
@@ -198,6 +205,10 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
 def _names(line: ViewLine, kinds: Sequence[str]) -> list[object]:
     found: Mapping[str, object] = attributes(line, "cluster group topic stream partition")  # fmt: skip
     return [found[kind] for kind in kinds]
+
+
+def _ago(at_ms: int, then_ms: int) -> str:
+    return f"{span_text(max(0, at_ms - then_ms))} ago"
 
 
 def _or_none(ms: int) -> int | None:

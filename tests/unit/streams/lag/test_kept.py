@@ -1,8 +1,10 @@
 import pytest
 
-from kafkakit.streams.lag.decide.measure.figures import EstimateSource
+from kafkakit.streams.lag.decide.measure.figures import EstimateSource, span_text
 from kafkakit.streams.lag.decide.measure.kept import KEPT_MS
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.views.views import ViewLevel, view
+from kafkakit.streams.lag.show.views import age_text
 from tests.rigs.lag import Rig
 
 
@@ -42,6 +44,10 @@ def test_what_was_kept_is_of_one_log_and_not_for_long(monkeypatch: pytest.Monkey
     moved = rig.row("g")
     assert (moved.committed, moved.backlog.is_exact) == (4, True)
     assert moved.backlog.as_of_ms - moved.backlog.low_ms == kept.as_of_ms - kept.low_ms, "of the record before"
+    (line,) = view([rig.monitor.table()], ViewLevel.GROUP).lines
+    assert line.lag_as_of_ms - line.oldest_as_of_ms >= 1_000, "lag and time lag of two moments"
+    at_ms = line.lag_as_of_ms + 300
+    assert age_text(line, at_ms) == f"300ms ago, time lag {span_text(at_ms - line.oldest_as_of_ms)} ago"
     rig.run(KEPT_MS / 1000)
     assert rig.row("g").backlog.high_ms is None
     rig.commit("g", 10)

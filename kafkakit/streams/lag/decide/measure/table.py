@@ -30,8 +30,9 @@ class LagTable:
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
     from the committed one (or the log's start, if that is higher) to the end that the group can read to
     (`EndSamples.readable_end`), `pending` those of them that the metadata does not call done, `lost` those deleted
-    before they were done. `status` is a `LagStatus`, judged over the last `window_ms`. `backlog` is by the
-    times that records carry, `arrival` by when they came into the log.
+    before they were done; all three are of the moment `lag_as_of_ms`, and time lags of moments of their own. `status`
+    is a `LagStatus`, judged over the last `window_ms`. `backlog` is by the times that records carry, `arrival` by when
+    they came into the log.
     """
 
     cluster: str
@@ -51,6 +52,7 @@ class LagTable:
     lost: "Ints"
     status: "Ints"
     window_ms: "Ints"
+    lag_as_of_ms: "Ints"
     backlog: Figures
     arrival: Figures
     live: Figures
@@ -62,7 +64,7 @@ class LagTable:
     def taken(self, rows: "Ints") -> "LagTable":
         """These rows, in this order, with the names that all rows have."""
         names = ("row", "group", "topic", "partition", "committed", "committed_ms", "end", "start", "lag", "pending",
-                 "lost", "status", "window_ms")  # fmt: skip
+                 "lost", "status", "window_ms", "lag_as_of_ms")  # fmt: skip
         return replace(
             self,
             backlog=self.backlog.taken(rows),
@@ -166,6 +168,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
         "pending": np.where(has_end, np.minimum(lag, beyond + book.metadata.pending[rows]), NONE),
         "lost": lost,
         "window_ms": book.window.length_ms(rows),
+        "lag_as_of_ms": np.where(has_end, np.minimum(e.commits_as_of_ms, e.before_ms), NONE),
         "status": judge(book.window, rows, present, now_ms=now_ms),
     }
     cast = forecast(book, rows, e, lag, backlog, now_ms)

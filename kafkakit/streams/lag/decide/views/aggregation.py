@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = ("cluster", "group", "topic", "stream")
 """What names there are; `TableRows.names` holds them sorted, so that codes sort as names do."""
-_MEASURED = ("partition", "lag", "pending", "lost", "status", "committed_ms", "window_ms")
+_MEASURED = ("partition", "lag", "pending", "lost", "status", "committed_ms", "window_ms", "lag_as_of_ms")
 _FORESEEN = ("eta_ms", "retention_left_ms", "retention_low_ms", "retention_basis")
 
 
@@ -37,6 +37,7 @@ class TableRows:
     status: "Ints"
     committed_ms: "Ints"
     window_ms: "Ints"
+    lag_as_of_ms: "Ints"
     consumed_per_s: "Floats"
     produced_per_s: "Floats"
     eta_ms: "Ints"
@@ -71,6 +72,7 @@ class LineSums:
     counts: "Ints"
     committed_ms: "Ints"
     window_ms: "Ints"
+    lag_as_of_ms: "Ints"
     oldest_as_of_ms: "Ints"
     consumed_per_s: "Floats"
     produced_per_s: "Floats"
@@ -163,6 +165,7 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
     left = all_rows.retention_left_ms
     soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
     low = each(np.minimum, np.where(left < 0, UNBOUNDED, all_rows.retention_low_ms))
+    oldest = each(np.minimum, np.where(all_rows.lag < 0, UNBOUNDED, all_rows.lag_as_of_ms))
     statuses = len(LagStatus)
     counts = np.bincount(number * statuses + all_rows.status, minlength=lines * statuses).reshape(lines, statuses)
     return LineSums(
@@ -188,6 +191,7 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         retention_left_ms=np.where(soonest == UNBOUNDED, NONE, soonest),
         retention_low_ms=np.where(soonest == UNBOUNDED, NONE, low),
         retention_basis=each(np.maximum, np.where(left == soonest[number], all_rows.retention_basis, 0)),
+        lag_as_of_ms=np.where(oldest == UNBOUNDED, NONE, oldest),
         oldest_as_of_ms=each(np.minimum, all_rows.backlog.as_of_ms),
     )
 

@@ -61,7 +61,8 @@ class ViewLine:
     their kinds; the estimates are None where none is known. `max_low_ms` is the highest low bound of any backlog: some
     partition is surely that far behind. `status` is the worst, `counts` says how many partitions have each that
     occurs, and `stale` how many figures are old; it is judged over `window_ms` at most, and no partition's last commit
-    is older than `committed_ms`. The oldest figure that went in is that of `oldest_as_of_ms`. Rates are sums over the
+    is older than `committed_ms`. The oldest lag that went in is of
+    the moment `lag_as_of_ms`, and the oldest time lag of `oldest_as_of_ms`. Rates are sums over the
     group-partitions where they are known; `eta_ms` is the longest, None when one partition does not catch up at the
     present rates or its rates are unknown; `retention_left_ms` is the shortest, None when no partition has one;
     `retention_basis` is what it rests on, and `retention_low_ms` the time for which all records surely stay.
@@ -88,6 +89,7 @@ class ViewLine:
     counts: tuple[tuple[LagStatus, int], ...]
     committed_ms: int
     window_ms: int
+    lag_as_of_ms: int
     oldest_as_of_ms: int
     consumed_per_s: float
     produced_per_s: float
@@ -167,6 +169,7 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         committed_ms=int(sums.committed_ms[at]),
         window_ms=int(sums.window_ms[at]),
         counts=tuple((status, count) for status, count in counts if count),
+        lag_as_of_ms=int(sums.lag_as_of_ms[at]),
         oldest_as_of_ms=int(sums.oldest_as_of_ms[at]),
         consumed_per_s=round(float(sums.consumed_per_s[at]), 3),
         produced_per_s=round(float(sums.produced_per_s[at]), 3),
