@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
 
@@ -39,6 +39,10 @@ class ReadOnlyGroups:
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
         """Refused."""
         _refuse("delete commits")
+
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        return self._inner.share_offsets(groups)
 
     def close(self) -> None:
         """See `streams.ports.GroupAdmin`."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.model import TopicPartition
 
 
@@ -67,3 +68,16 @@ class CommittedOffset:
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOffset:
+    """Where a share group stands in one partition: everything below `start` is done.
+
+    `start` is None before its first fetch; `lag` counts records that are not done, None where the broker does not say.
+    """
+
+    place: TopicPartition
+    start: int | None
+    lag: int | None
+    error: ItemError | None = None

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, ShareOffset
 from kafkakit.core.model import TopicPartition
 
 
@@ -36,6 +36,10 @@ class GroupAdmin(Protocol):
 
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemError | None]:
         """Delete commits; the broker refuses for topics that the group is subscribed to."""
+        ...
+
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
+        """Where share groups stand, sorted by partition; empty for other groups and for those that have not begun."""
         ...
 
     def close(self) -> None:

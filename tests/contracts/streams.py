@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ShareOffset
 from kafkakit.core.log_reads import Fetched, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.groups import GroupAdmin
@@ -84,6 +84,12 @@ def described(rig: Rig, group: str) -> GroupDescription:
     found = rig.groups.describe([group])[group]
     assert isinstance(found, GroupDescription), found
     return found
+
+
+def share_offsets(rig: Rig, group: str) -> tuple[ShareOffset, ...]:
+    """Where a share group stands."""
+    found = rig.groups.share_offsets([group])[group]
+    return () if isinstance(found, ItemError) else found
 
 
 def span(rig: Rig, partition: TopicPartition) -> LogSpan:
@@ -200,8 +206,23 @@ class GroupsContract:
             pytest.skip("no share groups here")
         topic, group = rig.new_topic(), rig.new_group()
         key = TP(topic, 0)
+        other = rig.new_group()
+        rig.groups.commit(other, {key: CommittedOffset(offset=0)})
         with rig.join(group, topic, "share"):
             eventually(rig, lambda: described(rig, group).state is GroupState.STABLE)
+            eventually(rig, lambda: len(share_offsets(rig, group)) == 1)
+
+            def accepts() -> bool:
+                """What comes before the first fetch is not for the group."""
+                rig.append(key, [b"a"])
+                return bool(share_offsets(rig, group)[0].start)
+
+            eventually(rig, accepts)
+            eventually(rig, lambda: share_offsets(rig, group)[0].lag == 0)
+            (stands,) = share_offsets(rig, group)
+            assert (stands.place, stands.error) == (key, None)
+            assert 0 < (stands.start or 0) <= span(rig, key).end, "the start follows what is done"
+            assert rig.groups.share_offsets([other]) == {other: ()}, "a group of another type"
             found = described(rig, group)
             assert found.type is GroupType.SHARE
             assert found.coordinator is not None
@@ -210,6 +231,8 @@ class GroupsContract:
             assert error_name(told[key]) == "GroupIdNotFoundError"
             assert error_name(rig.groups.forget(group, [key])[key]) == "GroupIdNotFoundError"
         eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
+        rig.append(key, [b"b", b"c"])
+        eventually(rig, lambda: share_offsets(rig, group)[0].lag == 2)
 
     def test_groups_are_listed_by_name(self, rig: Rig) -> None:
         topic, group = rig.new_topic(), rig.new_group()

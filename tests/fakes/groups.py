@@ -5,7 +5,7 @@ does goes through the port's own methods, and `commits` and `forgotten` remember
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import TryLaterError
@@ -16,6 +16,7 @@ from kafkakit.core.group_facts import (
     GroupMember,
     GroupState,
     GroupType,
+    ShareOffset,
 )
 from kafkakit.core.model import TopicPartition
 
@@ -42,6 +43,7 @@ class FakeGroup:
     members: tuple[GroupMember, ...] = ()
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     pending: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    shares: tuple[ShareOffset, ...] = ()
 
     @property
     def live(self) -> bool:
@@ -99,7 +101,16 @@ class FakeGroups:
             member_id=name, client_id=client_id, host="/127.0.0.1", partitions=tuple(sorted(partitions))
         )
         held.members = (*held.members, member)
+        if held.type is GroupType.SHARE:
+            held.shares = tuple(ShareOffset(place=place, start=0, lag=0) for place in member.partitions)
         held.state = GroupState.STABLE
+
+    def append(self, partition: TopicPartition, count: int) -> None:
+        """Let share groups see new records: members accept them at once."""
+        for held in self._groups.values():
+            held.shares = tuple(
+                _delivered(one, held.live, count) if one.place == partition else one for one in held.shares
+            )
 
     def leave(self, group: str) -> None:
         """Let all members of a group leave."""
@@ -183,6 +194,15 @@ class FakeGroups:
             self.forgotten.append((group, gone))
         return told
 
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        found: dict[str, tuple[ShareOffset, ...] | ItemError] = {}
+        for name in sorted(set(groups)):
+            held = self._groups.get(name)
+            found[name] = DOWN if name in self.lost else held.shares if held is not None else ()
+        return found
+
     def close(self) -> None:
         """See `streams.ports.GroupAdmin`."""
         self.closed = True
@@ -213,6 +233,12 @@ class FakeGroups:
         if held.type is GroupType.SHARE:
             return NO_SUCH_GROUP
         return UNKNOWN_MEMBER if held.live else None
+
+
+def _delivered(stands: ShareOffset, live: bool, count: int) -> ShareOffset:
+    if live:
+        return replace(stands, start=(stands.start or 0) + count)
+    return replace(stands, lag=(stands.lag or 0) + count)
 
 
 def utf16_units(text: str) -> int:

@@ -1,5 +1,6 @@
 """Real clients that commit: members of groups of both protocols, loners, transactions; and a poison pill."""
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -71,7 +72,7 @@ def member(
 
 @contextmanager
 def share_member(cluster: SandboxCluster, group: str, topics: Iterable[str]) -> Iterator[None]:
-    """Take part in a share group; whether it is stable already shows in its description."""
+    """Take part in a share group and accept what comes; whether it is stable already shows in its description."""
     from confluent_kafka import ShareConsumer
 
     client = ShareConsumer(
@@ -79,8 +80,19 @@ def share_member(cluster: SandboxCluster, group: str, topics: Iterable[str]) -> 
     )
     try:
         client.subscribe(sorted(topics))
-        client.poll(0.1)
-        yield
+        ended = threading.Event()
+
+        def accept() -> None:
+            while not ended.is_set():
+                client.poll(0.1)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
     finally:
         client.close()
 

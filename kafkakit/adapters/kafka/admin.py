@@ -196,7 +196,7 @@ class KafkaAdmin:
 
     def unregister_broker(self, broker: int) -> ItemResult:
         """See `ports.ClusterAdmin`."""
-        from kafkakit.adapters.kafka.unregister_message import UnregisterBroker
+        from kafkakit.adapters.kafka.newer_messages import UnregisterBroker
 
         response = self._session.request("unregister broker", UnregisterBroker(broker_id=broker))
         error = error_of(response.error_code, response.error_message)

@@ -10,10 +10,18 @@ from kafkakit.adapters.kafka import groups_read as read
 from kafkakit.adapters.kafka import groups_requests as requests
 from kafkakit.adapters.kafka.errors import error_from, error_of, refused
 from kafkakit.adapters.kafka.groups_coordinators import MOVED, PAUSE_S, Coordinators
+from kafkakit.adapters.kafka.groups_shares import read_share_offsets
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupListing, GroupState, GroupType
+from kafkakit.core.group_facts import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    ShareOffset,
+)
 from kafkakit.core.model import TopicPartition
 
 GROUP_DENIED = 30
@@ -136,6 +144,10 @@ class KafkaGroups:
             return dict.fromkeys(wanted, answer)
         error = error_of(answer.error_code)
         return dict.fromkeys(wanted, error) if error is not None else read.results_of(answer.topics, wanted)
+
+    def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
+        """See `streams.ports.GroupAdmin`."""
+        return read_share_offsets(self._session, groups)
 
     def _listed(self, brokers: Collection[int]) -> dict[int, list[GroupListing] | ItemError]:
         """The groups of each coordinator, requested side by side; one that still loads is waited for."""

@@ -44,6 +44,7 @@ class FakeRig:
     def append(self, partition: TopicPartition, values: Sequence[bytes], step_ms: int = 0) -> None:
         records = [Rec(None, value, delta_ms=number * step_ms) for number, value in enumerate(values)]
         self.fake_log.append(partition, batch(0, records, base_ms=BASE_MS))
+        self.fake_groups.append(partition, len(values))
 
     @contextmanager
     def join(self, group: str, topic: str, protocol: str) -> Iterator[None]:
