@@ -97,7 +97,7 @@ LAG = Duty(
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
     rights=_rights(topics="describe", offsets="read"),
     note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
-    "topics how soon retention deletes it",
+    "topics how soon retention deletes it; share-groups needs DESCRIBE on groups and topics alone",
 )
 CONTROL = Duty(
     name="control store `kafka`",

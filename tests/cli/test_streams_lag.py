@@ -8,11 +8,15 @@ from unittest import mock
 
 import pytest
 
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.act.monitor import MonitorPace
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.clusters.streams_batches import Rec, batch, commit
+from tests.fakes.admin import FakeCluster
+from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.command_line import Home
 
@@ -230,3 +234,44 @@ def test_wrong_words_are_told_before_anything_is_read(fleet: Fleet, home: Home, 
     assert ran.code == 2, ran.stdout
     assert told in ran.stderr
     assert ran.stdout == ""
+
+
+@pytest.fixture
+def share_groups(monkeypatch: pytest.MonkeyPatch) -> FakeGroups:
+    groups = FakeGroups()
+    monkeypatch.setattr("kafkakit.wiring.open_groups", lambda settings, *, read_only: groups)
+    monkeypatch.setattr("kafkakit.wiring.open_admin", lambda settings, *, read_only: FakeCluster({1: "a"}))
+    return groups
+
+
+def test_share_groups_are_shown_as_their_coordinators_know_them(share_groups: FakeGroups, home: Home) -> None:
+    refused = ItemError(name="TopicAuthorizationFailedError")
+    share_groups.add_group("orders-mail", kind=GroupType.SHARE).shares = (
+        ShareOffset(place=TopicPartition("orders", 0), start=7, lag=3),
+        ShareOffset(place=TopicPartition("orders", 1), start=None, lag=None),
+        ShareOffset(place=TopicPartition("orders", 2), start=None, lag=None, error=refused),
+    )
+    share_groups.add_group("orders-new", kind=GroupType.SHARE)
+    share_groups.add_group("orders-classic")
+    share_groups.add_group("other", kind=GroupType.SHARE)
+    ran = home.run("streams", "lag", "share-groups", "orders-*")
+    assert ran.code == 0, ran.stderr
+    assert [line.split() for line in ran.stdout.splitlines()[1:]] == [
+        ["GROUP", "STATE", "TOPIC", "PARTITION", "START-OFFSET", "LAG", "ERROR"],
+        ["orders-mail", "empty", "orders", "0", "7", "3", "-"],
+        ["orders-mail", "empty", "orders", "1", "-", "-", "-"],
+        ["orders-mail", "empty", "orders", "2", "-", "-", "TopicAuthorizationFailedError"],
+        ["orders-new", "empty", "-", "-", "-", "-", "-"],
+    ]
+    found = home.run("streams", "lag", "share-groups", "-o", "json").json["groups"]
+    assert [one["group"] for one in found] == ["orders-mail", "orders-new", "other"]
+    assert found[0]["partitions"][0] == {"topic": "orders", "partition": 0, "start_offset": 7, "lag": 3, "error": None}
+
+
+def test_share_groups_whose_coordinator_is_away_are_named(share_groups: FakeGroups, home: Home) -> None:
+    assert home.run("streams", "lag", "share-groups").stdout.splitlines()[-1] == "no share groups found"
+    share_groups.add_group("a", kind=GroupType.SHARE)
+    share_groups.lost.add("a")
+    ran = home.run("streams", "lag", "share-groups")
+    assert ran.code == 75
+    assert "broker 1 does not answer" in ran.stderr

@@ -85,7 +85,7 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedErro
     if look.type is GroupType.SHARE:
         return OperationFailedError(
             f"group {printable(look.group)} is a share group: it commits no offsets",
-            hint="its place, record by record, is kept in __share_group_state; kafka-share-groups.sh describes it",
+            hint="brokers keep its place, record by record; kafkakit streams lag share-groups shows it",
         )
     where = printable(scope.topic) or "any topic"
     if scope.partition is not None:

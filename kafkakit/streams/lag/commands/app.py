@@ -11,6 +11,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.streams.lag.commands.check import check
 from kafkakit.streams.lag.commands.options import ClusterChoice, RowChoice, TableLayout, WaitLimit
 from kafkakit.streams.lag.commands.serve import serve
+from kafkakit.streams.lag.commands.share_groups import share_groups
 
 app = new_group("Measure how far consumer groups are behind, in records and in time.")
 
@@ -88,3 +89,4 @@ def watch(
 
 app.command("serve", cls=CliCommand, short_help="Serve the lag of all groups as metrics and JSON.")(serve)
 app.command("check", cls=CliCommand, short_help="Check lag against thresholds, for cron and monitoring.")(check)
+app.command("share-groups", cls=CliCommand, short_help="Show the lag of share groups.")(share_groups)

@@ -38,9 +38,9 @@ class RowFilter:
     def _of_one(self, table: LagTable) -> LagTable:
         import numpy as np
 
-        is_group = np.array([_matches(name, self.groups) for name in table.groups], bool)
+        is_group = np.array([matches(name, self.groups) for name in table.groups], bool)
         is_topic = np.array(
-            [_matches(name, self.topics) and (self.internal or not name.startswith(INTERNAL)) for name in table.topics],
+            [matches(name, self.topics) and (self.internal or not name.startswith(INTERNAL)) for name in table.topics],
             bool,
         )
         if is_group.all() and is_topic.all():
@@ -74,5 +74,6 @@ class ViewRequest:
         return name
 
 
-def _matches(name: str, globs: Sequence[str]) -> bool:
+def matches(name: str, globs: Sequence[str]) -> bool:
+    """True when one of the globs matches, or when there are none."""
     return not globs or any(fnmatchcase(name, glob) for glob in globs)
