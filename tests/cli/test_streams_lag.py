@@ -8,13 +8,15 @@ from unittest import mock
 
 import pytest
 
+from kafkakit.core.group_facts import GroupType
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.act.monitor import MonitorPace
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.clusters.streams_batches import Rec, batch, commit
+from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
-from tests.rigs.command_line import Home
+from tests.rigs.command_line import Home, Ran
 
 OFFSETS = "__consumer_offsets"
 NOW_MS = 1_795_000_000_000
@@ -230,3 +232,64 @@ def test_wrong_words_are_told_before_anything_is_read(fleet: Fleet, home: Home, 
     assert ran.code == 2, ran.stdout
     assert told in ran.stderr
     assert ran.stdout == ""
+
+
+def members_of(fleet: Fleet) -> FakeGroups:
+    """Groups g (a member with partition 0 and an idle one), h (nobody) and s (a share group), each behind by 6."""
+    reader, groups = fleet.add("a"), FakeGroups()
+    for name in ("g", "h", "s", "lost"):
+        fill(reader, name, 4, 10)
+    groups.join("g", TopicPartition("orders", 0), client_id="reader")
+    groups.join("g", client_id="spare")
+    groups.add_group("h")
+    groups.add_group("s", kind=GroupType.SHARE)
+    groups.lost.add("lost")
+    return groups
+
+
+def run_with(groups: FakeGroups, home: Home, *words: str) -> Ran:
+    with mock.patch("kafkakit.wiring.open_groups", return_value=groups):
+        return home.run("streams", "lag", "once", "--members", *words)
+
+
+def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet, home: Home) -> None:
+    groups = members_of(fleet)
+    ran = run_with(groups, home, "--by", "partition", "--sort", "name")
+    assert ran.code == 0, ran.stderr
+    _, head, *lines = ran.stdout.splitlines()
+    assert head.split()[:5] == ["GROUP", "TOPIC", "PARTITION", "CLIENT", "HOST"]
+    assert re.split(r"  +", lines[0])[3:5] == ["reader", "/127.0.0.1"]
+    assert re.split(r"  +", lines[1])[3:5] == ["no owner", "-"]
+    assert [re.split(r"  +", line)[3] for line in lines[2:4]] == ["?", "?"]
+    assert "a: members of lost are not known: CoordinatorNotAvailableError" in ran.stdout
+    assert "a: members of s are not known: those of share groups are not listed" in ran.stdout
+    assert groups.closed
+    for level, at, cell in (("group", 1, "2 (1 idle)"), ("group-topic", 2, "1")):
+        _, head, line = run_with(groups, home, "g", "--by", level).stdout.splitlines()[:3]
+        assert (head.split()[at], re.split(r"  +", line)[at]) == ("MEMBERS", cell)
+
+
+def test_all_members_are_in_data(fleet: Fleet, home: Home) -> None:
+    groups = members_of(fleet)
+    ran = run_with(groups, home, "g", "--by", "group", "-o", "json")
+    assert [(line["group"], line["members"], line["idle_members"]) for line in ran.json["lines"]] == [("g", 2, 1)]
+    (group,) = ran.json["groups"]
+    assert (group["state"], group["type"], group["coordinator"]) == ("stable", "classic", 1)
+    assert [(one["client_id"], one["partitions"]) for one in group["members"]] == [
+        ("reader", [["orders", 0]]), ("spare", []),
+    ]  # fmt: skip
+    ran = run_with(groups, home, "g", "h", "--by", "partition", "--sort", "name", "-o", "tsv")
+    assert [line.split("\t")[-4:] for line in ran.stdout.splitlines()] == [
+        ["yes", "reader-0", "reader", "/127.0.0.1"], ["yes", "-", "-", "-"],
+    ]  # fmt: skip
+
+
+def test_groups_that_cannot_be_described_do_not_fail_the_command(fleet: Fleet, home: Home) -> None:
+    groups = members_of(fleet)
+    groups.unreachable = True
+    ran = run_with(groups, home, "--by", "group")
+    assert ran.code == 0, ran.stderr
+    assert "a: members of g, h, lost, s are not known: " in ran.stdout
+    ran = run_with(groups, home, "--by", "topic")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "--members needs lines of one group" in ran.stderr

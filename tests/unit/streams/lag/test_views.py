@@ -105,6 +105,25 @@ def test_series_are_bounded_and_what_is_dropped_is_counted() -> None:
     assert samples["kafkakit_lag_dropped_series", (("level", "group_topic"),)] == 5
 
 
+def test_partitions_of_chosen_groups_have_series_of_their_own() -> None:
+    plain, chosen = families(two_clusters()), families(two_clusters(), partition_groups=["a", "zz*"])
+    assert not [f.name for f in plain if f.name.startswith("partition_")]
+    samples = parse(exposition(chosen))
+    key = (("cluster", "east"), ("group", "a"), ("topic", "pay.slow.1"))
+    assert samples["kafkakit_lag_partition_records", (*key, ("partition", "1"))] == 50
+    assert samples["kafkakit_lag_partition_backlog_seconds", (*key, ("partition", "1"))] == 5.001
+    assert samples["kafkakit_lag_partition_status", (*key, ("partition", "0"))] == int(LagStatus.OK)
+    assert {dict(labels)["group"] for name, labels in samples if name == "kafkakit_lag_partition_records"} == {"a"}
+    assert sum(name == "kafkakit_lag_partition_records" for name, _ in samples) == 8
+    assert samples["kafkakit_lag_dropped_series", (("level", "partition"),)] == 0
+    before = parse(exposition(plain))
+    assert before.items() <= samples.items(), "what is summed over groups and topics stays as it is"
+    cut = parse(exposition(families(two_clusters(), 3, ["*"])))
+    assert sum(name == "kafkakit_lag_partition_records" for name, _ in cut) == 3
+    assert cut["kafkakit_lag_dropped_series", (("level", "partition"),)] == 16 - 3
+    assert len({family.name for family in chosen}) == len(chosen), "each metric has one name and one help"
+
+
 def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:
     bench = Bench()
     name = 'a"b\\c\nd|e,f#g'
