@@ -177,7 +177,9 @@ def test_the_program_names_the_members_of_groups_of_both_protocols(cluster: Sand
             live = stack.enter_context(member(cluster, f"who-{protocol}", [key.topic], protocol=protocol))
             live.commit({key: (0, ""), TopicPartition(key.topic, 1): (0, "")})
         commit_with_kafka_python(cluster, "who-left", {key: (0, "")})
-        ran = program(cluster, "once", "who-*", "--clusters", cluster.name, "--by", "partition", "--members", "-o", "json")
+        ran = program(
+            cluster, "once", "who-*", "--clusters", cluster.name, "--by", "partition", "--members", "-o", "json"
+        )
         assert ran.returncode == 0, ran.stderr
         found = json.loads(ran.stdout)
     assert found["member_notes"] == []
