@@ -14,7 +14,7 @@ from kafkakit.streams.lag.decide.views.members import Readers
 from kafkakit.streams.lag.decide.views.views import KINDS, LagView, ViewLevel, ViewLine
 from kafkakit.streams.lag.show.members import member_cells, member_columns, member_data, readers_data
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "cluster", "group", "topic", "stream", "partition", "partitions", "status", "lag", "pending", "lost", "time_lag_ms",
     "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "as_of_ms",
 )  # fmt: skip
