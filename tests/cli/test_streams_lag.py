@@ -240,11 +240,12 @@ def test_wrong_words_are_told_before_anything_is_read(fleet: Fleet, home: Home, 
 
 
 def members_of(fleet: Fleet) -> FakeGroups:
-    """Groups g (a member with partition 0 and an idle one), h (nobody) and s (a share group), each behind by 6."""
+    """Groups g (two members with a partition each, and an idle one), h (no member), s (a share group) and lost."""
     reader, groups = fleet.add("a"), FakeGroups()
     for name in ("g", "h", "s", "lost"):
         fill(reader, name, 4, 10)
     groups.join("g", TopicPartition("orders", 0), client_id="reader")
+    groups.join("g", TopicPartition("payments", 0), client_id="second")
     groups.join("g", client_id="spare")
     groups.add_group("h")
     groups.add_group("s", kind=GroupType.SHARE)
@@ -269,7 +270,7 @@ def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet
     assert "a: members of lost are not known: CoordinatorNotAvailableError" in ran.stdout
     assert "a: members of s are not known: those of share groups are not listed" in ran.stdout
     assert groups.closed
-    for level, at, cell in (("group", 1, "2 (1 idle)"), ("group-topic", 2, "1")):
+    for level, at, cell in (("group", 1, "3 (1 idle)"), ("group-topic", 2, "1")):
         _, head, line = run_with(groups, home, "g", "--by", level).stdout.splitlines()[:3]
         assert (head.split()[at], re.split(r"  +", line)[at]) == ("MEMBERS", cell)
 
@@ -277,11 +278,11 @@ def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet
 def test_all_members_are_in_data(fleet: Fleet, home: Home) -> None:
     groups = members_of(fleet)
     ran = run_with(groups, home, "g", "--by", "group", "-o", "json")
-    assert [(line["group"], line["members"], line["idle_members"]) for line in ran.json["lines"]] == [("g", 2, 1)]
+    assert [(line["group"], line["members"], line["idle_members"]) for line in ran.json["lines"]] == [("g", 3, 1)]
     (group,) = ran.json["groups"]
     assert (group["state"], group["type"], group["coordinator"]) == ("stable", "classic", 1)
     assert [(one["client_id"], one["partitions"]) for one in group["members"]] == [
-        ("reader", [["orders", 0]]), ("spare", []),
+        ("reader", [["orders", 0]]), ("second", [["payments", 0]]), ("spare", []),
     ]  # fmt: skip
     ran = run_with(groups, home, "g", "h", "--by", "partition", "--sort", "name", "-o", "tsv")
     assert [line.split("\t")[-4:] for line in ran.stdout.splitlines()] == [
