@@ -32,8 +32,8 @@ def once(
     Reads the cluster's commits from the offsets topic (from where the last run stopped), samples the log ends
     twice, and reads the next record of each lagging group. Nothing is written to the cluster, and no group is
     joined. Time lag is that of the oldest record not done; live lag is that of the newest one done. With --members the
-    coordinators of the groups shown describe them, which needs DESCRIBE on each; other outputs than text list all
-    members with their partitions.
+    coordinators of the groups shown describe them, which needs DESCRIBE on each; -o json lists all members with
+    their partitions.
 
     Examples:
 

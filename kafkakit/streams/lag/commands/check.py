@@ -32,16 +32,10 @@ def check(
     Exit 0 when all is within limits, 1 on a warning or worse, 75 when the lag is not known (for example, a cluster
     does not answer). With --nagios the codes are those of monitoring plugins.
 
-    The file of --limits has rules, the first of which that matches counts, and names the owners of groups:
-
-    \b
-      owners: {payments: ['pay-*', billing]}
-      rules:
-        - {group: 'pay-batch-*', crit_time: none, crit_lag: 10M}
-        - {owner: payments, topic: 'orders.*', warn_time: 1m, crit_time: 5m}
-
-    Keys are group and topic (globs), owner, and the options with _ for -. A limit that a rule does not name is that
-    of the command line. --silence-own-moves is about lag, time lag, warning and stalled alone, and ends with the run.
+    The file of --limits has owners (of each the globs of its groups) and rules, the first of which that matches
+    counts. The keys of a rule are group and topic (globs), owner, and the limits as the options spell them, with _
+    for -; a limit that it does not name is that of the command line. --silence-own-moves is about lag, time lag and
+    the statuses warning and stalled alone, and ends with the run.
 
     Examples:
 
