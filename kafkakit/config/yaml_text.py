@@ -44,18 +44,18 @@ class ConfigFile:
 
 def parse_config(data: bytes, source: str) -> ConfigFile:
     """Read a top-level file: `profile`, `trusted_folders` and `profiles: {NAME: {...}}`; `InputError` for a bad one."""
-    root = _root(data, source)
+    root = yaml_root(data, source)
     default: Located | None = None
     trusted: tuple[str, ...] = ()
     profiles: dict[str, dict[str, Located]] = {}
     warnings: list[str] = []
-    for name, line, node in _items(root, source, ""):
+    for name, line, node in yaml_items(root, source, ""):
         if name == "profile":
-            default = Located(value=_text(node, source, name), line=line)
+            default = Located(value=yaml_scalar(node, source, name), line=line)
         elif name == "trusted_folders":
             trusted = _folders(node, source)
         elif name == "profiles":
-            for profile, _, body in _items(node, source, "profiles"):
+            for profile, _, body in yaml_items(node, source, "profiles"):
                 if not is_profile_name(profile):
                     raise InputError(
                         f"{source}:{line}", f"{profile[:60]!r} cannot name a profile", hint=PROFILE_NAME_HINT
@@ -70,11 +70,12 @@ def parse_config(data: bytes, source: str) -> ConfigFile:
 def parse_profile(data: bytes, source: str, name: str) -> ConfigFile:
     """Read a file of `profiles.d`, which is one profile's mapping."""
     warnings: list[str] = []
-    values = _flatten(_root(data, source), source, warnings)
+    values = _flatten(yaml_root(data, source), source, warnings)
     return ConfigFile(profiles={name: values}, warnings=tuple(warnings))
 
 
-def _root(data: bytes, source: str) -> Node:
+def yaml_root(data: bytes, source: str) -> Node:
+    """The nodes of a YAML text within the limits; `InputError` for any other text."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -94,7 +95,7 @@ def _check_limits(text: str, source: str) -> None:
     for values, event in enumerate(parse(text, Loader=BaseLoader)):
         if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor is not None):
             raise InputError(
-                _at(source, event), "anchors and aliases (& and *) are not supported", hint="repeat the value"
+                yaml_place(source, event), "anchors and aliases (& and *) are not supported", hint="repeat the value"
             )
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             depth += 1
@@ -106,24 +107,25 @@ def _check_limits(text: str, source: str) -> None:
             raise InputError(source, f"holds more than {MAX_VALUES} values")
 
 
-def _items(node: Node, source: str, where: str) -> Iterator[tuple[str, int, Node]]:
+def yaml_items(node: Node, source: str, where: str) -> Iterator[tuple[str, int, Node]]:
+    """The keys of a mapping with their lines and values; an empty value has none. `where` names it in `InputError`."""
     if isinstance(node, ScalarNode) and node.value == "":
         return
     if not isinstance(node, MappingNode):
         what = f"{where} must be" if where else "must hold"
-        raise InputError(_at(source, node), f"{what} a mapping (key: value), found {_kind_of(node)}")
+        raise InputError(yaml_place(source, node), f"{what} a mapping (key: value), found {_kind_of(node)}")
     seen: set[str] = set()
     for key_node, value_node in node.value:
-        name = _text(key_node, source, "a key")
+        name = yaml_scalar(key_node, source, "a key")
         if name in seen:
-            raise InputError(_at(source, key_node), f"the key {name[:60]!r} is given twice")
+            raise InputError(yaml_place(source, key_node), f"the key {name[:60]!r} is given twice")
         seen.add(name)
         yield name, key_node.start_mark.line + 1, value_node
 
 
 def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> dict[str, Located]:
     values: dict[str, Located] = {}
-    for part, line, child in _items(node, source, prefix.rstrip(".") or "a profile"):
+    for part, line, child in yaml_items(node, source, prefix.rstrip(".") or "a profile"):
         name = prefix + part
         key = KEY_BY_NAME.get(name)
         if key is None and isinstance(child, MappingNode) and name in _SECTIONS:
@@ -144,24 +146,32 @@ def _flatten(node: Node, source: str, warnings: list[str], prefix: str = "") -> 
 
 
 def _folders(node: Node, source: str) -> tuple[str, ...]:
-    listed = node.value if isinstance(node, SequenceNode) else [node]
-    folders = tuple(_text(item, source, "trusted_folders") for item in listed)
+    listed = yaml_list(node)
+    folders = tuple(yaml_scalar(item, source, "trusted_folders") for item in listed)
     for folder, item in zip(folders, listed, strict=True):
         # A relative path would mean another folder in each working folder.
         if folder and not folder.startswith(("/", "~/")):
-            raise InputError(_at(source, item), f"trusted_folders must hold absolute paths, found {folder[:60]!r}")
+            raise InputError(
+                yaml_place(source, item), f"trusted_folders must hold absolute paths, found {folder[:60]!r}"
+            )
     return tuple(folder for folder in folders if folder)
 
 
 def _value(node: Node, source: str, name: str) -> str:
     if name == "bootstrap_server" and isinstance(node, SequenceNode):
-        return ",".join(_text(item, source, name) for item in node.value)
-    return _text(node, source, name)
+        return ",".join(yaml_scalar(item, source, name) for item in node.value)
+    return yaml_scalar(node, source, name)
 
 
-def _text(node: Node, source: str, name: str) -> str:
+def yaml_list(node: Node) -> list[Node]:
+    """The items of a list; anything else is the only item of one."""
+    return list(node.value) if isinstance(node, SequenceNode) else [node]
+
+
+def yaml_scalar(node: Node, source: str, name: str) -> str:
+    """The text of a scalar; `InputError` for a mapping or a list."""
     if not isinstance(node, ScalarNode):
-        raise InputError(_at(source, node), f"{name} must be a text, found {_kind_of(node)}")
+        raise InputError(yaml_place(source, node), f"{name} must be a text, found {_kind_of(node)}")
     value: str = node.value
     return value
 
@@ -170,7 +180,8 @@ def _kind_of(node: Node) -> str:
     return {"MappingNode": "a mapping", "SequenceNode": "a list"}.get(type(node).__name__, "a text")
 
 
-def _at(source: str, node: Node | Event) -> str:
+def yaml_place(source: str, node: Node | Event) -> str:
+    """`source` with the line of a node."""
     mark = getattr(node, "start_mark", None)
     return source if mark is None else f"{source}:{mark.line + 1}"
 

@@ -1,5 +1,6 @@
 """What coordinators report of consumer groups, as values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,6 +60,11 @@ class GroupDescription:
     state: GroupState
     members: tuple[GroupMember, ...] = ()
     coordinator: int | None = None
+
+
+def holders_of(members: Iterable[GroupMember]) -> dict[TopicPartition, GroupMember]:
+    """Which member holds each partition."""
+    return {key: member for member in members for key in member.partitions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

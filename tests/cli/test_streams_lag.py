@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
@@ -11,14 +12,17 @@ import pytest
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.group_facts import GroupType, ShareOffset
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.act.journal_file import DiskFile
+from kafkakit.execution.act.run_journal import RunJournal, journal_path
+from kafkakit.execution.decide.journal import What
 from kafkakit.streams.lag.act.monitor import MonitorPace
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
 from tests.clusters.streams_batches import Rec, batch, commit
-from tests.fakes.admin import FakeCluster
+from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
-from tests.rigs.command_line import Home
+from tests.rigs.command_line import Home, Ran
 
 OFFSETS = "__consumer_offsets"
 NOW_MS = 1_795_000_000_000
@@ -275,3 +279,154 @@ def test_share_groups_whose_coordinator_is_away_are_named(share_groups: FakeGrou
     ran = home.run("streams", "lag", "share-groups")
     assert ran.code == 75
     assert "broker 1 does not answer" in ran.stderr
+
+
+def members_of(fleet: Fleet) -> FakeGroups:
+    """Groups g (two members with a partition each, and an idle one), h (no member), s (a share group) and lost."""
+    reader, groups = fleet.add("a"), FakeGroups()
+    for name in ("g", "h", "s", "lost"):
+        fill(reader, name, 4, 10)
+    groups.join("g", TopicPartition("orders", 0), client_id="reader")
+    groups.join("g", TopicPartition("payments", 0), client_id="second")
+    groups.join("g", client_id="spare")
+    groups.add_group("h")
+    groups.add_group("s", kind=GroupType.SHARE)
+    groups.lost.add("lost")
+    return groups
+
+
+def run_with(groups: FakeGroups, home: Home, *words: str) -> Ran:
+    with mock.patch("kafkakit.wiring.open_groups", return_value=groups):
+        return home.run("streams", "lag", "once", "--members", *words)
+
+
+def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet, home: Home) -> None:
+    groups = members_of(fleet)
+    ran = run_with(groups, home, "--by", "partition", "--sort", "name")
+    assert ran.code == 0, ran.stderr
+    _, head, *lines = ran.stdout.splitlines()
+    assert head.split()[:5] == ["GROUP", "TOPIC", "PARTITION", "CLIENT", "HOST"]
+    assert re.split(r"  +", lines[0])[3:5] == ["reader", "/127.0.0.1"]
+    assert re.split(r"  +", lines[1])[3:5] == ["no owner", "-"]
+    assert [re.split(r"  +", line)[3] for line in lines[2:4]] == ["?", "?"]
+    assert "a: members of lost are not known: CoordinatorNotAvailableError" in ran.stdout
+    assert "a: members of s are not known: those of share groups are not listed" in ran.stdout
+    assert groups.closed
+    for level, at, cell in (("group", 1, "3 (1 idle)"), ("group-topic", 2, "1")):
+        _, head, line = run_with(groups, home, "g", "--by", level).stdout.splitlines()[:3]
+        assert (head.split()[at], re.split(r"  +", line)[at]) == ("MEMBERS", cell)
+
+
+def test_all_members_are_in_data(fleet: Fleet, home: Home) -> None:
+    groups = members_of(fleet)
+    ran = run_with(groups, home, "g", "--by", "group", "-o", "json")
+    assert [(line["group"], line["members"], line["idle_members"]) for line in ran.json["lines"]] == [("g", 3, 1)]
+    (group,) = ran.json["groups"]
+    assert (group["state"], group["type"], group["coordinator"]) == ("stable", "classic", 1)
+    assert [(one["client_id"], one["partitions"]) for one in group["members"]] == [
+        ("reader", [["orders", 0]]), ("second", [["payments", 0]]), ("spare", []),
+    ]  # fmt: skip
+    ran = run_with(groups, home, "g", "h", "--by", "partition", "--sort", "name", "-o", "tsv")
+    assert [line.split("\t")[-4:] for line in ran.stdout.splitlines()] == [
+        ["yes", "reader-0", "reader", "/127.0.0.1"], ["yes", "-", "-", "-"],
+    ]  # fmt: skip
+
+
+def test_groups_that_cannot_be_described_do_not_fail_the_command(fleet: Fleet, home: Home) -> None:
+    groups = members_of(fleet)
+    groups.unreachable = True
+    ran = run_with(groups, home, "--by", "group")
+    assert ran.code == 0, ran.stderr
+    assert "a: members of g, h, lost, s are not known: " in ran.stdout
+    ran = run_with(groups, home, "--by", "topic")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "--members needs lines of one group" in ran.stderr
+
+
+LIMITS = """\
+owners:
+  billing: [bill, 'invoice-*']
+  orders: g*
+rules:
+  - {group: g1, crit_lag: none}
+  - {owner: orders, topic: 'pay*', crit_lag: 100}
+  - {owner: billing, crit_lag: none, warn_lag: 3}
+"""
+
+
+def test_check_takes_limits_by_rule_and_names_owners(fleet: Fleet, home: Home) -> None:
+    reader = fleet.add("a")
+    for group in ("g1", "g2", "invoice-1", "other"):
+        fill(reader, group, 4, 10)
+    fill(reader, "g2", 0, 20, topic="payments")
+    path = home.write_config(LIMITS, "limits.yaml")
+    words = ["streams", "lag", "check", "--crit-status", "none", "--warn-status", "none", "--crit-lag", "5"]
+    ran = home.run(*words, "--limits", str(path), "-o", "json")
+    assert ran.code == 1, ran.stderr
+    assert [(b["group"], b["topic"], b["verdict"], b["owner"]) for b in ran.json["breaches"]] == [
+        ("g2", "orders", "critical", "orders"),
+        ("other", "orders", "critical", None),
+        ("invoice-1", "orders", "warning", "billing"),
+    ]
+    assert ran.json["owners"] == [
+        {"owner": None, "verdict": "critical", "breaches": 1},
+        {"owner": "billing", "verdict": "warning", "breaches": 1},
+        {"owner": "orders", "verdict": "critical", "breaches": 1},
+    ]
+    assert ran.json["summary"].startswith("LAG CRITICAL - a g2 orders (owner orders): lag 6 is above 5, and 2 more")
+    assert ran.json["performance"].startswith("lag_max=20;;;0 ")
+    path.write_text("rules:\n  - group: g\n    crit_lga: 5\n", encoding="utf-8")
+    ran = home.run(*words, "--limits", str(path))
+    assert (ran.code, ran.stdout) == (2, "")
+    assert f"{path}:3: unknown key 'crit_lga'; did you mean crit_lag?" in ran.stderr
+    assert "known keys are group, topic, owner, warn_lag" in ran.stderr
+
+
+def begin_run(home: Home, hours_ago: int, *, ended: bool = False) -> None:
+    """A run of this host that sent moves of `orders`, as its journal tells."""
+    clock = FakeClock(datetime.now(UTC) - timedelta(hours=hours_ago))
+    path = journal_path(home.state, "id-a", "sha256:0123456789abcdef0123")
+    path.unlink(missing_ok=True)
+    journal = RunJournal(DiskFile(path), clock, cluster_id="id-a", fingerprint="sha256:0123456789abcdef0123")
+    journal.check(What.START, {"direction": "apply", "plan_path": "p.json", "rate": None})
+    journal.intent(What.REASSIGN, {"targets": [["orders", 0, [1, 2]]]})
+    if ended:
+        journal.check(What.END, {"verdict": "complete"})
+
+
+def test_check_silences_what_our_own_moves_explain(fleet: Fleet, home: Home) -> None:
+    reader = fleet.add("a")
+    fill(reader, "g", 4, 10)
+    fill(reader, "h", 4, 10, topic="payments")
+    base = ["streams", "lag", "check", "--crit-lag", "5", "--crit-status", "none", "--warn-status", "none"]
+    words = [*base, "--silence-own-moves", "-o", "json"]
+
+    def loud(*more: str) -> list[str]:
+        return [b["topic"] for b in home.run(*words, *more).json["breaches"]]
+
+    assert loud() == ["orders", "payments"]
+    begin_run(home, 3)
+    assert [b["topic"] for b in home.run(*base, "-o", "json").json["breaches"]] == ["orders", "payments"]
+    found = home.run(*words).json
+    assert [b["topic"] for b in found["breaches"]] == ["payments"]
+    assert [(b["topic"], b["reason"]) for b in found["silenced"]] == [
+        ("orders", "lag 6 is above 5; run 01234567 moves the topic")
+    ]
+    assert found["summary"].endswith("; 1 silenced while run 01234567 moves their topics")
+    ran = home.run(*words[:-1], "tsv", "g")
+    assert (ran.code, ran.stdout.split("\t")[:3]) == (0, ["silenced", "a", "g"])
+    assert loud("--crit-retention", "1s", "--silence-limit", "2h") == ["orders", "payments"]
+    begin_run(home, 5)
+    assert loud() == ["orders", "payments"]
+    begin_run(home, 1, ended=True)
+    assert loud() == ["orders", "payments"]
+
+
+def test_a_journal_that_cannot_be_read_silences_nothing_and_is_named(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    begin_run(home, 1)
+    (journal,) = home.state.rglob("*.journal")
+    journal.write_bytes(journal.read_bytes().replace(b'"direction"', b'"direct"'))
+    ran = home.run("streams", "lag", "check", "--crit-lag", "5", "--crit-status", "none", "--silence-own-moves")
+    assert ran.code == 1
+    assert "a: the moves of a run are not known: " in ran.stderr

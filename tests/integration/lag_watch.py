@@ -17,6 +17,7 @@ from kafkakit.streams.lag.decide.measure.figures import TimeLag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.topic_facts import BROKER_KEYS, facts_of
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from tests.fakes.groups import FakeGroups
 from tests.integration.conftest import SandboxCluster
 
 PACE = MonitorPace(ends_s=0.3, records_s=0.1)
@@ -46,6 +47,7 @@ class Watch:
             name=cluster.name,
             open_reader=lambda: KafkaLog(cluster.bootstrap_servers, cluster.security, request_timeout_s=5),
             facts_of=partial(topic_facts, cluster),
+            open_groups=FakeGroups,
         )
         self.watcher = ClusterWatcher(source, MonitorContext(clock=SystemClock(), warn=self.said.append, pace=PACE))
 

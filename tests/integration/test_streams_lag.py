@@ -169,6 +169,29 @@ def test_the_program_looks_at_clusters_of_two_versions_together(
     assert ran.stdout.startswith(f"LAG UNKNOWN - {old.name}: ")
 
 
+def test_the_program_names_the_members_of_groups_of_both_protocols(cluster: SandboxCluster) -> None:
+    key = TopicPartition("lag-members", 0)
+    make_topic(cluster, key.topic, 2, {})
+    with ExitStack() as stack:
+        for protocol in ("classic", "consumer"):
+            live = stack.enter_context(member(cluster, f"who-{protocol}", [key.topic], protocol=protocol))
+            live.commit({key: (0, ""), TopicPartition(key.topic, 1): (0, "")})
+        commit_with_kafka_python(cluster, "who-left", {key: (0, "")})
+        ran = program(
+            cluster, "once", "who-*", "--clusters", cluster.name, "--by", "partition", "--members", "-o", "json"
+        )
+        assert ran.returncode == 0, ran.stderr
+        found = json.loads(ran.stdout)
+    assert found["member_notes"] == []
+    held = {(line["group"], line["partition"]): (line["client_id"], line["host"]) for line in found["lines"]}
+    assert held.pop(("who-left", 0)) == (None, None)
+    assert sorted(held) == [(f"who-{p}", number) for p in ("classic", "consumer") for number in (0, 1)]
+    assert all(client and host for client, host in held.values()), held
+    assert {one["group"]: (one["type"], len(one["members"])) for one in found["groups"]} == {
+        "who-classic": ("classic", 1), "who-consumer": ("consumer", 1), "who-left": ("classic", 0),
+    }  # fmt: skip
+
+
 def program(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess[str]:
     """`kafkakit streams lag` in a process of its own."""
     return subprocess.run(

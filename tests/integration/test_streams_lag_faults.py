@@ -68,6 +68,7 @@ class Served:
     def __init__(self, cluster: SandboxCluster) -> None:
         self.address = free_address(cluster)
         words = ["--profile", cluster.name, "streams", "lag", "serve", "--listen", self.address]
+        words += ["--partition-series", "g-*"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "kafkakit", *words], env=cluster.env, stderr=subprocess.PIPE, text=True
         )
@@ -107,6 +108,8 @@ def test_two_services_share_a_cluster_and_one_takes_over(single: SandboxCluster)
     commit_with_kafka_python(single, "g-served", {key: (4, "")})
     with serving(single) as first:
         eventually(lambda: first.lag_of("g-served") == 6, "the first service shows nothing")
+        of_partition = (("cluster", single.name), ("group", "g-served"), ("topic", key.topic), ("partition", "0"))
+        assert first.metrics()["kafkakit_lag_partition_records", of_partition] == 6
         with serving(single) as second:
             eventually(lambda: second.metrics().get(("kafkakit_lag_instances", ())) == 2, "they do not see each other")
             assert not second.carries(single)

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import KafkakitError
-from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType
+from kafkakit.core.group_facts import CommittedOffset, GroupDescription, GroupState, GroupType, holders_of
 from kafkakit.core.log_reads import LogSpan, TopicPlaces
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.decide.group_look import CommitScope, GroupLook, holders_of
+from kafkakit.streams.commits.decide.group_look import CommitScope, GroupLook
 from kafkakit.streams.commits.decide.headroom import Limits
 from kafkakit.streams.formats.commit import Problem
 from kafkakit.streams.formats.dialects.facts import CommitFacts, CopiedFrom, TimeSpan

@@ -1,6 +1,6 @@
 """One look at a group: its commits with all that is known beside them, and what could not be read."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -54,11 +54,6 @@ class GroupLook:
     def exists(self) -> bool:
         """False when the cluster knows neither the group nor a commit of it."""
         return self.state is not GroupState.DEAD or bool(self.commits) or bool(self.refused)
-
-
-def holders_of(members: Iterable[GroupMember]) -> dict[TopicPartition, GroupMember]:
-    """Which member holds each partition."""
-    return {key: member for member in members for key in member.partitions}
 
 
 def no_such_group(group: str, known: Collection[str], program: str) -> OperationFailedError:

@@ -8,6 +8,7 @@ from threading import Event, Lock, Thread
 from kafkakit.core.durations import epoch_ms
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.ports.clock import Clock
+from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
 from kafkakit.streams.lag.act.state_files import StateFiles
@@ -27,12 +28,13 @@ SAVE_EVERY_S = 60.0
 class MonitoredCluster:
     """One cluster to watch: its name for people, how to connect, and the id that it must have (None: any).
 
-    `facts_of` reads the settings of its topics.
+    `facts_of` reads the settings of its topics; `open_groups` is for the members of groups alone.
     """
 
     name: str
     open_reader: Callable[[], LogReader]
     facts_of: FactsOf
+    open_groups: Callable[[], GroupAdmin]
     pinned_id: str | None = None
 
 

@@ -18,31 +18,50 @@ app = new_group("Measure how far consumer groups are behind, in records and in t
 
 @app.command("once", cls=CliCommand, short_help="Show the lag of all groups now.")
 @with_option_groups
-def once(ctx: typer.Context, which: ClusterChoice, layout: TableLayout, rows: RowChoice, limit: WaitLimit) -> int:
+def once(
+    ctx: typer.Context,
+    which: ClusterChoice,
+    layout: TableLayout,
+    rows: RowChoice,
+    limit: WaitLimit,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show who reads: the owner of each partition, or how many members.")
+    ] = False,
+) -> int:
     """Show the lag of all groups now, with an interval that contains the time lag, and its source.
 
     Reads the cluster's commits from the offsets topic (from where the last run stopped), samples the log ends
     twice, and reads the next record of each lagging group. Nothing is written to the cluster, and no group is
-    joined. Time lag is that of the oldest record not done; live lag is that of the newest one done.
+    joined. Time lag is that of the oldest record not done; live lag is that of the newest one done. With --members the
+    coordinators of the groups shown describe them, which needs DESCRIBE on each; -o json lists all members with
+    their partitions.
 
     Examples:
 
     \b
     kafkakit --profile prod streams lag once
-    kafkakit --profile prod streams lag once 'orders-*' --by partition
+    kafkakit --profile prod streams lag once 'orders-*' --by partition --members
     kafkakit streams lag once --clusters prod-a,prod-b --by stream -o json
     """
     from kafkakit.cli.session import finish
     from kafkakit.streams.lag.act.fleet import running_fleet
     from kafkakit.streams.lag.act.looks import ONCE_PACE, look_once
+    from kafkakit.streams.lag.act.members import read_members
+    from kafkakit.streams.lag.decide.views.members import groups_by_cluster, require_groups
     from kafkakit.streams.lag.show.views import view_report
 
-    cli, wait_s = cli_context(ctx), limit.seconds
-    with running_fleet(which.monitored(cli), which.context(cli, ONCE_PACE)) as fleet:
+    cli, wait_s, request = cli_context(ctx), limit.seconds, layout.request(rows)
+    if members:
+        require_groups(request.level)
+    clusters = which.monitored(cli)
+    with running_fleet(clusters, which.context(cli, ONCE_PACE)) as fleet:
         look = look_once(fleet, cli.output, wait_s=wait_s)
     if len(look.conditions) == 1:
         cli.cluster_id = look.conditions[0].cluster_id
-    return finish(cli, view_report("streams lag once", look, layout.request(rows), look.failure))
+    view = request.of(look.tables)
+    open_groups = {cluster.name: cluster.open_groups for cluster in clusters}
+    readers = read_members(open_groups, groups_by_cluster(view)) if members else None
+    return finish(cli, view_report("streams lag once", look, view, look.failure, readers))
 
 
 @app.command("watch", cls=CliCommand, short_help="Watch the lag of groups.")
@@ -84,7 +103,7 @@ def watch(
         with cli.output.screen() as screen:
             display = LookDisplay(screen, request, in_place=cli.output.animate)
             look = watch_looks(fleet, display.show, interval_s=interval_s, count=count)
-    return finish(cli, view_report("streams lag watch", look, request))
+    return finish(cli, view_report("streams lag watch", look, request.of(look.tables)))
 
 
 app.command("serve", cls=CliCommand, short_help="Serve the lag of all groups as metrics and JSON.")(serve)

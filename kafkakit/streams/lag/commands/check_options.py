@@ -1,14 +1,18 @@
 """The limits that `kafkakit streams lag check` takes, each as a warning and as critical."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.core.durations import parse_duration
-from kafkakit.core.errors import UsageError
-from kafkakit.streams.lag.decide.measure.status import LagStatus
-from kafkakit.streams.lag.decide.views.thresholds import JudgedBound, LagLimits, Thresholds, parse_count
+from kafkakit.streams.lag.decide.views.limits import LIMIT_KEYS, JudgedBound, LimitRules, option_of, parse_thresholds
+
+if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
+    from kafkakit.streams.lag.decide.looks import Look
 
 SAME_CRITICAL = "The same, as the critical threshold."
 
@@ -61,30 +65,55 @@ class LimitOptions:
         typer.Option("--judge", help="Which end of a time lag's interval is compared; low gives no false alarms."),
     ] = JudgedBound.LOW
 
-    def thresholds(self) -> Thresholds:
-        """The limits as numbers; `UsageError` names the option that cannot be read."""
-        return Thresholds(
-            critical=_limits("crit", self.crit_lag, self.crit_time, self.crit_retention, self.crit_status),
-            warning=_limits("warn", self.warn_lag, self.warn_time, self.warn_retention, self.warn_status),
-            judge=self.judge,
-        )
+    limits: Annotated[
+        Path | None,
+        typer.Option(
+            "--limits",
+            metavar="FILE",
+            help="YAML file of rules with limits by group, topic or owner; options are for what no rule matches.",
+            show_default=False,
+        ),
+    ] = None
+
+    def rules(self) -> LimitRules:
+        """The limits as numbers; `UsageError` names the option, or the line of the file, that cannot be read."""
+        from kafkakit.streams.lag.decide.views.limits_file import LIMIT_BYTES, read_limit_rules
+        from kafkakit.wiring import read_input
+
+        words = {key: getattr(self, key) for key in LIMIT_KEYS}
+        default = parse_thresholds(words, self.judge, option_of)
+        if self.limits is None:
+            return LimitRules(default=default)
+        return read_limit_rules(read_input(self.limits, LIMIT_BYTES), str(self.limits), words, self.judge)
 
 
-def _limits(side: str, lag: str | None, time: str | None, retention: str | None, statuses: str) -> LagLimits:
-    words = [word.strip() for word in statuses.split(",") if word.strip() not in ("", "none")]
-    known = {status.word: status for status in LagStatus}
-    for word in words:
-        if word not in known:
-            raise UsageError(
-                f"--{side}-status: {word!r:.40} is no status", hint=f"there are {', '.join(sorted(known))}"
-            )
-    return LagLimits(
-        max_lag=None if lag is None else parse_count(lag, f"--{side}-lag"),
-        max_time_lag_ms=_milliseconds(time, f"--{side}-time"),
-        min_retention_left_ms=_milliseconds(retention, f"--{side}-retention"),
-        statuses=frozenset(known[word] for word in words),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceOptions:
+    """Whether lag that our own moves explain is silenced, and for how long."""
 
+    silence_own_moves: Annotated[
+        bool,
+        typer.Option(
+            "--silence-own-moves",
+            help="Leave out slow reading of topics that an unfinished run of this host moves; it is counted.",
+        ),
+    ] = False
+    silence_limit: Annotated[
+        str, typer.Option("--silence-limit", metavar="DURATION", help="Silence for no longer after a run began.")
+    ] = "4h"
 
-def _milliseconds(text: str | None, name: str) -> int | None:
-    return None if text is None else round(parse_duration(text, name) * 1000)
+    @property
+    def limit_s(self) -> float:
+        """The limit in seconds."""
+        from kafkakit.core.durations import parse_duration
+
+        return parse_duration(self.silence_limit, "--silence-limit")
+
+    def moved(self, cli: CliContext, look: Look) -> dict[tuple[str, str], str]:
+        """The runs that move topics, by cluster and topic; none where nothing is to be silenced."""
+        from kafkakit.streams.lag.act.own_moves import moves_of_look
+        from kafkakit.wiring import system_clock
+
+        if not self.silence_own_moves:
+            return {}
+        return moves_of_look(look, cli.settings.state_dir, system_clock().now(), self.limit_s, cli.output.warn)

@@ -178,12 +178,13 @@ def _monitored(name: str, settings: Settings) -> MonitoredCluster:
 
     from kafkakit.streams.lag.act.topic_settings import read_topic_facts
     from kafkakit.streams.lag.act.watcher import MonitoredCluster
-    from kafkakit.wiring import open_admin, open_log
+    from kafkakit.wiring import open_admin, open_groups, open_log
 
     open_log(settings).close()  # settings that cannot work are reported before anything runs
     return MonitoredCluster(
         name=name,
         open_reader=partial(open_log, settings),
         facts_of=partial(read_topic_facts, partial(open_admin, settings, read_only=True, check_pin=False)),
+        open_groups=partial(open_groups, settings, read_only=True),
         pinned_id=settings.cluster_id,
     )

@@ -37,9 +37,22 @@ def serve(
     series: Annotated[
         int,
         typer.Option(
-            "--series", min=10, max=100_000, metavar="N", help="The most group-topics that get their own series."
+            "--series",
+            min=10,
+            max=100_000,
+            metavar="N",
+            help="The most group-topics, and the most partitions, that get their own series.",
         ),
     ] = 1000,
+    partition_series: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition-series",
+            metavar="GLOB",
+            help="Partitions of groups whose name matches get series, too (kafkakit_lag_partition_...). Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Monitor the lag of all groups and serve it: /metrics for Prometheus, /json?by=group for views, /healthz.
 
@@ -53,6 +66,7 @@ def serve(
     \b
     kafkakit --profile prod streams lag serve
     kafkakit streams lag serve --clusters prod-a,prod-b --listen 0.0.0.0:9105 --dogstatsd 127.0.0.1:8125
+    kafkakit --profile prod streams lag serve --partition-series 'orders-*' --partition-series billing
     curl -s 'http://127.0.0.1:9105/json?by=group&group=orders-*'
     """
     from contextlib import ExitStack, closing
@@ -71,6 +85,7 @@ def serve(
 
     cli = cli_context(ctx)
     host, _ = parse_listen(listen)
+    partition_groups = tuple(partition_series or ())
     clusters, context = which.monitored(cli), which.context(cli)
     holder = this_holder("kafkakit streams lag serve")
     with ExitStack() as stack:
@@ -80,7 +95,7 @@ def serve(
             session.control, session.clock, holder, instance_name(holder), life_of=life_of, warn=cli.output.warn
         )
         service = LagService(Fleet(clusters, context), shares, session.clock, cli.output.say)
-        pages = service_pages(service.published, service.is_healthy, series)
+        pages = service_pages(service.published, service.is_healthy, series, partition_groups)
         server = stack.enter_context(closing(LagServer(listen, pages)))
         if host not in ("127.0.0.1", "::1", "localhost"):
             cli.output.warn(
@@ -93,5 +108,7 @@ def serve(
             report=cli.output.say,
             notify=notify_service,
             memory_bytes=resident_bytes,
-            send=None if sender is None else lambda published: sender.send(published_datagrams(published, series)),
+            send=None
+            if sender is None
+            else lambda published: sender.send(published_datagrams(published, series, partition_groups)),
         )

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 
 from kafkakit.core.errors import ExitCode, KafkakitError
+from kafkakit.report.blocks import records
 from kafkakit.report.report import Report
 from kafkakit.streams.lag.decide.looks import Look
-from kafkakit.streams.lag.decide.views.thresholds import GRAVITY, CheckResult, Verdict
+from kafkakit.streams.lag.decide.views.thresholds import GRAVITY, Breach, CheckResult, Verdict
 from kafkakit.streams.lag.show.views import condition_data
 
 COMMAND = "streams lag check"
-COLUMNS = ("verdict", "cluster", "group", "topic", "partition", "reason")
+COLUMNS = ("verdict", "cluster", "group", "topic", "partition", "reason", "owner")
 
 
 def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
@@ -19,10 +20,12 @@ def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
     """
     verdict = max(found.verdict, Verdict.UNKNOWN if look.missing else Verdict.OK, key=GRAVITY.index)
     summary = _summary(found, verdict, look)
-    rows = tuple(
-        (b.verdict.name.lower(), b.cluster, b.group, b.topic, None if b.partition < 0 else b.partition, b.text)
-        for b in found.breaches
-    )
+    rows = tuple(_row(b, b.text) for b in found.breaches)
+    silenced = tuple(_row(b, f"{b.text}; run {b.run} moves the topic") for b in found.silenced)
+    owners = [
+        {"owner": owner or None, "verdict": gravest.name.lower(), "breaches": count}
+        for owner, (gravest, count) in sorted(found.owners.items())
+    ]
     codes = {Verdict.OK: ExitCode.DONE, Verdict.UNKNOWN: ExitCode.TRY_LATER}
     return Report(
         command=COMMAND,
@@ -30,15 +33,24 @@ def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
             "verdict": verdict.name.lower(),
             "summary": summary,
             "performance": found.performance,
-            "breaches": [dict(zip(COLUMNS, row, strict=True)) for row in rows],
+            "breaches": records(COLUMNS, rows),
             "more": found.more,
+            "owners": owners,
+            "silenced": records(COLUMNS, silenced),
+            "silenced_count": found.silenced_count,
             "clusters": [condition_data(c) for c in look.conditions],
         },
         text=f"{summary} | {found.performance}",
         columns=COLUMNS,
-        rows=rows,
+        rows=(*rows, *(("silenced", *row[1:]) for row in silenced)),
         code=int(verdict) if nagios else codes.get(verdict, ExitCode.FAILED),
     )
+
+
+def _row(breach: Breach, reason: str) -> tuple[object, ...]:
+    partition = None if breach.partition < 0 else breach.partition
+    verdict = breach.verdict.name.lower()
+    return verdict, breach.cluster, breach.group, breach.topic, partition, reason, breach.owner or None
 
 
 def report_or_unknown(checked: Callable[[], Report]) -> Report:

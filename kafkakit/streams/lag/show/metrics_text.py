@@ -14,6 +14,7 @@ from kafkakit.report import metrics_text
 from kafkakit.report.metrics_text import Labels, MetricFamily, gauge, number
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag
 from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.views.selecting import RowFilter
 from kafkakit.streams.lag.decide.views.views import LagView, ViewLevel, ViewLine, view
 
 if TYPE_CHECKING:
@@ -30,13 +31,26 @@ _UNSAFE = re.compile(r"[|,#%\s\x00-\x1f]")
 Value = Callable[[ViewLine], float | None]
 
 
-def families(tables: "Sequence[LagTable]", max_group_topics: int = 5_000) -> tuple[MetricFamily, ...]:
-    """The gauges of several clusters, in a fixed order."""
-    lines = view(tables, ViewLevel.GROUP_TOPIC, top=max_group_topics)
+def families(
+    tables: "Sequence[LagTable]", max_lines: int = 5_000, partition_groups: Sequence[str] = ()
+) -> tuple[MetricFamily, ...]:
+    """The gauges of several clusters, in a fixed order; of each level at most `max_lines` have series of their own.
+
+    The partitions of groups that match one of the globs `partition_groups` have series under names of their own, so
+    that sums over the others stay sums over groups and topics.
+    """
+    lines = view(tables, ViewLevel.GROUP_TOPIC, top=max_lines)
     found = [_family(name, text, value, lines) for name, text, value in _GAUGES]
     found += _cluster_families(view(tables, ViewLevel.CLUSTER))
+    dropped = [((("level", "group_topic"),), float(lines.others_count))]
+    if partition_groups:
+        chosen = RowFilter(groups=tuple(partition_groups)).of(tables)
+        lines = view(chosen, ViewLevel.PARTITION, top=max_lines)
+        values = {name: value for name, _, value in _GAUGES}
+        found += [_family(f"partition_{name}", text, values[name], lines) for name, text in _PARTITION_GAUGES]
+        dropped.append(((("level", "partition"),), float(lines.others_count)))
     about = "Lines without series of their own, because there are more than the limit."
-    found.append(gauge("dropped_series", about, ((("level", "group_topic"),), float(lines.others_count))))
+    found.append(gauge("dropped_series", about, *dropped))
     return tuple(f for f in found if f.samples)
 
 
@@ -148,6 +162,16 @@ _GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("consumed_records_per_second", "Rate of the commits.", lambda n: _now(n, n.consumed_per_s)),
     ("produced_records_per_second", "Rate of the ends.", lambda n: _now(n, n.produced_per_s)),
 )
+_PARTITION_GAUGES = (
+    ("records", "Offsets from the committed one to the end of one partition."),
+    ("pending_records", "Those of them that no commit marks as done."),
+    ("backlog_seconds", "Age of the oldest record of one partition that is not done, by the time that it carries."),
+    ("backlog_low_seconds", "Proven lower bound of that age."),
+    ("backlog_high_seconds", "Proven upper bound of that age."),
+    ("retention_left_seconds", "Time until the first records of one partition are lost."),
+    ("status", "Status of one partition, numbered as kafkakit_lag_status."),
+)
+"""Those of `_GAUGES` that partitions have, too, with what they say of one."""
 
 
 def _family(name: str, text: str, value: Value, lines: LagView) -> MetricFamily:
@@ -156,6 +180,8 @@ def _family(name: str, text: str, value: Value, lines: LagView) -> MetricFamily:
         found = value(line)
         if found is not None:
             labels: Labels = (("cluster", line.cluster), ("group", line.group), ("topic", line.topic))
+            if line.partition >= 0:
+                labels = (*labels, ("partition", str(line.partition)))
             samples.append((labels, float(found)))
     return gauge(name, text, *samples)
 

@@ -1,6 +1,6 @@
 """The HTTP pages of the service: metrics, views as JSON, and health."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kafkakit.core.documents import encode_json
@@ -25,13 +25,17 @@ JSON_MEDIA = "application/json"
 
 
 def service_pages(
-    published: Callable[[], Published], is_healthy: Callable[[], bool], max_series: int
+    published: Callable[[], Published],
+    is_healthy: Callable[[], bool],
+    max_series: int,
+    partition_groups: Sequence[str] = (),
 ) -> dict[str, Callable[[Mapping[str, str]], HttpPage]]:
     """The pages by path; each is made from what may be published when it is requested."""
 
     def metrics(query: Mapping[str, str]) -> HttpPage:
         del query
-        return HttpPage(body=exposition(all_families(published(), max_series)).encode(), media=METRICS_MEDIA)
+        found = all_families(published(), max_series, partition_groups)
+        return HttpPage(body=exposition(found).encode(), media=METRICS_MEDIA)
 
     def views(query: Mapping[str, str]) -> HttpPage:
         now = published()

@@ -1,6 +1,6 @@
 """What the service publishes as gauges: the figures, how each monitor is doing, and the instance itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kafkakit.report.metrics_text import MetricFamily, gauge, single
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
@@ -52,11 +52,14 @@ CONDITIONS: tuple[tuple[str, str, Value], ...] = (
 )
 
 
-def all_families(published: Published, max_series: int) -> tuple[MetricFamily, ...]:
-    """Everything, with at most `max_series` group-topics that have series of their own."""
+def all_families(
+    published: Published, max_series: int, partition_groups: Sequence[str] = ()
+) -> tuple[MetricFamily, ...]:
+    """Everything; of the group-topics, and of the partitions of `partition_groups`, at most `max_series` have series of
+    their own."""
     carried = [(name, 1.0) for name in published.carried] + [(name, 0.0) for name in published.others]
     return (
-        *families(published.tables, max_series),
+        *families(published.tables, max_series, partition_groups),
         *(_family(name, text, value, published.conditions) for name, text, value in CONDITIONS if published.conditions),
         gauge(
             "carried",
@@ -67,9 +70,9 @@ def all_families(published: Published, max_series: int) -> tuple[MetricFamily, .
     )
 
 
-def published_datagrams(published: Published, max_series: int) -> list[bytes]:
+def published_datagrams(published: Published, max_series: int, partition_groups: Sequence[str] = ()) -> list[bytes]:
     """Everything as DogStatsD datagrams."""
-    return datagrams(all_families(published, max_series))
+    return datagrams(all_families(published, max_series, partition_groups))
 
 
 def instance_data(published: Published) -> dict[str, object]:

@@ -10,10 +10,11 @@ from kafkakit.report.report import Report
 from kafkakit.streams.lag.decide.condition import MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.looks import Look
 from kafkakit.streams.lag.decide.measure.figures import NOT_KNOWN, range_text, span_text
-from kafkakit.streams.lag.decide.views.selecting import ViewRequest
+from kafkakit.streams.lag.decide.views.members import Readers
 from kafkakit.streams.lag.decide.views.views import KINDS, LagView, ViewLevel, ViewLine
+from kafkakit.streams.lag.show.members import member_cells, member_columns, member_data, readers_data
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "cluster", "group", "topic", "stream", "partition", "partitions", "status", "lag", "pending", "lost", "time_lag_ms",
     "low_ms", "high_ms", "source", "live_ms", "eta_s", "retention_left_s", "unknown", "stale", "lag_as_of_ms",
     "as_of_ms",
@@ -21,27 +22,50 @@ COLUMNS = (
 _ONE_MOMENT_MS = 1_000
 
 
-def view_report(command: str, look: Look, request: ViewRequest, failure: KafkakitError | None = None) -> Report:
-    """A look as the report of a command."""
-    view = request.of(look.tables)
+def view_report(
+    command: str,
+    look: Look,
+    view: LagView,
+    failure: KafkakitError | None = None,
+    readers: Readers | None = None,
+) -> Report:
+    """A view of a look as the report of a command; with `readers` the members stand beside the lines."""
+    data = view_data(view, look.conditions, look.at_ms)
+    columns, rows = COLUMNS, view_rows(view)
+    if readers is not None:
+        beside = [member_data(line, readers) for line in view.lines]
+        lines = [{**line_data(line), **own} for line, own in zip(view.lines, beside, strict=True)]
+        data = {**data, "lines": lines or data["lines"], **readers_data(readers)}
+        columns += tuple(beside[0]) if beside else ()
+        rows = tuple((*row, *own.values()) for row, own in zip(rows, beside, strict=True))
     return Report(
         command=command,
-        data=view_data(view, look.conditions, look.at_ms),
-        text=view_text(view, look.conditions, look.at_ms),
-        columns=COLUMNS,
-        rows=view_rows(view),
+        data=data,
+        text=view_text(view, look.conditions, look.at_ms, readers),
+        columns=columns,
+        rows=rows,
         failure=failure,
     )
 
 
-def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int) -> str:
+def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int, readers: Readers | None = None) -> str:
     """A table with the worst lines first, and below it what is not known."""
     kinds = KINDS[view.level]
     if len({c.cluster for c in conditions}) < 2:
         kinds = tuple(k for k in kinds if k != "cluster" or view.level is ViewLevel.CLUSTER)
     lines = [*view.lines, *([view.others] if view.others is not None else [])]
     counted = view.level is not ViewLevel.PARTITION
-    columns = [*kinds, *(["partitions"] if counted else []), "status", "lag", "lost", "time lag", "surely within"]
+    members = () if readers is None else member_columns(view.level)
+    columns = [
+        *kinds,
+        *members,
+        *(["partitions"] if counted else []),
+        "status",
+        "lag",
+        "lost",
+        "time lag",
+        "surely within",
+    ]
     columns += ["source", "live lag", "eta", "retention left", "as of"]
     rows = []
     for number, line in enumerate(lines):
@@ -50,6 +74,7 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int)
         rows.append(
             [
                 *names,
+                *(() if readers is None else [""] * len(members) if is_rest else member_cells(line, readers)),
                 *([line.partitions] if counted else []),
                 status_text(line),
                 NOT_KNOWN if line.unknown == line.partitions else line.lag,
@@ -71,6 +96,7 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int)
                 row.pop(at)
     table = text_table(columns, rows) if rows else "no commits found" if is_known(conditions) else "not known"
     notes = [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
+    notes += [] if readers is None else readers.notes
     return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
 
 

@@ -15,6 +15,7 @@ from kafkakit.streams.lag.act.watcher import ClusterWatcher, MonitorContext, Mon
 from kafkakit.streams.lag.decide.condition import MonitorPhase
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
+from tests.fakes.groups import FakeGroups
 from tests.rigs.lag import PARTITIONS, Rig
 
 
@@ -194,7 +195,7 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
 
     said: list[str] = []
     watcher = ClusterWatcher(
-        MonitoredCluster(name="prod", open_reader=open_reader, facts_of=rig.facts_of),
+        MonitoredCluster(name="prod", open_reader=open_reader, facts_of=rig.facts_of, open_groups=FakeGroups),
         MonitorContext(clock=SystemClock(), warn=said.append),
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -25,6 +25,7 @@ from kafkakit.streams.lag.show.pages import health_page, json_page
 from kafkakit.streams.lag.show.service_metrics import all_families
 from kafkakit.wiring import read_input, write_file
 from tests.fakes.control import FakeControlStore
+from tests.fakes.groups import FakeGroups
 from tests.invariants.exposition import parse
 from tests.rigs.lag import Rig
 
@@ -65,7 +66,9 @@ class Bench:
         def open_reader() -> LogReader:
             return self.rigs[name].reader
 
-        return MonitoredCluster(name=name, open_reader=open_reader, facts_of=lambda _: {}, pinned_id=pinned_id)
+        return MonitoredCluster(
+            name=name, open_reader=open_reader, facts_of=lambda _: {}, open_groups=FakeGroups, pinned_id=pinned_id
+        )
 
     def fleet(self, *sources: MonitoredCluster) -> Fleet:
         means = MonitorContext(clock=SystemClock(), warn=self.said.append, states=self.states, pace=PACE)

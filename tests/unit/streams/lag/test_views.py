@@ -7,15 +7,9 @@ from kafkakit.streams.lag.decide.measure.forecast import RetentionBasis
 from kafkakit.streams.lag.decide.measure.status import LagStatus
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules
 from kafkakit.streams.lag.decide.measure.topics import TopicFacts
+from kafkakit.streams.lag.decide.views.limits import JudgedBound, LagLimits, LimitRules, Thresholds, parse_count
 from kafkakit.streams.lag.decide.views.naming import stream_of
-from kafkakit.streams.lag.decide.views.thresholds import (
-    JudgedBound,
-    LagLimits,
-    Thresholds,
-    Verdict,
-    check_lag,
-    parse_count,
-)
+from kafkakit.streams.lag.decide.views.thresholds import Verdict, check_lag
 from kafkakit.streams.lag.decide.views.views import GroupPartition, ViewLevel, view
 from kafkakit.streams.lag.show.metrics_text import datagrams, exposition, families
 from kafkakit.streams.lag.show.views import line_data
@@ -105,6 +99,25 @@ def test_series_are_bounded_and_what_is_dropped_is_counted() -> None:
     assert samples["kafkakit_lag_dropped_series", (("level", "group_topic"),)] == 5
 
 
+def test_partitions_of_chosen_groups_have_series_of_their_own() -> None:
+    plain, chosen = families(two_clusters()), families(two_clusters(), partition_groups=["a", "zz*"])
+    assert not [f.name for f in plain if f.name.startswith("partition_")]
+    samples = parse(exposition(chosen))
+    key = (("cluster", "east"), ("group", "a"), ("topic", "pay.slow.1"))
+    assert samples["kafkakit_lag_partition_records", (*key, ("partition", "1"))] == 50
+    assert samples["kafkakit_lag_partition_backlog_seconds", (*key, ("partition", "1"))] == 5.001
+    assert samples["kafkakit_lag_partition_status", (*key, ("partition", "0"))] == int(LagStatus.OK)
+    assert {dict(labels)["group"] for name, labels in samples if name == "kafkakit_lag_partition_records"} == {"a"}
+    assert sum(name == "kafkakit_lag_partition_records" for name, _ in samples) == 8
+    assert samples["kafkakit_lag_dropped_series", (("level", "partition"),)] == 0
+    before = parse(exposition(plain))
+    assert before.items() <= samples.items(), "what is summed over groups and topics stays as it is"
+    cut = parse(exposition(families(two_clusters(), 3, ["*"])))
+    assert sum(name == "kafkakit_lag_partition_records" for name, _ in cut) == 3
+    assert cut["kafkakit_lag_dropped_series", (("level", "partition"),)] == 16 - 3
+    assert len({family.name for family in chosen}) == len(chosen), "each metric has one name and one help"
+
+
 def test_names_with_quotes_newlines_and_bars_are_escaped() -> None:
     bench = Bench()
     name = 'a"b\\c\nd|e,f#g'
@@ -177,7 +190,7 @@ def checked(
     critical: LagLimits, warning: LagLimits | None = None, judge: JudgedBound = JudgedBound.LOW
 ) -> tuple[Verdict, list[str]]:
     thresholds = Thresholds(critical=critical, warning=warning or LagLimits(), judge=judge)
-    found = check_lag(two_clusters(), thresholds)
+    found = check_lag(two_clusters(), LimitRules(default=thresholds))
     return found.verdict, [b.text for b in found.breaches]
 
 
@@ -200,22 +213,31 @@ def test_records_statuses_and_severities() -> None:
 
 def test_what_is_not_known_is_no_ok() -> None:
     bench = Bench()
-    assert check_lag([bench.table(0)], Thresholds()).verdict is Verdict.UNKNOWN
+    assert check_lag([bench.table(0)], LimitRules(default=Thresholds())).verdict is Verdict.UNKNOWN
     bench.commit("g", 5, 0)
-    found = check_lag([bench.table(0)], Thresholds(critical=LagLimits(max_lag=10)))
+    found = check_lag([bench.table(0)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10))))
     assert (found.verdict, found.summary) == (
         Verdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no end)",
     )  # fmt: skip
     bench.end(90, 1_000)
-    assert check_lag([bench.table(2_000)], Thresholds(critical=LagLimits(max_lag=10))).verdict is Verdict.CRITICAL
-    assert check_lag([bench.table(99_000)], Thresholds(critical=LagLimits(max_lag=1_000))).verdict is Verdict.UNKNOWN
+    assert (
+        check_lag([bench.table(2_000)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10)))).verdict
+        is Verdict.CRITICAL
+    )
+    assert (
+        check_lag([bench.table(99_000)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=1_000)))).verdict
+        is Verdict.UNKNOWN
+    )
     endless = Thresholds(critical=LagLimits(max_time_lag_ms=99_000), judge=JudgedBound.HIGH)
-    assert check_lag([bench.table(2_000)], endless).verdict is Verdict.UNKNOWN
+    assert check_lag([bench.table(2_000)], LimitRules(default=endless)).verdict is Verdict.UNKNOWN
 
 
 def test_performance_data_and_bounded_reasons() -> None:
     critical, warning = LagLimits(max_lag=1, max_time_lag_ms=0), LagLimits(max_lag=0)
-    found = check_lag(two_clusters(), Thresholds(critical=critical, warning=warning, judge=JudgedBound.ESTIMATE))
+    found = check_lag(
+        two_clusters(),
+        LimitRules(default=Thresholds(critical=critical, warning=warning, judge=JudgedBound.ESTIMATE)),
+    )
     assert found.performance.startswith("lag_max=60;0;1;0 lost=0;;;0 time_lag_low_max=")
     assert len(found.breaches) == 20
     assert found.more == 8 + 16 - 20

@@ -4,24 +4,24 @@ The format of the data is that of monitoring plugins: `'label'=value[unit];warn;
 (https://www.monitoring-plugins.org/doc/guidelines.html).
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.core.durations import format_duration
-from kafkakit.core.errors import UsageError
+from kafkakit.core.lists_in_words import some
 from kafkakit.streams.lag.decide.measure.figures import FigureFlag, TimeLag, span_text
 from kafkakit.streams.lag.decide.measure.status import LagStatus
+from kafkakit.streams.lag.decide.views.limits import JudgedBound, LagLimits, LimitRules, Thresholds
 from kafkakit.streams.lag.decide.views.views import ViewLevel, ViewLine, view
 
 if TYPE_CHECKING:
     from kafkakit.streams.lag.decide.measure.table import LagTable
 
-_COUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKmMgG]?)")
-_TIMES = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 MAX_BREACHES = 20
+PACE = (LagStatus.WARNING, LagStatus.STALLED)
+"""Statuses of a group that still commits, but reads too slowly."""
 
 
 class Verdict(IntEnum):
@@ -37,36 +37,13 @@ GRAVITY = (Verdict.OK, Verdict.WARNING, Verdict.UNKNOWN, Verdict.CRITICAL)
 """The gravest last: what is not known may be critical, so it outweighs a warning."""
 
 
-class JudgedBound(StrEnum):
-    """Which bound of a time lag is held against the limit: LOW gives no false alarm."""
-
-    LOW = "low"
-    ESTIMATE = "estimate"
-    HIGH = "high"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LagLimits:
-    """Limits of one severity; None for none. `max_lag` is of a group in one topic, the others of a partition."""
-
-    max_lag: int | None = None
-    max_time_lag_ms: int | None = None
-    min_retention_left_ms: int | None = None
-    statuses: frozenset[LagStatus] = field(default_factory=frozenset)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """What is critical, what is a warning, and which bound of a time lag counts."""
-
-    critical: LagLimits = field(default_factory=LagLimits)
-    warning: LagLimits = field(default_factory=LagLimits)
-    judge: JudgedBound = JudgedBound.LOW
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """One reason for a verdict that is not OK; `text` is a sentence without its full stop."""
+    """One reason for a verdict that is not OK; `text` is a sentence without its full stop.
+
+    `owner` is that of the group, empty where none is known. `is_of_pace` says that slow reading explains it, as a move
+    of partitions causes; `run` is the run whose moves silence it, empty where none does.
+    """
 
     verdict: Verdict
     cluster: str
@@ -74,37 +51,57 @@ class Breach:
     topic: str
     partition: int
     text: str
+    owner: str = ""
+    is_of_pace: bool = False
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The verdict, the gravest reasons (at most 20, `more` beyond them), one line of text, and performance data."""
+    """The verdict, the gravest reasons (at most 20, `more` beyond them), one line of text, and performance data.
+
+    `owners` are the gravest verdict and the number of reasons of each owner, over all reasons. Of the
+    `silenced_count` reasons that moves of our own silence, `silenced` holds the gravest 20.
+    """
 
     verdict: Verdict
     breaches: tuple[Breach, ...]
     more: int
     summary: str
     performance: str
+    owners: Mapping[str, tuple[Verdict, int]] = field(default_factory=dict)
+    silenced: tuple[Breach, ...] = ()
+    silenced_count: int = 0
 
 
-def parse_count(text: str, name: str = "count") -> int:
-    """Read a number of records: `500`, `10k`, `1.5M`; k, M and G are powers of 1000."""
-    match = _COUNT.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{name} {text[:40]!r} is not a number of records", hint="write 500, 10k or 1.5M")
-    return round(float(match[1]) * _TIMES[match[2].lower()])
+def check_lag(
+    tables: "Sequence[LagTable]", rules: LimitRules, moved: Mapping[tuple[str, str], str] | None = None
+) -> CheckResult:
+    """Judge every group-partition of the tables; none at all is UNKNOWN. Cost: one object for each of them.
 
-
-def check_lag(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResult:
-    """Judge every group-partition of the tables; none at all is UNKNOWN. Cost: one object for each of them."""
+    `moved` maps a cluster and a topic to the run of kafkakit that moves its partitions: reasons that slow reading
+    explains are silenced there. What is lost, stopped, about to be deleted or not known never is.
+    """
     topics = view(tables, ViewLevel.GROUP_TOPIC)
     partitions = view(tables, ViewLevel.PARTITION)
     found: list[Breach] = []
-    for line in topics.lines:
-        found += _of_records(line, thresholds)
-    for line in partitions.lines:
-        found += _of_partition(line, thresholds)
+    limits: dict[tuple[str, str], tuple[Thresholds, str]] = {}
+    for line in (*topics.lines, *partitions.lines):
+        key = line.group, line.topic
+        if key not in limits:
+            owner = rules.owner_of(line.group)
+            limits[key] = rules.of(*key, owner), owner
+        thresholds, owner = limits[key]
+        judge = _of_records if line.partition < 0 else _of_partition
+        run = (moved or {}).get((line.cluster, line.topic), "")
+        found += (replace(b, owner=owner, run=run if b.is_of_pace else "") for b in judge(line, thresholds))
     found.sort(key=lambda b: (-GRAVITY.index(b.verdict), b.cluster, b.group, b.topic, b.partition, b.text))
+    silenced = [b for b in found if b.run]
+    found = [b for b in found if not b.run]
+    owners: dict[str, tuple[Verdict, int]] = {}
+    for breach in found:  # the gravest of each owner comes first
+        gravest, count = owners.get(breach.owner, (breach.verdict, 0))
+        owners[breach.owner] = gravest, count + 1
     verdict = found[0].verdict if found else Verdict.OK
     if not partitions.lines:
         verdict = Verdict.UNKNOWN
@@ -112,15 +109,19 @@ def check_lag(tables: "Sequence[LagTable]", thresholds: Thresholds) -> CheckResu
         verdict=verdict,
         breaches=tuple(found[:MAX_BREACHES]),
         more=max(0, len(found) - MAX_BREACHES),
-        summary=_summary(verdict, found, len(partitions.lines)),
-        performance=_performance(topics.lines, partitions.lines, thresholds),
+        summary=_summary(verdict, found, len(partitions.lines)) + _silenced_text(silenced),
+        # Limits that differ by rule have no place in performance data.
+        performance=_performance(topics.lines, partitions.lines, Thresholds() if rules.rules else rules.default),
+        owners=owners,
+        silenced=tuple(silenced[:MAX_BREACHES]),
+        silenced_count=len(silenced),
     )
 
 
 def _of_records(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     for verdict, limits in _sides(thresholds):
         if limits.max_lag is not None and line.lag > limits.max_lag:
-            yield _breach(line, verdict, f"lag {line.lag:,} is above {limits.max_lag:,}")
+            yield _breach(line, verdict, f"lag {line.lag:,} is above {limits.max_lag:,}", is_of_pace=True)
             return
 
 
@@ -137,9 +138,8 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
         limit = limits.max_time_lag_ms
         if limit is not None and (lag_ms is None or lag_ms > limit):
             found = Verdict.UNKNOWN if lag_ms is None else verdict
-            yield _breach(
-                line, found, f"time lag {_interval_text(line.backlog)} is above {format_duration(limit / 1000)}"
-            )
+            text = f"time lag {_interval_text(line.backlog)} is above {format_duration(limit / 1000)}"
+            yield _breach(line, found, text, is_of_pace=found is not Verdict.UNKNOWN)
             break
     for verdict, limits in _sides(thresholds):
         limit, left = limits.min_retention_left_ms, line.retention_left_ms
@@ -149,9 +149,8 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
             break
     for verdict, limits in _sides(thresholds):
         if line.status in limits.statuses:
-            yield _breach(
-                line, verdict, f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"
-            )
+            text = f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"
+            yield _breach(line, verdict, text, is_of_pace=line.status in PACE)
             break
 
 
@@ -172,7 +171,7 @@ def _sides(thresholds: Thresholds) -> tuple[tuple[Verdict, LagLimits], ...]:
     return (Verdict.CRITICAL, thresholds.critical), (Verdict.WARNING, thresholds.warning)
 
 
-def _breach(line: ViewLine, verdict: Verdict, text: str) -> Breach:
+def _breach(line: ViewLine, verdict: Verdict, text: str, *, is_of_pace: bool = False) -> Breach:
     return Breach(
         verdict=verdict,
         cluster=line.cluster,
@@ -180,6 +179,7 @@ def _breach(line: ViewLine, verdict: Verdict, text: str) -> Breach:
         topic=line.topic,
         partition=line.partition,
         text=text,
+        is_of_pace=is_of_pace,
     )
 
 
@@ -190,8 +190,17 @@ def _summary(verdict: Verdict, found: list[Breach], partitions: int) -> str:
         return f"LAG OK - {partitions:,} group-partitions within limits"
     first = found[0]
     part = "" if first.partition < 0 else f"/{first.partition}"
+    owner = f" (owner {first.owner})" if first.owner else ""
     rest = f", and {len(found) - 1:,} more" if len(found) > 1 else ""
-    return f"LAG {verdict.name} - {first.cluster} {first.group} {first.topic}{part}: {first.text}{rest}"
+    return f"LAG {verdict.name} - {first.cluster} {first.group} {first.topic}{part}{owner}: {first.text}{rest}"
+
+
+def _silenced_text(silenced: Sequence[Breach]) -> str:
+    if not silenced:
+        return ""
+    runs = sorted({b.run for b in silenced})
+    runs_text = f"run {runs[0]} moves" if len(runs) == 1 else f"runs {some(runs)} move"
+    return f"; {len(silenced):,} silenced while {runs_text} their topics"
 
 
 def _performance(topics: Sequence[ViewLine], partitions: Sequence[ViewLine], thresholds: Thresholds) -> str:
