@@ -101,6 +101,12 @@ def test_what_the_dashboard_of_lag_names_is_exported_or_recorded() -> None:
     rules = [rule for group in yaml.safe_load(SLO.read_text())["groups"] for rule in group["rules"]]
     known = {line.split("{")[0].split(" ")[0] for line in exported()} | {rule.get("record") for rule in rules}
     assert named <= known, named - known
+    labels = {line.split("{")[0]: set(re.findall(r'(\w+)="', line)) for line in exported()}
+    for target in (target for panel in board["panels"] for target in panel["targets"]):
+        for by, metric in re.findall(r"by \(([^)]*)\) \((?:rate\()?(kafkakit\w+)", target["expr"]):
+            assert set(by.split(", ")) <= labels[metric], target
+        kept = () if target["expr"].startswith(("sum(", "max(")) else re.findall(r"\w+", target["expr"])
+        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= set(kept), target
 
 
 def test_every_expression_of_the_dashboard_of_lag_yields_something_and_nothing_without_a_monitor(
