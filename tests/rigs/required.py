@@ -1,9 +1,14 @@
 """Parts of the machine that a test needs: it skips without them, or fails where `KAFKAKIT_REQUIRE` names them."""
 
 import os
+import shutil
+import subprocess
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from tests.places import ROOT
 
 
 def missing(part: str, reason: str) -> NoReturn:
@@ -11,3 +16,13 @@ def missing(part: str, reason: str) -> NoReturn:
     if part in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
         pytest.fail(f"{part} is required: {reason}")
     pytest.skip(f"{part}: {reason}")
+
+
+def promtool(*words: str | Path, cwd: Path = ROOT) -> str:
+    """What promtool prints; fails where it does."""
+    found = shutil.which("promtool", path=f"{ROOT / '.parts/usr/bin'}:/usr/bin:/usr/local/bin")
+    if found is None:
+        missing("promtool", "none in .parts or on the PATH; make parts")
+    ran = subprocess.run([found, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout

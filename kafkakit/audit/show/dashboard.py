@@ -1,39 +1,12 @@
 """A Grafana dashboard over the metrics of audits, as the JSON that Grafana imports."""
 
-import json
-from dataclasses import dataclass
-from typing import Any
-
 from kafkakit.audit.show.metrics import PREFIX
+from kafkakit.report.dashboard import Dashboard, Panel, as_json
 
-UID = "kafkakit-fleet-audits"
-_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-_WIDTH = 24
 _BY_CLUSTER = '{cluster=~"$cluster"}'
 _CHOSEN = '{cluster=~"$cluster",audit=~"$audit"}'
 _BY_JOB = '{audit=~"$audit"}'
 _DAY_S = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """A panel: `expression` with metrics without their prefix behind `@`, and from which value on it is yellow and red.
-
-    A `table` lists one row a series, with these labels as columns.
-    """
-
-    title: str
-    about: str
-    kind: str
-    expression: str
-    unit: str = "short"
-    legend: str = ""
-    limits: tuple[float, float] | None = None
-    width: int = 6
-    height: int = 8
-    table: tuple[str, ...] = ()
-
-
 _LIMITS = (1.25 * _DAY_S, 2 * _DAY_S)
 # The first row says whether all is well: single numbers that are green only then.
 PANELS: tuple[Panel, ...] = (
@@ -76,74 +49,11 @@ PANELS: tuple[Panel, ...] = (
 
 def dashboard_json() -> str:
     """The dashboard; the same bytes each time."""
-    return json.dumps(dashboard(PANELS), indent=2) + "\n"
-
-
-def dashboard(panels: tuple[Panel, ...]) -> dict[str, Any]:
-    """The dashboard of some panels, set from left to right into rows of 24 columns; ids count from 1."""
-    placed, x, y, height = [], 0, 0, 0
-    for number, panel in enumerate(panels, 1):
-        if x + panel.width > _WIDTH:
-            x, y, height = 0, y + height, 0
-        placed.append(_panel(number, panel, x, y))
-        x, height = x + panel.width, max(height, panel.height)
-    return {
-        "uid": UID,
-        "title": "Kafka fleet audits",
-        "description": "Findings of kafkakit's fleet audits: what is new, where, and whether all was looked at.",
-        "schemaVersion": 39,
-        "timezone": "utc",
-        "time": {"from": "now-30d", "to": "now"},
-        "templating": {"list": [_source_variable(), _variable("cluster"), _variable("audit")]},
-        "panels": placed,
-    }
-
-
-def _panel(number: int, panel: Panel, x: int, y: int) -> dict[str, Any]:
-    target: dict[str, Any] = {
-        "refId": "A",
-        "datasource": _SOURCE,
-        "expr": panel.expression.replace("@", PREFIX),
-        "legendFormat": panel.legend or "__auto",
-    }
-    field: dict[str, Any] = {"unit": panel.unit}
-    if panel.limits is not None:
-        colors = zip((None, *panel.limits), ("green", "yellow", "red"), strict=True)
-        field["thresholds"] = {"mode": "absolute", "steps": [{"value": v, "color": c} for v, c in colors]}
-    made: dict[str, Any] = {
-        "id": number,
-        "title": panel.title,
-        "description": panel.about,
-        "type": panel.kind,
-        "datasource": _SOURCE,
-        "gridPos": {"h": panel.height, "w": panel.width, "x": x, "y": y},
-        "fieldConfig": {"defaults": field, "overrides": []},
-        "targets": [target],
-    }
-    if panel.table:
-        target |= {"format": "table", "instant": True}
-        order = {name: place for place, name in enumerate((*panel.table, "Value"))}
-        options = {"excludeByName": {"Time": True}, "indexByName": order}
-        made["transformations"] = [{"id": "organize", "options": options}]
-    return made
-
-
-def _source_variable() -> dict[str, Any]:
-    return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
-
-
-def _variable(label: str) -> dict[str, Any]:
-    query = f"label_values({PREFIX}cluster_findings, {label})"
-    return {
-        "name": label,
-        "label": label.capitalize(),
-        "type": "query",
-        "datasource": _SOURCE,
-        "query": {"query": query, "refId": label},
-        "definition": query,
-        "refresh": 2,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".*",
-        "current": {"text": "All", "value": "$__all"},
-    }
+    about = "Findings of kafkakit's fleet audits: what is new, where, and whether all was looked at."
+    variables = {name: f"@cluster_findings, {name}" for name in ("cluster", "audit")}
+    return as_json(
+        Dashboard(
+            uid="kafkakit-fleet-audits", title="Kafka fleet audits", about=about, since="now-30d",
+            prefix=PREFIX, variables=variables, panels=PANELS,
+        )
+    )  # fmt: skip

@@ -60,10 +60,6 @@ def test_series_for_datadog_have_the_same_values() -> None:
     assert {s["type"] for s in series} == {3}
 
 
-def test_the_committed_dashboard_is_the_generated_one() -> None:
-    assert (ROOT / "deploy/grafana/fleet-audits.json").read_text() == dashboard_json()
-
-
 def the_dashboard() -> dict[str, Any]:
     made: dict[str, Any] = json.loads(dashboard_json())
     return made
@@ -89,28 +85,3 @@ def test_labels_of_the_dashboard_are_those_of_its_metrics() -> None:
             metrics = re.findall(r"kafkakit_\w+", target["expr"])
             assert all(set(grouped) - {"__name__"} <= labels[m] for m in metrics), panel["title"]
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= set(grouped), panel["title"]
-
-
-def test_panels_are_told_apart_described_and_do_not_overlap() -> None:
-    board = the_dashboard()
-    panels = board["panels"]
-    assert len({p["id"] for p in panels}) == len(panels)
-    assert len({p["title"] for p in panels}) == len(panels)
-    taken: set[tuple[int, int]] = set()
-    for panel in panels:
-        assert panel["title"]
-        assert panel["description"].endswith(".")
-        assert panel["fieldConfig"]["defaults"]["unit"]
-        assert panel["datasource"]["uid"] == "${datasource}"
-        grid = panel["gridPos"]
-        assert grid["x"] + grid["w"] <= 24
-        cells = {
-            (x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])
-        }
-        assert not cells & taken, panel["title"]
-        taken |= cells
-    text = json.dumps(panels)
-    assert all(
-        f"${name}" in text or f"${{{name}}}" in text for name in (v["name"] for v in board["templating"]["list"])
-    )
-    assert all(p["type"] == "stat" for p in panels if p["gridPos"]["y"] == 0)
