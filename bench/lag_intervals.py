@@ -152,7 +152,9 @@ def main() -> None:
         "XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config", "KAFKAKIT_LOCK_DIR": f"{home}/locks"
     }  # fmt: skip
     kit = [sys.executable, "-m", "kafkakit"]
-    subprocess.run([*kit, "sandbox", "up", "--brokers", "3", "--name", "intervals"], env=env, check=True, stdout=sys.stderr)
+    subprocess.run(
+        [*kit, "sandbox", "up", "--brokers", "3", "--name", "intervals"], env=env, check=True, stdout=sys.stderr
+    )
     service, lines = None, []
     try:
         from confluent_kafka.admin import AdminClient, NewTopic

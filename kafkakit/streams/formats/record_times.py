@@ -4,15 +4,18 @@ or not.
 Fetch from the offset on: the broker answers with the batch that holds it, and one batch is enough as a rule.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kafkakit.streams.formats.log_batches import Batch, LogRecord, WalkEnd, batches_of, records_of
+from kafkakit.streams.formats.log_batches import Batch, LogRecord, Skipped, WalkEnd, batches_of, records_of
 
 MAX_INFLATED = 8 << 20
 """A batch that inflates to more is judged by its header."""
 
 NO_TIME = -1
+_COMMIT = b"\0\1"
+"""The type in a marker's key, after its version."""
 
 
 class TimeKind(StrEnum):
@@ -31,7 +34,7 @@ class RecordTime:
     the producer, or the broker's for `APPEND`; -1 where nothing is known: a record without a time, or a header that
     does not tell. With `HEADER` the low end is not proven, since records may be older than the batch's base time;
     the high end is, unless the record may lie beyond the buffer. A record of a transaction is not for
-    `read_committed` consumers unless that was committed.
+    `read_committed` consumers unless that was committed; `is_committed` when the buffer holds the marker that says so.
     """
 
     offset: int
@@ -42,6 +45,7 @@ class RecordTime:
     is_high_proven: bool = True
     is_offset_exact: bool = True
     is_transactional: bool = False
+    is_committed: bool = False
     producer_id: int = -1
 
 
@@ -63,7 +67,8 @@ def record_at(buffer: bytes, offset: int, *, max_inflated: int = MAX_INFLATED) -
     """
     next_offset, problem = offset, ""
     doubtful: RecordTime | None = None
-    for batch in batches_of(buffer):
+    batches = batches_of(buffer)
+    for batch in batches:
         if not isinstance(batch, Batch):
             if not isinstance(batch, WalkEnd) or batch.is_corrupt:
                 problem = batch.reason
@@ -82,9 +87,22 @@ def record_at(buffer: bytes, offset: int, *, max_inflated: int = MAX_INFLATED) -
             continue
         found = _joined(doubtful, found) if doubtful else found
         if found.is_high_proven:
-            return found
+            return replace(found, is_committed=True) if _was_committed(buffer, found, batches) else found
         doubtful = found
     return doubtful or NoRecord(next_offset, problem)
+
+
+def _was_committed(buffer: bytes, found: RecordTime, later: Iterator[Batch | Skipped | WalkEnd]) -> bool:
+    """Whether the next marker of the record's producer commits; what cannot be read may have been that marker."""
+    if not found.is_transactional or not found.is_offset_exact:
+        return False
+    for batch in later:
+        if not isinstance(batch, Batch):
+            return False
+        if batch.is_control and batch.producer_id == found.producer_id:
+            marker = next(records_of(buffer, batch), None)
+            return isinstance(marker, LogRecord) and marker.key is not None and marker.key[2:4] == _COMMIT
+    return False
 
 
 def _in_batch(buffer: bytes, batch: Batch, offset: int, max_inflated: int) -> RecordTime | None:

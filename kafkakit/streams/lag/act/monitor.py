@@ -240,8 +240,8 @@ class ClusterMonitor:
                 self._schedule.set_due("ends", self._ends_every_s - took_s)
         if self._sampler.rounds and self._schedule.is_due("records", self._pace.records_s):
             self._reads_idle = self._records.step() == 0
-            if self._records.noted:
-                self._keep_bounded(sorted(set(self._records.noted)))
+        if self._records.noted:  # what is read proves something once the commits of that moment are known, too
+            self._keep_bounded(sorted(set(self._records.noted)))
 
     def _keep_bounded(self, rows: list[int]) -> None:
         import numpy as np

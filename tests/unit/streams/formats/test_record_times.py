@@ -44,6 +44,26 @@ def test_markers_and_records_compacted_away_are_skipped() -> None:
     assert record_at(buffer, 21) == NoRecord(21)
 
 
+@pytest.mark.parametrize(
+    ("ends", "is_committed"),
+    [
+        (marker(22, (7, 1), commits=True), True),
+        (marker(22, (7, 1), commits=False), False),
+        (marker(22, (8, 1), commits=True), False),
+        (marker(22, (7, 1), commits=False) + marker(23, (7, 1), commits=True), False),
+        (marker(22, (8, 1), commits=False) + marker(23, (7, 2), commits=True), True),
+        (marker(22, (7, 1), commits=True)[:-1], False),
+        (b"", False),
+    ],
+)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_the_next_marker_of_its_producer_commits_a_record(ends: bytes, is_committed: bool, codec: str) -> None:
+    written = batch(20, data_of(8, 9), transactional=True, producer=(7, 1), codec=codec)
+    found = record_at(written + ends, 21)
+    assert isinstance(found, RecordTime)
+    assert (found.offset, found.is_transactional, found.is_committed) == (21, True, is_committed)
+
+
 def test_the_caller_learns_where_to_fetch_on() -> None:
     whole = batch(10, data_of(0, 1), last_offset_delta=5) + marker(16, (7, 0), commits=True)
     assert record_at(whole, 12) == NoRecord(17)

@@ -58,13 +58,16 @@ class KeptFigures:
         self._generation[some] = generation[is_bounded]
 
     def instead(self, rows: "Ints", figures: Figures, generation: "Ints", now_ms: int) -> Figures:
-        """The figures, with what was kept in the place of those without a bound, where it is not too old.
+        """The figures, with what was kept in the place of those without a bound, where it is not too old, and of those
+        whose interval is wider than the kept one and its age together.
 
         A group that seems to have caught up is not given an older figure.
         """
         import numpy as np
 
-        takes = (figures.high_ms == UNBOUNDED) & ((figures.flags & int(_ELSE)) == 0)
+        age = figures.as_of_ms - self.as_of_ms[rows]
+        is_wider = figures.high_ms - figures.low_ms > self.high_ms[rows] - self.low_ms[rows] + age
+        takes = is_wider & ((figures.flags & int(_ELSE)) == 0)
         takes &= figures.source != int(EstimateSource.CAUGHT_UP)
         takes &= (self.as_of_ms[rows] >= now_ms - KEPT_MS) & (self._generation[rows] == generation)
         return replace(

@@ -42,7 +42,8 @@ class ReadRecord:
 
     @classmethod
     def of(cls, position: int, found: RecordTime, read_ms: int) -> "ReadRecord":
-        """What a raw read from `position` on found; transactional records do not count as sure data."""
+        """What a raw read from `position` on found; a record of a transaction is sure data when that surely was
+        committed."""
         known = max(found.low_ms, found.high_ms) >= 0
         low = found.low_ms if found.low_ms >= 0 else found.high_ms
         return cls(
@@ -51,7 +52,7 @@ class ReadRecord:
             time_ms=(low + found.high_ms) // 2 if known else NONE,
             low_ms=found.low_ms if found.is_low_proven else NONE,
             high_ms=found.high_ms if found.is_high_proven else NONE,
-            is_data=found.is_offset_exact and not found.is_transactional,
+            is_data=found.is_offset_exact and (found.is_committed or not found.is_transactional),
             read_ms=read_ms,
         )
 

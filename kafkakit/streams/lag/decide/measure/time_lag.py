@@ -108,7 +108,8 @@ def arrival_lag(evidence: "Evidence") -> Figures:
     is_pending, is_quiet, hidden = estimates.is_behind, estimates.is_quiet, estimates.is_hidden
     at = estimates.as_of
     estimates.offer(is_quiet, EstimateSource.CAUGHT_UP, 0 * at, low=0 * at, high=0 * at)
-    _offer_samples(estimates, e.at_position, e.position, is_pending, is_pending, is_pending & e.is_dense & ~hidden, 0)
+    is_there = e.is_dense | ((e.record_offset == e.position) & e.record_is_data & ~e.is_compacted)
+    _offer_samples(estimates, e.at_position, e.position, is_pending, is_pending, is_pending & is_there & ~hidden, 0)
     estimates.bound(estimates.is_unsure, high=at - e.before_ms)
     estimates.offer(estimates.is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
     estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
