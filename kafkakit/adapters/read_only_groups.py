@@ -40,6 +40,10 @@ class ReadOnlyGroups:
         """Refused."""
         _refuse("delete commits")
 
+    def delete(self, group: str) -> ItemError | None:
+        """Refused."""
+        _refuse("delete groups")
+
     def close(self) -> None:
         """See `streams.ports.GroupAdmin`."""
         self._inner.close()

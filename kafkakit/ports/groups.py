@@ -38,6 +38,10 @@ class GroupAdmin(Protocol):
         """Delete commits; the broker refuses for topics that the group is subscribed to."""
         ...
 
+    def delete(self, group: str) -> ItemError | None:
+        """Delete a group with all its commits; the broker refuses for a live one (NonEmptyGroupError)."""
+        ...
+
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
         ...

@@ -137,6 +137,20 @@ class KafkaGroups:
         error = error_of(answer.error_code)
         return dict.fromkeys(wanted, error) if error is not None else read.results_of(answer.topics, wanted)
 
+    def delete(self, group: str) -> ItemResult:
+        """See `streams.ports.GroupAdmin`."""
+        from kafka.protocol.admin import DeleteGroupsRequest
+
+        if not self._session.ready():
+            return ItemError(name="GroupIdNotFoundError")
+        answer = self._session.ask_coordinator(
+            group,
+            lambda: DeleteGroupsRequest(groups_names=[group]),
+            lambda answer: {one.error_code for one in answer.results},
+            repeat=False,
+        )
+        return answer if isinstance(answer, ItemError) else error_of(answer.results[0].error_code)
+
     def _listed(self, brokers: Collection[int]) -> dict[int, list[GroupListing] | ItemError]:
         """The groups of each coordinator, requested side by side; one that still loads is waited for."""
         from kafka.protocol.admin import ListGroupsRequest
