@@ -565,6 +565,22 @@ def test_a_group_that_is_used_again_is_not_deleted(desk: Desk, monkeypatch: pyte
     assert "the group is still there" in ran.stdout
 
 
+def test_a_commit_that_came_meanwhile_keeps_the_group(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    forget, late = desk.groups.forget, TopicPartition("orders", 1)
+
+    def committed_after(group: str, keys: list[TopicPartition]) -> object:
+        told = forget(group, keys)
+        desk.groups.seed(group, late, 7)
+        return told
+
+    monkeypatch.setattr(desk.groups, "forget", committed_after)
+    ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
+    assert ran.code == 1
+    assert "the group is not: another process committed for it since" in ran.stderr
+    assert (dict(stored(desk)), desk.groups.deleted) == ({late: CommittedOffset(offset=7)}, [])
+
+
 def test_what_is_deleted_has_to_be_named(desk: Desk) -> None:
     desk.seed(pill())
     for words in ((), ("--all", "--topic", "orders"), ("--all", "--partition", "0")):

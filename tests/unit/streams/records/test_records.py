@@ -159,6 +159,7 @@ def test_what_is_not_inflated_here_comes_from_a_consumer(scene: Scene, codec: st
     ]
     assert found.entries[0].headers == (("h", None),)
     assert [one.offset for one in scene.read(2, 1).entries] == [3]
+    assert [one.offset for one in scene.read(2, 2).entries] == [3, 4]
 
 
 def test_what_only_a_consumer_could_inflate_and_does_not_get_is_named(scene: Scene) -> None:
