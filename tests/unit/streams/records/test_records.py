@@ -1,5 +1,7 @@
 """Records at an offset, from raw batches: what is shown, and why an offset has no record."""
 
+from typing import Any
+
 import pytest
 
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
@@ -26,11 +28,8 @@ class Scene:
         self.log, self.data, self.clock = FakeLogReader(), FakeLog(), FakeClock()
         self.log.add_topic(KEY.topic)
 
-    def commit(self, *offsets: int, value: bytes = b"v", **more: object) -> None:
-        self.data.records += [
-            Record(partition=KEY, offset=offset, value=value, **more)
-            for offset in offsets  # type: ignore[arg-type]
-        ]
+    def commit(self, *offsets: int, value: bytes = b"v", **more: Any) -> None:
+        self.data.records += [Record(partition=KEY, offset=offset, value=value, **more) for offset in offsets]
         self.data.next_offset = self.log.log(KEY).end
 
     def read(self, offset: int, count: int = 1) -> Found:
