@@ -6,8 +6,8 @@ A sandbox of three brokers, three topics that are written to all the time (recor
 broker, and in transactions), and on each of them four groups: one that is always 7 s behind, one that is caught up, one
 that reads every 10 s, and one that dies after a third of the time. The service is asked every 500 ms for the lag of
 each partition. Of each answer the truth is known: the moment that the figure is of, minus the time of the oldest record
-that the commit of that moment does not cover. What was under way at that moment, a record or a commit, may count or not.
-Prints one JSON object.
+that the commit of that moment does not cover. What was under way at that moment, a record or a commit, may count or
+not. Prints one JSON object.
 """
 
 import argparse

@@ -44,6 +44,10 @@ class ReadOnlyGroups:
         """See `streams.ports.GroupAdmin`."""
         return self._inner.share_offsets(groups)
 
+    def delete(self, group: str) -> ItemError | None:
+        """Refused."""
+        _refuse("delete groups")
+
     def close(self) -> None:
         """See `streams.ports.GroupAdmin`."""
         self._inner.close()

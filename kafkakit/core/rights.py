@@ -90,8 +90,10 @@ EDITS = Duty(
     name="changes of commits",
     commands=("streams commits reset", "streams commits skip", "streams commits undo", "streams commits finish"),
     rights=_rights(topics="read", groups="read"),
-    note="so do translate, reject, unack and replay; a replay needs WRITE on the topic that it writes to",
+    note="so do translate, reject, unack and replay; a replay needs WRITE on the topic that it writes to; delete "
+    "needs DELETE on groups",
 )
+RECORDS = Duty(name="records", commands=("streams records show",), rights=_rights(topics="read"))
 LAG = Duty(
     name="lag of groups",
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
@@ -105,7 +107,7 @@ CONTROL = Duty(
     rights=_rights(control="create read write describe_configs"),
     note="for every command that changes a cluster or asks a run; CREATE until the topic is there",
 )
-DUTIES = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, CONTROL)
+DUTIES = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP, COMMITS, EDITS, LAG, RECORDS, CONTROL)
 DOCTOR = (LOOK, LIST, STATUS, MOVE, THROTTLED, BROKERS, CLEANUP)
 """The duties whose rights `doctor` can judge: those on the cluster and on topics."""
 

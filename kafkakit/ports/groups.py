@@ -42,6 +42,10 @@ class GroupAdmin(Protocol):
         """Where share groups stand, sorted by partition; empty for other groups and for those that have not begun."""
         ...
 
+    def delete(self, group: str) -> ItemError | None:
+        """Delete a group with all its commits; the broker refuses for a live one (NonEmptyGroupError)."""
+        ...
+
     def close(self) -> None:
         """Let go of connections; closing twice is harmless."""
         ...

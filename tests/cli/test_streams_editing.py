@@ -443,3 +443,148 @@ def test_a_time_understood_is_said(desk: Desk) -> None:
     ran = desk.run("reset", GROUP, *P0, "--to", at.isoformat())
     assert ran.code == 0
     assert "to the first record at or after 2026-01-01T11:55:00+00:00" in ran.stdout
+
+
+def csv_file(desk: Desk, text: str) -> str:
+    path = desk.home.folder / "orders.csv"
+    path.write_text(text)
+    return str(path)
+
+
+def test_reset_takes_the_offsets_of_a_file_and_undo_brings_the_old_ones_back(desk: Desk) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    path = csv_file(desk, "orders,0,90\r\n")
+    plan = desk.run("reset", GROUP, "--from-csv", path)
+    assert plan.code == 0
+    assert f"  to the offsets of {path}\n" in plan.stdout
+    assert "  after  offset 90, kkm1" in plan.stdout
+    assert dict(stored(desk)) == before
+    assert desk.run("reset", GROUP, "--from-csv", path, "--topic", "orders", "--apply", "--yes").code == 0
+    assert state(desk).base == 90
+    desk.clock.advance(1)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert dict(stored(desk)) == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ("orders,0,90\nnone,0,1\n", "line 2: topic none does not exist"),
+        ("orders,0,90\norders,9,1\n", "line 2: topic orders has no partition 9"),
+        ("\norders,0,99999\n", "line 2: orders-0: offset 99999 is outside of the log (0 to "),
+        ("pay,orders,0\n", "line 1: 'orders' is no partition"),
+    ],
+)
+def test_a_row_that_the_cluster_does_not_allow_is_refused_with_its_line(desk: Desk, rows: str, problem: str) -> None:
+    desk.seed(pill())
+    ran = desk.run("reset", GROUP, "--from-csv", csv_file(desk, rows), "--apply", "--yes")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert problem in ran.stderr
+    assert desk.groups.commits == []
+
+
+def test_reset_goes_to_one_place(desk: Desk) -> None:
+    path = csv_file(desk, "orders,0,1\n")
+    for words in (
+        (), ("--to", "latest", "--from-csv", path), ("--from-csv", path, "--all-topics"),
+        ("--from-csv", path, "--topic", "orders", "--partition", "0"), ("--from-csv", path, "--topic", "pay"),
+        ("--from-csv", path + ".none"),
+    ):  # fmt: skip
+        assert desk.run("reset", GROUP, *words).code == 2, words
+
+
+def test_deleted_commits_come_back_by_undo_to_the_last_character(desk: Desk) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    plan = desk.run("delete", GROUP, "--topic", "orders")
+    assert plan.code == 0
+    assert "  after  no commit\n" in plan.stdout
+    assert "latest passes over 41 pending offsets" in plan.stdout
+    assert dict(stored(desk)) == before
+    done = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes", "--reason", "old topic")
+    assert done.code == 0, done.stderr
+    assert "  orders-0: no commit any more\n" in done.stdout
+    assert "undo last --group pay --apply" in done.stdout
+    assert (stored(desk), desk.groups.deleted) == ({}, [])
+    (journal,) = journals(desk)
+    verify_edit_journal(journal.read_bytes())
+    desk.clock.advance(1)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert dict(stored(desk)) == before
+
+
+def test_the_whole_group_is_deleted_and_created_again(desk: Desk) -> None:
+    desk.seed(pill())
+    before = dict(stored(desk))
+    done = desk.run("delete", GROUP, "--all", "--apply", "--yes", "-o", "json")
+    assert (done.code, done.json["group_deleted"]) == (0, True)
+    assert desk.groups.deleted == [GROUP]
+    desk.clock.advance(1)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert dict(stored(desk)) == before
+
+
+def test_a_live_group_keeps_its_commits(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.join(GROUP, ORDERS)
+    for words in (("--topic", "orders"), ("--all",)):
+        ran = desk.run("delete", GROUP, *words, "--apply", "--yes")
+        assert ran.code == 2
+        assert "group pay is live" in ran.stderr
+        assert "stop its members first" in ran.stderr
+    assert ORDERS in stored(desk)
+
+
+def test_a_member_that_joins_meanwhile_is_named_as_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    forget = desk.groups.forget
+
+    def joined_first(group: str, keys: list[TopicPartition]) -> object:
+        desk.groups.join(group, ORDERS)
+        return forget(group, keys)
+
+    monkeypatch.setattr(desk.groups, "forget", joined_first)
+    ran = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes")
+    assert ran.code == 1
+    assert "a member of the group is subscribed to the topic; stop the members first" in ran.stderr
+
+
+def test_a_group_that_is_used_again_is_not_deleted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    delete = desk.groups.delete
+
+    def joined_first(group: str) -> ItemError | None:
+        desk.groups.join(group, ORDERS)
+        return delete(group)
+
+    monkeypatch.setattr(desk.groups, "delete", joined_first)
+    ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
+    assert ran.code == 1
+    assert "the group is not: NonEmptyGroupError: the group has members" in ran.stderr
+    assert "the group is still there" in ran.stdout
+
+
+def test_a_commit_that_came_meanwhile_keeps_the_group(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    forget, late = desk.groups.forget, TopicPartition("orders", 1)
+
+    def committed_after(group: str, keys: list[TopicPartition]) -> object:
+        told = forget(group, keys)
+        desk.groups.seed(group, late, 7)
+        return told
+
+    monkeypatch.setattr(desk.groups, "forget", committed_after)
+    ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
+    assert ran.code == 1
+    assert "the group is not: another process committed for it since" in ran.stderr
+    assert (dict(stored(desk)), desk.groups.deleted) == ({late: CommittedOffset(offset=7)}, [])
+
+
+def test_what_is_deleted_has_to_be_named(desk: Desk) -> None:
+    desk.seed(pill())
+    for words in ((), ("--all", "--topic", "orders"), ("--all", "--partition", "0")):
+        ran = desk.run("delete", GROUP, *words)
+        assert ran.code == 2
+    ran = desk.run("delete", GROUP, "--topic", "orders", "--partition", "0-1")
+    assert "has no commit, so there is nothing to delete" in ran.stdout

@@ -26,6 +26,7 @@ COMMANDS = [
     ("silent", "streams lag check"),
     ("full", "streams commits show g"),
     ("closing", "streams lag watch"),
+    ("silent", "streams records show t/0@1"),
     ("silent", "reassign apply PLAN --yes"),
     ("full", "doctor"),
 ]

@@ -16,6 +16,7 @@ class Rec:
     value: bytes | None
     delta_ms: int = 0
     offset_delta: int | None = None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
 def varint(value: int) -> bytes:
@@ -77,7 +78,8 @@ def packed(body: bytes, codec: str) -> bytes:
 
 
 def _record(record: Rec, offset_delta: int) -> bytes:
-    rest = b"\0" + varint(record.delta_ms) + varint(offset_delta) + _sized(record.key) + _sized(record.value) + b"\0"
+    rest = b"\0" + varint(record.delta_ms) + varint(offset_delta) + _sized(record.key) + _sized(record.value)
+    rest += varint(len(record.headers)) + b"".join(_sized(part) for pair in record.headers for part in pair)
     return varint(len(rest)) + rest
 
 

@@ -275,6 +275,19 @@ class GroupsContract:
         assert error_name(rig.groups.forget(rig.new_group(), [a])[a]) == "GroupIdNotFoundError"
         assert rig.groups.forget(group, []) == {}
 
+    def test_a_group_without_members_is_deleted_with_its_commits(self, rig: Rig) -> None:
+        topic, group = rig.new_topic(), rig.new_group()
+        assert error_name(rig.groups.delete(group)) == "GroupIdNotFoundError"
+        rig.groups.commit(group, {TP(topic, 0): CommittedOffset(offset=1)})
+        with rig.join(group, topic, "classic"):
+            eventually(rig, lambda: described(rig, group).state is GroupState.STABLE)
+            assert error_name(rig.groups.delete(group)) == "NonEmptyGroupError"
+        eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
+        assert rig.groups.delete(group) is None
+        assert rig.groups.committed(group) == {}
+        assert described(rig, group).state is GroupState.DEAD
+        assert rig.groups.commit(group, {TP(topic, 0): CommittedOffset(offset=2)}) == {TP(topic, 0): None}
+
 
 class LogContract:
     def test_topics_have_ids_and_leaders(self, rig: Rig) -> None:

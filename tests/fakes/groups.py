@@ -30,6 +30,7 @@ UNKNOWN_MEMBER = ItemError(name="UnknownMemberIdError")
 TOO_LARGE = ItemError(name="OffsetMetadataTooLargeError")
 UNSTABLE = ItemError(name="UnstableOffsetCommitError", retriable=True)
 SUBSCRIBED = ItemError(name="GroupSubscribedToTopicError")
+NOT_EMPTY = ItemError(name="NonEmptyGroupError")
 NO_SUCH_GROUP = ItemError(name="GroupIdNotFoundError")
 DOWN = ItemError(name="CoordinatorNotAvailableError", message="the coordinator does not answer", retriable=True)
 
@@ -65,6 +66,7 @@ class FakeGroups:
         self.on_commit: Callable[[str], object] | None = None
         self.commits: list[tuple[str, dict[TopicPartition, CommittedOffset]]] = []
         self.forgotten: list[tuple[str, tuple[TopicPartition, ...]]] = []
+        self.deleted: list[str] = []
         self.closed = False
         self._groups: dict[str, FakeGroup] = {}
         self._partitions: set[TopicPartition] = set()
@@ -202,6 +204,20 @@ class FakeGroups:
             held = self._groups.get(name)
             found[name] = DOWN if name in self.lost else held.shares if held is not None else ()
         return found
+
+    def delete(self, group: str) -> ItemResult:
+        """See `streams.ports.GroupAdmin`."""
+        self._reach()
+        if group in self.lost:
+            return DOWN
+        held = self._groups.get(group)
+        if held is None:
+            return NO_SUCH_GROUP
+        if held.live:
+            return NOT_EMPTY
+        del self._groups[group]
+        self.deleted.append(group)
+        return None
 
     def close(self) -> None:
         """See `streams.ports.GroupAdmin`."""

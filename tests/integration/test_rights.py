@@ -217,6 +217,11 @@ def lags(guest: Guest) -> list[Ran]:
     return [ran]
 
 
+def records(guest: Guest) -> list[Ran]:
+    produce(guest.cluster, TopicPartition(TOPIC, 0), [b"x"])
+    return [guest.run("streams", "records", "show", f"{TOPIC}/0@0")]
+
+
 def controls(guest: Guest) -> list[Ran]:
     if guest.admin.partition_states([CONTROL_TOPIC]):
         guest.admin.delete_topic(CONTROL_TOPIC)
@@ -249,6 +254,7 @@ WORK: dict[str, Callable[[Guest], list[Ran]]] = {
     "commits of groups": commits,
     "changes of commits": edits,
     "lag of groups": lags,
+    "records": records,
     "control store `kafka`": controls,
 }
 

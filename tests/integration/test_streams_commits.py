@@ -11,10 +11,18 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.config.security import to_confluent
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.identity import CommitIdentity
 from tests.integration.conftest import SandboxCluster
-from tests.integration.stream_clients import commit_with_kafka_python, loner, member, poison_pill, produce
+from tests.integration.stream_clients import (
+    OffsetsTransaction,
+    commit_with_kafka_python,
+    loner,
+    member,
+    poison_pill,
+    produce,
+)
 from tests.rigs.command_line import Home, Ran
 
 pytestmark = pytest.mark.kafka
@@ -149,3 +157,103 @@ def test_limits_are_those_of_the_brokers(bench: Bench) -> None:
     gone = bench.run("show", "ful")
     assert (gone.code, gone.stdout) == (1, "")
     assert "is it full?" in gone.stderr
+
+
+class Records:
+    """A topic of records of every kind, and `streams records show` as an operator runs it."""
+
+    def __init__(self, cluster: SandboxCluster, topic: str, settings: dict[str, str] | None = None) -> None:
+        self.cluster, self.key = cluster, TopicPartition(topic, 0)
+        with closing(cluster.open_admin()) as admin:
+            assert admin.create_topic(topic, {0: cluster.broker_ids[:1]}, settings or {}) is None
+
+    def show(self, offset: int, *words: str, code: int = 0) -> Ran:
+        home = Home(self.cluster.home.folder)
+        place = f"{self.key.topic}/{self.key.partition}@{offset}"
+        ran = home.run("--profile", self.cluster.name, "streams", "records", "show", place, *words)
+        assert ran.code == code, ran.stdout + ran.stderr
+        return ran
+
+    def shown(self, offset: int, count: int = 1) -> list[dict[str, Any]]:
+        records = self.show(offset, "--count", str(count), "-o", "json").json["records"]
+        assert isinstance(records, list)
+        return records
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_record_is_shown_whatever_its_batch_is_compressed_with(cluster: SandboxCluster, codec: str) -> None:
+    from confluent_kafka import Producer
+
+    found = Records(cluster, f"records-{codec}")
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "compression.codec": codec, "linger.ms": 100}
+    client = Producer({**settings, **to_confluent(cluster.security)})
+    stamp = 1_758_335_260_726
+    values = [b"a" * 3000, "gr\u00fcn".encode(), b"\xff\x00", None, b""]
+    for number, value in enumerate(values):
+        headers = [("trace", b"abc"), ("none", None)] if number == 1 else []
+        client.produce(found.key.topic, value, b"k", partition=0, timestamp=stamp + number, headers=headers)
+    assert client.flush(30) == 0
+    records = found.shown(0, 9)
+    assert [record["compression"] for record in records] == [codec] * 5
+    assert [record["timestamp_ms"] for record in records] == [stamp + number for number in range(5)]
+    assert [record["timestamp_type"] for record in records] == ["CreateTime"] * 5
+    assert [record["value"] for record in records] == [
+        {"text": "a" * 1000, "bytes": 3000, "truncated": True},
+        {"text": "gr\u00fcn", "bytes": 5, "truncated": False},
+        {"base64": "/wA=", "bytes": 2, "truncated": False},
+        None,
+        {"text": "", "bytes": 0, "truncated": False},
+    ]
+    named = [(header["name"], header["value"] and header["value"]["text"]) for header in records[1]["headers"]]
+    assert named == [("trace", "abc"), ("none", None)]
+    assert found.shown(2) == records[2:3]
+
+
+def test_transactions_and_their_markers_are_told_apart(cluster: SandboxCluster) -> None:
+    found = Records(cluster, "records-transactions")
+    transaction = OffsetsTransaction(cluster, "records")
+    for end in (transaction.commit, transaction.abort):
+        transaction.begin()
+        transaction.produce(found.key, b"one", b"two")
+        end()
+    transaction.begin()
+    transaction.produce(found.key, b"open")
+    try:
+        records = found.shown(0, 20)
+    finally:
+        transaction.abort()
+    assert [(one["offset"], one["transaction"], one["instead"]) for one in records] == [
+        (0, "committed", None), (1, "committed", None), (2, None, "commit marker"),
+        (3, "aborted", None), (4, "aborted", None), (5, None, "abort marker"), (6, "open", None),
+    ]  # fmt: skip
+    assert "aborted: read_committed consumers pass over it" in found.show(4).stdout
+    assert "abort marker of producer" in found.show(5).stdout
+
+
+def test_an_offset_that_has_no_record_has_a_reason(cluster: SandboxCluster) -> None:
+    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka.admin import AdminClient
+
+    settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01",
+                "max.compaction.lag.ms": "100", "min.compaction.lag.ms": "0"}  # fmt: skip
+    found = Records(cluster, "records-compacted", settings)
+    for number in range(3):
+        produce(cluster, found.key, [f"{number}".encode()] * 5, key=b"same")
+        time.sleep(0.3)
+    produce(cluster, found.key, [b"last"], key=b"other")
+    end = time.monotonic() + 90
+    while found.show(3).stdout.count("compacted away") == 0 and time.monotonic() < end:
+        time.sleep(1)
+    ran = found.show(3)
+    assert "3 was compacted away: the next record is at 14\n" in ran.stdout
+    assert "offset 14\n" in ran.stdout
+    assert "beyond the end: the next record gets offset 16" in found.show(16, code=1).stderr
+    gone = Records(cluster, "records-deleted")
+    produce(cluster, gone.key, [b"x"] * 10)
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **to_confluent(cluster.security)})
+    for future in client.delete_records([Place(*gone.key, 7)]).values():
+        future.result(30)
+    assert "records-deleted/0@6: deleted: the log starts at 7" in gone.show(6, code=1).stderr
+    assert gone.shown(7)[0]["value"]["text"] == "x"
+    odd = Home(cluster.home.folder).run("--profile", cluster.name, "streams", "records", "show", 'it\'s a "topic"/0@1')
+    assert (odd.code, odd.stderr.count("\n")) == (2, 1), odd.stderr

@@ -253,3 +253,48 @@ def test_translate_writes_what_parallel_consumer_reads(scene: Scene) -> None:
     scene.run("translate", "moving", "--all-topics", "--to", "pc", "--apply", "--yes")
     assert scene.state("moving").done == state.done
     assert scene.committed("moving").metadata in ("bAAK5gMA", "bwAAAArmAwA=")
+
+
+def test_the_offsets_of_a_file_are_committed_and_taken_back(scene: Scene, tmp_path: Path) -> None:
+    scene.stick("from-a-file")
+    before, held = scene.stored("from-a-file"), scene.committed("from-a-file")
+    shown = scene.run("show", "from-a-file", "-o", "tsv").stdout
+    rows = [line.split("\t")[:3] for line in shown.splitlines()]
+    assert rows == [[scene.topic, "0", "100"]]
+    path = tmp_path / "offsets.csv"
+    path.write_text(
+        "".join(f"from-a-file,{t},{p},{int(o) - 60}\n" for t, p, o in rows) + f"other,{scene.topic},1,5\r\n"
+    )
+    scene.run("reset", "from-a-file", "--from-csv", str(path), "--apply", "--yes")
+    assert scene.state("from-a-file").base == 40
+    path.write_text(f"{scene.topic},0,{RECORDS + 1}\n")
+    refused = scene.run("reset", "from-a-file", "--from-csv", str(path), "--apply", "--yes", code=2)
+    assert f"offsets.csv line 1: {scene.topic}-0: offset {RECORDS + 1} is outside of the log" in refused.stderr
+    scene.run("undo", "last", "--group", "from-a-file", "--apply", "--yes")
+    assert scene.stored("from-a-file") == before
+    assert scene.committed("from-a-file") == held
+
+
+@pytest.mark.parametrize("what", ["topic", "group"])
+def test_what_is_deleted_comes_back_as_the_bytes_that_were_stored(scene: Scene, what: str) -> None:
+    group = f"deleted-{what}"
+    words = ("--all",) if what == "group" else ("--topic", scene.topic)
+    scene.stick(group)
+    before, held = scene.stored(group), scene.committed(group)
+    for protocol in ("classic", "consumer"):
+        with member(scene.cluster, group, [scene.topic], protocol=protocol):
+            refused = scene.run("delete", group, *words, "--apply", "--yes", code=2)
+        assert f"group {group} is live" in refused.stderr
+    plan = scene.plan("delete", group, *words)
+    assert [one["after"] for one in plan["partitions"]] == [None]
+    assert scene.committed(group) == held, "a plan wrote"
+    done = scene.run("delete", group, *words, "--apply", "--yes", "--expect", plan["fingerprint"], "-o", "json")
+    assert scene.groups.committed(group) == {}
+    names = {one.group for one in scene.groups.groups()}
+    assert json.loads(done.stdout)["group_deleted"] is (what == "group")
+    if what == "group":
+        assert group not in names
+    verify_edit_journal(Path(json.loads(done.stdout)["journal"]).read_bytes())
+    scene.run("undo", "last", "--group", group, "--apply", "--yes")
+    assert scene.stored(group) == before
+    assert scene.committed(group) == held

@@ -232,6 +232,7 @@ def _record(message: Any) -> Record:
         key=message.key(),
         at_ms=message.timestamp()[1] if message.timestamp()[0] else None,
         headers=tuple(message.headers() or ()),
+        is_null=message.value() is None,
     )
 
 

@@ -149,6 +149,20 @@ class KafkaGroups:
         """See `streams.ports.GroupAdmin`."""
         return read_share_offsets(self._session, groups)
 
+    def delete(self, group: str) -> ItemResult:
+        """See `streams.ports.GroupAdmin`."""
+        from kafka.protocol.admin import DeleteGroupsRequest
+
+        if not self._session.ready():
+            return ItemError(name="GroupIdNotFoundError")
+        answer = self._session.ask_coordinator(
+            group,
+            lambda: DeleteGroupsRequest(groups_names=[group]),
+            lambda answer: {one.error_code for one in answer.results},
+            repeat=False,
+        )
+        return answer if isinstance(answer, ItemError) else error_of(answer.results[0].error_code)
+
     def _listed(self, brokers: Collection[int]) -> dict[int, list[GroupListing] | ItemError]:
         """The groups of each coordinator, requested side by side; one that still loads is waited for."""
         from kafka.protocol.admin import ListGroupsRequest

@@ -151,12 +151,16 @@ def _batch(buffer: bytes, position: int, whole: int, magic: int) -> Batch | Skip
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record; key and value are None where the log holds null. With LogAppendTime the time is the broker's."""
+    """One record; key and value are None where the log holds null. With LogAppendTime the time is the broker's.
+
+    `header_bytes` are its headers as they are stored: see `headers_of`.
+    """
 
     offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    header_bytes: bytes = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,22 @@ def _record(data: bytes, start: int, end: int, batch: Batch) -> LogRecord | Reco
     offset = batch.base_offset + delta
     if not 0 <= delta <= batch.last_offset_delta:
         return RecordFault("a record's offset lies outside its batch")
-    return LogRecord(offset, batch.max_ms if batch.is_log_append_time else batch.base_ms + delta_ms, key, value)
+    time_ms = batch.max_ms if batch.is_log_append_time else batch.base_ms + delta_ms
+    return LogRecord(offset, time_ms, key, value, data[at:end])
+
+
+def headers_of(record: LogRecord) -> tuple[tuple[bytes, bytes | None], ...] | RecordFault:
+    """The headers of a record in their order; a value is None where the log holds null."""
+    data = record.header_bytes
+    count, at = read_varint(data, 0, len(data))
+    found = []
+    for _ in range(count):
+        name, at = _bytes_field(data, at, len(data))
+        value, at = _bytes_field(data, at, len(data))
+        if at < 0:
+            return RecordFault("a record's headers run over its end")
+        found.append((name or b"", value))
+    return tuple(found)
 
 
 def _bytes_field(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:

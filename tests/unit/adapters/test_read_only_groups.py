@@ -23,6 +23,8 @@ def test_reads_pass_and_writes_are_refused() -> None:
         groups.commit("g", {KEY: CommittedOffset(offset=1)})
     with pytest.raises(RefusedError):
         groups.forget("g", [KEY])
-    assert (inner.commits, inner.forgotten) == ([], [])
+    with pytest.raises(RefusedError):
+        groups.delete("g")
+    assert (inner.commits, inner.forgotten, inner.deleted) == ([], [], [])
     groups.close()
     assert inner.closed

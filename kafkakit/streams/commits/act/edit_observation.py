@@ -5,7 +5,7 @@ logs, one a leader for each time that is looked up, and one a leader for the rec
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafkakit.core.cluster_facts import ItemError
@@ -33,13 +33,14 @@ class PartitionScope:
     """Which partitions are edited: `topic` ("": every topic that the group committed for), and its `partitions`.
 
     No partitions named means: those that the group committed for, or with `uncommitted` all that there are. `single`:
-    it has to be one partition.
+    it has to be one partition. `named`: just these, of any topic, each with the place that names it.
     """
 
     topic: str = ""
     partitions: tuple[int, ...] = ()
     uncommitted: bool = False
     single: bool = False
+    named: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class Observer:
@@ -91,6 +92,14 @@ class Observer:
     def _keys(
         self, group: str, scope: PartitionScope, commits: Mapping[TopicPartition, CommittedOffset]
     ) -> list[TopicPartition]:
+        if scope.named:
+            there = self._log.places(sorted({key.topic for key in scope.named}))
+            for key, where in scope.named.items():
+                if key.topic not in there:
+                    raise UsageError(f"{where}: topic {printable(key.topic)} does not exist")
+                if key.partition not in there[key.topic].leaders:
+                    raise UsageError(f"{where}: topic {printable(key.topic)} has no partition {key.partition}")
+            return sorted(scope.named)
         committed = [key for key in commits if scope.topic in ("", key.topic)]
         if not scope.topic:
             if not committed:

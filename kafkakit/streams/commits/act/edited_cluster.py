@@ -1,6 +1,7 @@
 """One cluster as an edit of commits needs it: its groups and logs, and this host's journals of edits there."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from kafkakit.core.cluster_id import cluster_id_problem
@@ -137,7 +138,10 @@ class EditedCluster:
             return EditOutcome(plan=plan)
         if confirm is not None and not confirm(f"Write this to cluster {self.cluster_id}?"):
             return EditOutcome(plan=plan, declined=True)
-        return self._editor.carry_out(plan, journal, opening)
+        outcome = self._editor.carry_out(plan, journal, opening)
+        if plan.removes_group and not outcome.failed:
+            outcome = replace(outcome, group_problem=self._editor.remove_group(plan.group))
+        return outcome
 
     def _checked(self, journal: EditJournal) -> tuple[EditJournal, EditRecord]:
         return journal, self._record(journal)

@@ -10,7 +10,7 @@ from kafkakit.ports.groups import GroupAdmin
 from kafkakit.ports.log import LogReader
 from kafkakit.ports.reporter import Reporter
 from kafkakit.streams.commits.act.edit_journals import EditJournal
-from kafkakit.streams.commits.decide.editing.gate import check_quiet, settled
+from kafkakit.streams.commits.decide.editing.gate import check_quiet, refusal_words, settled
 from kafkakit.streams.commits.decide.editing.journal import CommitChange, CommitStanding, Opening, Verdict
 from kafkakit.streams.commits.decide.editing.outcome import EditOutcome, PartitionResult
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit, same_commit
@@ -51,6 +51,17 @@ class Editor:
             raise OperationFailedError(
                 f"it is unknown whether the edit was written: {error.message}", hint=self._ways_on(journal.name)
             ) from None
+
+    def remove_group(self, group: str) -> str:
+        """Delete a group whose commits are deleted; returns why it is still there, "" when it is gone."""
+        try:
+            # The coordinator would delete a newer commit with the group, and no journal holds that.
+            if settled(group, self._groups.committed(group)):
+                return "another process committed for it since"
+            error = self._groups.delete(group)
+        except KafkakitError as failure:
+            return failure.message
+        return "" if error is None or error.name == "GroupIdNotFoundError" else refusal_words(error)
 
     def _carry_out(self, plan: EditPlan, edits: Sequence[PartitionEdit], journal: EditJournal) -> EditOutcome:
         ended = journal.record.verdict if journal.record and journal.record.changes else Verdict.NOTHING
@@ -182,7 +193,9 @@ def _result(
     elif _may_come(answers.get(key)):
         problem = f"not written so far, and may still come: {answers[key]}"
     elif key in answers:
-        problem = f"not written: {answers[key] or 'accepted, but the old commit is still there'}"
+        answer = answers[key]
+        words = refusal_words(answer) if answer else "accepted, but the old commit is still there"
+        problem = f"not written: {words}"
     else:
         problem = f"not written: {refusal.message if refusal else 'no answer'}"
     return PartitionResult(partition=key, standing=standing, problem=problem)

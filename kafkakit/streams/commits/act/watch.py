@@ -13,10 +13,10 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.clock import Clock
 from kafkakit.ports.reporter import Reporter, Screen
 from kafkakit.streams.commits.decide.group_look import GroupLook
-from kafkakit.streams.commits.decide.times import utc_text
 from kafkakit.streams.commits.show.change_text import StateChange, change_line
 from kafkakit.streams.commits.show.group_text import screen_text
 from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.times import utc_text
 
 
 class Shown:

@@ -2,6 +2,7 @@
 
 from kafkakit.cli.command_classes import CliCommand, new_group
 from kafkakit.streams.commits.commands.checks import limits, verify
+from kafkakit.streams.commits.commands.deletion import delete
 from kafkakit.streams.commits.commands.editing import replay, reset, translate
 from kafkakit.streams.commits.commands.live import explain, show, watch
 from kafkakit.streams.commits.commands.offline import decode, diff, encode
@@ -24,5 +25,6 @@ app.command("unack", cls=CliCommand, short_help="Deliver done records again.")(u
 app.command("reject", cls=CliCommand, short_help="Mark records as rejected.")(reject)
 app.command("replay", cls=CliCommand, short_help="Deliver a window of records again.")(replay)
 app.command("translate", cls=CliCommand, short_help="Convert commits to another kind of metadata.")(translate)
+app.command("delete", cls=CliCommand, short_help="Delete the commits of a group without members.")(delete)
 app.command("undo", cls=CliCommand, short_help="Restore the commits that an edit replaced.")(undo)
 app.command("finish", cls=CliCommand, short_help="Finish an edit that was interrupted.")(finish)

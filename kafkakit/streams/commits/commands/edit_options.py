@@ -11,10 +11,13 @@ import typer
 from kafkakit.streams.commits.commands.word_options import DialectWord
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafkakit.core.model import TopicPartition
     from kafkakit.streams.commits.act.edit_observation import PartitionScope
     from kafkakit.streams.commits.decide.editing.journal import Opening
     from kafkakit.streams.commits.decide.editing.plan import EditPlan
-    from kafkakit.streams.commits.decide.editing.request import EditRequest, Verb
+    from kafkakit.streams.commits.decide.editing.request import EditRequest, FileTarget, Verb
 
 MOST_PARTITIONS = 1_000_000
 
@@ -77,6 +80,10 @@ class PartitionChoice:
             raise UsageError("offsets belong to one partition", hint="name it: --topic NAME --partition N")
         return replace(scope, single=True)
 
+    def scope_or_all(self, *, everything: bool) -> PartitionScope:
+        """The topic's partitions, or with `everything` those of all topics."""
+        return _scope(self.topic, self.partition, all_topics=everything, all_flag="--all")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChoice(PartitionChoice):
@@ -87,6 +94,15 @@ class TopicChoice(PartitionChoice):
     def scope(self, *, uncommitted: bool = False) -> PartitionScope:
         """The partitions that are meant; `UsageError` unless a topic is named, or all are."""
         return _scope(self.topic, self.partition, all_topics=self.all_topics, uncommitted=uncommitted)
+
+    @property
+    def topic_of_rows(self) -> str:
+        """The topic that all rows of a file must have, "" for any; `UsageError` for a choice that the rows make."""
+        from kafkakit.core.errors import UsageError
+
+        if self.partition or self.all_topics:
+            raise UsageError("the rows of --from-csv name the partitions: leave out --partition and --all-topics")
+        return self.topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +203,13 @@ def opening_of(plan: EditPlan, reason: str) -> Opening:
     return opening_for(plan, who=f"{holder.user}@{holder.host}", reason=reason)
 
 
+def named_scope(targets: Mapping[TopicPartition, FileTarget]) -> PartitionScope:
+    """The partitions that a file names."""
+    from kafkakit.streams.commits.act.edit_observation import PartitionScope
+
+    return PartitionScope(named={key: target.where for key, target in targets.items()})
+
+
 def dialect_name(word: str) -> str:
     """The name of the dialect that the command line calls by this word."""
     from kafkakit.streams.formats.dialects.registry import dialect_of_word
@@ -199,12 +222,14 @@ def local_time(moment: datetime) -> datetime:
     return moment.astimezone()
 
 
-def _scope(topic: str, partition: str, *, all_topics: bool, uncommitted: bool = False) -> PartitionScope:
+def _scope(
+    topic: str, partition: str, *, all_topics: bool, uncommitted: bool = False, all_flag: str = "--all-topics"
+) -> PartitionScope:
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.commits.act.edit_observation import PartitionScope
 
     if bool(topic) == all_topics:
-        raise UsageError("name what is meant: --topic NAME, or --all-topics")
+        raise UsageError(f"name what is meant: --topic NAME, or {all_flag}")
     if partition and not topic:
         raise UsageError("--partition goes with --topic")
     return PartitionScope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)

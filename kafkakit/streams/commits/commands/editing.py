@@ -25,8 +25,17 @@ def reset(
             metavar="earliest|latest|OFFSET|TIME|-DURATION|-N|+N",
             help="Where to: an end of the log, an offset, the first record of a time (14:00 is today's, local; -2h is "
             "two hours ago), or N offsets before or after the commit.",
+            show_default=False,
         ),
-    ],
+    ] = "",
+    from_csv: Annotated[
+        str,
+        typer.Option(
+            "--from-csv",
+            metavar="FILE",
+            help="Instead of --to: the offsets of this CSV file, - for stdin. Its rows name the partitions.",
+        ),
+    ] = "",
     choice: options.TopicChoice,
     keep_done: Annotated[
         bool,
@@ -41,6 +50,10 @@ def reset(
     Prints the plan: what will be delivered again, and what never. With --apply it is carried out; the old commits,
     with their metadata, are in the journal for undo.
 
+    --from-csv reads what kafka-consumer-groups.sh exports and takes with --from-file: rows of topic,partition,offset,
+    or of group,topic,partition,offset, of which those of GROUP count. Offsets outside of the log are refused. To
+    export a group's commits, use one of the last two examples.
+
     Examples:
 
     \b
@@ -48,14 +61,28 @@ def reset(
     kafkakit --profile prod streams commits reset orders --topic payments --to -2h
     kafkakit --profile prod streams commits reset orders --topic payments --partition 3 --to -1000 --apply
     kafkakit --profile prod streams commits reset orders --all-topics --to latest --apply --yes
+    kafkakit --profile prod streams commits reset orders --from-csv orders.csv
+    kafkakit --profile prod streams commits show orders -o tsv | cut -f1-3 | tr '\\t' , > orders.csv
+    kafka-consumer-groups.sh --bootstrap-server broker1:9092 --group orders --all-topics \\
+      --reset-offsets --to-current --export > orders.csv
     """
-    from kafkakit.streams.commits.decide.editing.request import Reset
+    from kafkakit.core.errors import UsageError
+    from kafkakit.streams.commits.decide.editing.offset_file import MAX_BYTES, read_offset_file
+    from kafkakit.streams.commits.decide.editing.request import Landing, Reset
     from kafkakit.streams.commits.decide.editing.targets import parse_target
-    from kafkakit.wiring import system_clock
+    from kafkakit.wiring import read_input, system_clock
 
-    landing, value, words = parse_target(to, system_clock().now(), options.local_time)
-    verb = Reset(landing=landing, value=value, keep_done=keep_done)
-    scope = choice.scope(uncommitted=True)
+    if bool(to) == bool(from_csv):
+        raise UsageError("name where to: --to or --from-csv")
+    if from_csv:
+        topic, source = choice.topic_of_rows, "stdin" if from_csv == "-" else from_csv
+        targets = read_offset_file(read_input(from_csv, MAX_BYTES), source, group, topic)
+        verb = Reset(landing=Landing.FILE, targets=targets, keep_done=keep_done)
+        scope, words = options.named_scope(targets), f"the offsets of {source}"
+    else:
+        landing, value, words = parse_target(to, system_clock().now(), options.local_time)
+        verb = Reset(landing=landing, value=value, keep_done=keep_done)
+        scope = choice.scope(uncommitted=True)
     edit(ctx, group, scope, allowances.request(verb), (f"to {words}",), consent, reason)
 
 

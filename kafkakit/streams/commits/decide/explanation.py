@@ -6,10 +6,10 @@ from enum import StrEnum
 from kafkakit.core.quantities import format_rough_time
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.tally import reach_of
-from kafkakit.streams.commits.decide.times import age_text, interval_text
 from kafkakit.streams.formats.commit import CommitState, Mark, MarkState
 from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
 from kafkakit.streams.formats.dialects.registry import dialect_named
+from kafkakit.streams.formats.times import age_text, interval_text
 
 
 class OffsetStanding(StrEnum):

@@ -11,7 +11,6 @@ from kafkakit.streams.commits.decide.duplicates import Duplicates, duplicates_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.offline_writing import EncodedCommit
 from kafkakit.streams.commits.decide.tally import Tally, dialect_words, marked, reach_of, tally_of
-from kafkakit.streams.commits.decide.times import age_text, interval_text, utc_text
 from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.commits.show.drawing import DrawingStyle, draw
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row
@@ -20,6 +19,7 @@ from kafkakit.streams.formats.dialects.facts import CommitFacts
 from kafkakit.streams.formats.dialects.registry import dialect_named
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 from kafkakit.streams.formats.printable import SHOWN_RANGES, ranges_text
+from kafkakit.streams.formats.times import age_text, interval_text, utc_text
 
 LABEL_WIDTH = 14
 MIN_WRAP = 60

@@ -4,10 +4,10 @@ from kafkakit.report.blocks import attributes
 from kafkakit.streams.commits.decide.duplicates import duplicates_of
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
 from kafkakit.streams.commits.decide.tally import tally_of
-from kafkakit.streams.commits.decide.times import utc_text
 from kafkakit.streams.formats.commit import CommitState
 from kafkakit.streams.formats.dialects.facts import CommitFacts, TimeSpan
 from kafkakit.streams.formats.identity import CommitIdentity, topic_id_text
+from kafkakit.streams.formats.times import utc_text
 
 
 def commit_data(facts: CommitFacts) -> dict[str, object]:

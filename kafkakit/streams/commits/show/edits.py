@@ -48,10 +48,14 @@ def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
     lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
     after = {edit.partition: edit.after for edit in plan.edits}
     for result in outcome.results[:MOST_SHOWN]:
-        stands = result.problem or f"{_commit_words(after[result.partition])} is committed"
+        kept = after[result.partition]
+        stands = result.problem or ("no commit any more" if kept is None else f"{_commit_words(kept)} is committed")
         lines.append(f"  {printable(str(result.partition))}: {stands}")
     if len(outcome.results) > MOST_SHOWN:
         lines.append(f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
+    if plan.removes_group and not outcome.failed:
+        still = f"is still there: {outcome.group_problem}" if outcome.group_problem else "is deleted"
+        lines.append(f"  the group {still}")
     lines.append(f"Journal: {outcome.journal}")
     if undo:
         lines += ["To undo it:", f"  {printable(undo)}"]
@@ -84,6 +88,12 @@ def outcome_report(outcome: EditOutcome, undo: str = "") -> Report:
 def _failure(outcome: EditOutcome) -> OperationFailedError | None:
     if outcome.declined:
         return OperationFailedError("not confirmed, nothing was changed")
+    if outcome.group_problem:
+        return OperationFailedError(
+            f"the commits of group {printable(outcome.plan.group)} are deleted, the group is not: "
+            f"{printable(outcome.group_problem)}",
+            hint="Kafka deletes a group without members and commits by itself",
+        )
     if not outcome.failed:
         return None
     first = outcome.failed[0]
@@ -111,6 +121,7 @@ def outcome_data(outcome: EditOutcome) -> dict[str, object]:
         **plan_data(outcome.plan),
         "verdict": "declined" if outcome.declined else outcome.verdict,
         "journal": outcome.journal,
+        "group_deleted": outcome.plan.removes_group and not (outcome.failed or outcome.group_problem),
         "results": [
             {
                 "topic": result.partition.topic,

@@ -7,12 +7,12 @@ from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.assembly import is_unstable
 from kafkakit.streams.commits.decide.group_look import GroupLook
 from kafkakit.streams.commits.decide.hazards.every import hazards_of
-from kafkakit.streams.commits.decide.times import utc_text
 from kafkakit.streams.commits.show.commit_text import commit_text
 from kafkakit.streams.commits.show.data import commit_data
 from kafkakit.streams.commits.show.drawing import DrawingStyle
 from kafkakit.streams.commits.show.table import COMMIT_COLUMNS, commit_row, commit_table
 from kafkakit.streams.formats.dialects.facts import CommitFacts
+from kafkakit.streams.formats.times import utc_text
 
 IN_FULL = 8  # commits that are told in full beside the table
 TABLE_ROWS = 60

@@ -16,8 +16,8 @@ def share_group_report(
     states: Mapping[str, GroupState], found: Mapping[str, tuple[ShareOffset, ...] | ItemError]
 ) -> Report:
     """One line for each partition of each group; groups that cannot be read are the failure."""
-    rows = []
-    refused = {}
+    rows: list[tuple[object, ...]] = []
+    refused: dict[str, ItemError] = {}
     for group, offsets in sorted(found.items()):
         if isinstance(offsets, ItemError):
             refused[group] = offsets
@@ -28,7 +28,8 @@ def share_group_report(
             rows.append((group, states[group].value, *place, one.start, one.lag, error))
         if not offsets:
             rows.append((group, states[group].value, None, None, None, None, None))
-    columns, lines = COLUMNS, rows
+    columns: tuple[str, ...] = COLUMNS
+    lines = rows
     if all(row[-1] is None for row in rows):
         columns, lines = COLUMNS[:-1], [row[:-1] for row in rows]
     text = text_table(columns, lines) if rows else "no share groups found" if not refused else "not known"

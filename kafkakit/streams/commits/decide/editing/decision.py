@@ -10,6 +10,7 @@ from kafkakit.streams.commits.decide.editing.changes import all_done, redated
 from kafkakit.streams.commits.decide.editing.observed import Observed, SeenPartition
 from kafkakit.streams.commits.decide.editing.plan import EditPlan, PartitionEdit
 from kafkakit.streams.commits.decide.editing.request import (
+    Delete,
     EditRequest,
     Reject,
     Replay,
@@ -18,6 +19,7 @@ from kafkakit.streams.commits.decide.editing.request import (
     Translate,
     verb_name,
 )
+from kafkakit.streams.commits.decide.editing.undoing import replacing
 from kafkakit.streams.commits.decide.editing.verbs import Wanted, wanted
 from kafkakit.streams.commits.decide.editing.writing import dialect_for, encoded, losses
 from kafkakit.streams.formats.commit import CommitState, Reading, Watermark
@@ -53,6 +55,7 @@ def decide_edit(observed: Observed, request: EditRequest, words: Iterable[str] =
         edits=tuple(edits),
         words=tuple(words),
         request_id=request.verb.request_id if isinstance(request.verb, Replay) else None,
+        removes_group=isinstance(request.verb, Delete) and request.verb.whole_group,
     )
 
 
@@ -67,6 +70,8 @@ def times_wanted(plan: EditPlan) -> Mapping[TopicPartition, frozenset[int]]:
 
 
 def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> PartitionEdit:
+    if isinstance(request.verb, Delete):
+        return _deletion(seen)
     _check_adoption(seen, request)
     aim = wanted(seen, request)
     verb = request.verb
@@ -120,6 +125,18 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
     _check_sound(seen, aim, state, found.state)
     _check_in_log(seen, found.state, request)
     return edit
+
+
+def _deletion(seen: SeenPartition) -> PartitionEdit:
+    if seen.committed is None:
+        return replacing(seen, None, "has no commit, so there is nothing to delete")
+    pending = OffsetRanges.of([(seen.span.start, seen.span.end)]).minus(_done(seen.state))
+    return replacing(
+        seen,
+        None,
+        "without a commit consumers start where their auto.offset.reset says: earliest delivers the whole log again, "
+        f"latest passes over {counted(pending.count, 'pending offset')}",
+    )
 
 
 def _check_adoption(seen: SeenPartition, request: EditRequest) -> None:

@@ -12,6 +12,11 @@ from kafkakit.streams.commits.decide.assembly import is_unstable
 
 QUIET = (GroupState.EMPTY, GroupState.DEAD)
 MOST_NAMED = 3
+LIVE_ANSWERS = {
+    "NonEmptyGroupError": "the group has members",
+    "GroupSubscribedToTopicError": "a member of the group is subscribed to the topic",
+}
+"""What the coordinator answers where a member joined after the group was described."""
 
 
 def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
@@ -31,6 +36,12 @@ def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDesc
             hint="stop its members first; a live group would write over the edit",
         )
     return reported
+
+
+def refusal_words(error: ItemError) -> str:
+    """A coordinator's refusal to delete, with what to do about it."""
+    reason = LIVE_ANSWERS.get(error.name)
+    return str(error) if reason is None else f"{error}: {reason}; stop the members first"
 
 
 def settled(

@@ -18,13 +18,17 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditOutcome:
-    """A plan carried out; `journal` is None where there was nothing to do, or where it was not confirmed."""
+    """A plan carried out; `journal` is None where there was nothing to do, or where it was not confirmed.
+
+    `group_problem` says why a group that was to be deleted is still there, "" where it is gone.
+    """
 
     plan: EditPlan
     results: tuple[PartitionResult, ...] = ()
     journal: str | None = None
     verdict: Verdict = Verdict.NOTHING
     declined: bool = False
+    group_problem: str = ""
 
     @property
     def failed(self) -> tuple[PartitionResult, ...]:

@@ -46,7 +46,7 @@ class EditPlan:
     """An edit of one group, decided from what was seen at `taken_at`; nothing of it has happened.
 
     `verb` is the command's word, `words` say how the request was understood, `request_id` tags a replay, `undoes`
-    names the journal that an undo takes back.
+    names the journal that an undo takes back. With `removes_group` the group is deleted after its commits.
     """
 
     verb: str
@@ -58,6 +58,7 @@ class EditPlan:
     words: tuple[str, ...] = ()
     request_id: int | None = None
     undoes: str | None = None
+    removes_group: bool = False
 
     @property
     def changes(self) -> tuple[PartitionEdit, ...]:
@@ -71,7 +72,7 @@ class EditPlan:
         The id of a replay's request and the watermark follow the time of planning or of records, so payloads are
         told apart by their states, not by their bytes.
         """
-        head = [self.cluster_id, self.group, self.verb]
+        head = [self.cluster_id, self.group, self.verb, *(["group"] if self.removes_group else [])]
         rows = [
             [*edit.partition, _commit(edit.before), edit.after and edit.after.offset, *_state(edit)]
             for edit in self.changes

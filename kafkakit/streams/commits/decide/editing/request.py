@@ -1,19 +1,30 @@
 """What an edit of commits is asked to do."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kafkakit.core.model import TopicPartition
 from kafkakit.streams.formats.offset_ranges import OffsetRanges
 
 
 class Landing(StrEnum):
-    """Where a reset goes; OFFSET, TIME and SHIFT come with a number."""
+    """Where a reset goes; OFFSET, TIME and SHIFT come with a number, FILE with one for each partition."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSET = "offset"
     TIME = "time"
     SHIFT = "shift"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTarget:
+    """The offset that a file names for a partition; `where` is the file and its line."""
+
+    offset: int
+    where: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +34,7 @@ class Reset:
     landing: Landing
     value: int = 0
     keep_done: bool = False
+    targets: Mapping[TopicPartition, FileTarget] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +75,14 @@ class Translate:
     to: str
 
 
-Verb = Reset | Skip | Unack | Reject | Replay | Translate
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete commits; with `whole_group` the group itself, too."""
+
+    whole_group: bool = False
+
+
+Verb = Reset | Skip | Unack | Reject | Replay | Translate | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ def undo_plan(
                 f"{seen.partition}: its topic was recreated since the edit", hint="the old offset is void: use reset"
             )
         if same_commit(seen.committed, change.old):
-            edits.append(_edit(seen, seen.committed, "is as it was before the edit"))
+            edits.append(replacing(seen, seen.committed, "is as it was before the edit"))
             continue
         if not same_commit(seen.committed, change.new) and not over_others:
             raise RefusedError(
@@ -46,7 +46,7 @@ def undo_plan(
                 f"({seen.span.start} to {seen.span.end})",
                 hint="--allow-outside-log restores it anyway",
             )
-        edits.append(_edit(seen, old))
+        edits.append(replacing(seen, old))
     return _plan("undo", record, observed, edits, undoes=name)
 
 
@@ -60,9 +60,9 @@ def finish_plan(record: EditRecord, observed: Observed) -> EditPlan:
         if seen.identity.topic_id != change.topic_id:
             edits.append(_left(seen, "its topic was recreated since the edit"))
         elif same_commit(seen.committed, change.new):
-            edits.append(_edit(seen, seen.committed, "is written already"))
+            edits.append(replacing(seen, seen.committed, "is written already"))
         elif same_commit(seen.committed, change.old):
-            edits.append(_edit(seen, change.new))
+            edits.append(replacing(seen, change.new))
         else:
             edits.append(_left(seen, f"another process committed since the edit ({_words(seen.committed)})"))
     plan = _plan(record.opening.verb, record, observed, edits, undoes=record.opening.undoes)
@@ -108,10 +108,11 @@ def _plan(
 
 
 def _left(seen: SeenPartition, why: str) -> PartitionEdit:
-    return replace(_edit(seen, seen.committed), warnings=(f"{why}: left as it is",))
+    return replace(replacing(seen, seen.committed), warnings=(f"{why}: left as it is",))
 
 
-def _edit(seen: SeenPartition, after: CommittedOffset | None, note: str = "") -> PartitionEdit:
+def replacing(seen: SeenPartition, after: CommittedOffset | None, note: str = "") -> PartitionEdit:
+    """The edit that puts another commit in the place of the one that was seen, None for none."""
     found = None if after is None else read_metadata(after.metadata, after.offset, seen.identity)
     was, becomes = _done(seen.state), _done(found.state if found else None)
     edit = PartitionEdit(

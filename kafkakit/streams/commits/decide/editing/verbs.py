@@ -7,6 +7,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.streams.commits.decide.editing.changes import NO_END, all_done, held_back, in_state, marked, state_of
 from kafkakit.streams.commits.decide.editing.observed import SeenPartition
 from kafkakit.streams.commits.decide.editing.request import (
+    Delete,
     EditRequest,
     Landing,
     Reject,
@@ -34,6 +35,7 @@ class Wanted:
 def wanted(seen: SeenPartition, request: EditRequest) -> Wanted:
     """Carry the verb out on the partition's state; raises `RefusedError` where it makes no sense there."""
     verb = request.verb
+    assert not isinstance(verb, Delete)  # it leaves no state
     if isinstance(verb, Reset):
         return _reset(seen, verb, request)
     state = seen.state
@@ -128,8 +130,10 @@ def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
     state = seen.state
     offset, notes = _landing(seen, verb)
     if not seen.span.start <= offset <= seen.span.end and not request.outside_log:
+        target = verb.targets.get(seen.partition)
+        named = f"{seen.partition}" if target is None else f"{target.where}: {seen.partition}"
         raise RefusedError(
-            f"{seen.partition}: offset {offset} is outside of the log ({seen.span.start} to {seen.span.end})",
+            f"{named}: offset {offset} is outside of the log ({seen.span.start} to {seen.span.end})",
             hint="consumers would fall back to their auto.offset.reset; --allow-outside-log does it anyway",
         )
     before = state or CommitState(base=offset)
@@ -156,6 +160,8 @@ def _landing(seen: SeenPartition, verb: Reset) -> tuple[int, list[str]]:
     if verb.landing is Landing.TIME:
         found = seen.offset_at.get(verb.value)
         return (span.stable, ["no record is that new, so it goes to the end"]) if found is None else (found, [])
+    if verb.landing is Landing.FILE:
+        return verb.targets[seen.partition].offset, []
     if verb.landing is Landing.OFFSET:
         return verb.value, []
     if state is None:
