@@ -401,7 +401,7 @@ def test_a_share_group_and_a_first_commit_in_a_transaction_are_shown_as_what_the
     desk.groups.add_group("shared", kind=GroupType.SHARE)
     shared = desk.run("show", "shared")
     assert shared.code == 1
-    assert shared.stderr.startswith("error: group shared is a share group: it commits no offsets\nhint: its place, ")
+    assert shared.stderr.startswith("error: group shared is a share group: it commits no offsets\nhint: brokers ")
     desk.groups.seed("pay", ORDERS, 100)
     pending = ItemError(name="UnstableOffsetCommitError")
     none = CommittedOffset(offset=-1)

@@ -1,0 +1,56 @@
+"""What a law of rates answers: rates for brokers, why each is what it is, and what it remembers until the next tick."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafkakit.autothrottle.decide.observed import Observed
+from kafkakit.execution.decide.schedule.work import Rates
+
+
+class Side(StrEnum):
+    """The direction of a rate: what a broker receives, or what it sends."""
+
+    INTO = "in"
+    OUT = "out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateMemory:
+    """One rate between ticks, bytes/s: since when it holds, and since when nothing asked for less."""
+
+    rate: int
+    changed_ms: int
+    calm_since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the law keeps between ticks; `failures` counts looks in a row without usable metrics."""
+
+    rates: Mapping[tuple[int, Side], RateMemory] = field(default_factory=dict)
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why one rate is what it is: `binding` names the limit that holds it (`capacity`, `floor`, ...)."""
+
+    broker: int
+    side: Side
+    rate: int
+    binding: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The rates from now on, None to leave all as they are."""
+
+    rates: Rates | None
+    memory: Memory
+    reasons: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+Law = Callable[[Observed, Memory], Decision]
