@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 KEPT_MS = 10_000
 """Nothing older takes the place of a figure of now."""
@@ -50,12 +51,12 @@ class KeptFigures:
         self.as_of_ms[rows] = NONE
 
     def keep(self, rows: "Ints", figures: Figures, generation: "Ints") -> None:
-        """Keep those of the figures that are bounded; each row once."""
-        is_bounded = figures.high_ms != UNBOUNDED
-        some, found = rows[is_bounded], figures.taken(is_bounded.nonzero()[0])
+        """Keep those of the figures that are bounded, where what is kept is no better; each row once."""
+        takes = (figures.high_ms != UNBOUNDED) & ~self._is_better(rows, figures, generation)
+        some, found = rows[takes], figures.taken(takes.nonzero()[0])
         for name in _NAMES:
             getattr(self, name)[some] = getattr(found, name)
-        self._generation[some] = generation[is_bounded]
+        self._generation[some] = generation[takes]
 
     def instead(self, rows: "Ints", figures: Figures, generation: "Ints", now_ms: int) -> Figures:
         """The figures, with what was kept in the place of those without a bound, where it is not too old, and of those
@@ -65,11 +66,16 @@ class KeptFigures:
         """
         import numpy as np
 
-        age = figures.as_of_ms - self.as_of_ms[rows]
-        is_wider = figures.high_ms - figures.low_ms > self.high_ms[rows] - self.low_ms[rows] + age
-        takes = is_wider & ((figures.flags & int(_ELSE)) == 0)
+        takes = self._is_better(rows, figures, generation) & ((figures.flags & int(_ELSE)) == 0)
         takes &= figures.source != int(EstimateSource.CAUGHT_UP)
-        takes &= (self.as_of_ms[rows] >= now_ms - KEPT_MS) & (self._generation[rows] == generation)
+        takes &= self.as_of_ms[rows] >= now_ms - KEPT_MS
         return replace(
             figures, **{name: np.where(takes, getattr(self, name)[rows], getattr(figures, name)) for name in _NAMES}
         )
+
+    def _is_better(self, rows: "Ints", figures: Figures, generation: "Ints") -> "Bools":
+        """Where what is kept is of the same log, and narrower even with its age added."""
+        width, age = self.high_ms[rows] - self.low_ms[rows], figures.as_of_ms - self.as_of_ms[rows]
+        is_kept = (self.as_of_ms[rows] >= 0) & (self._generation[rows] == generation)
+        found: Bools = is_kept & (figures.high_ms - figures.low_ms > width + age)
+        return found
